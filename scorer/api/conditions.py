@@ -1,0 +1,107 @@
+"""Conditions: what an object says about itself, for one generation.
+
+A condition is *current* when its ``observedGeneration`` equals the object's generation now; one that
+is not current counts as absent (rollout.md, "Words used here").
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, Int64, JsonObject, Time, format_time
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+TRUE: ConditionStatus = "True"
+FALSE: ConditionStatus = "False"
+UNKNOWN: ConditionStatus = "Unknown"
+
+_TYPE = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
+class Condition(ApiModel):
+    """One entry of ``status.conditions``."""
+
+    type: str = Field(max_length=316, json_schema_extra={"pattern": _TYPE})
+    status: ConditionStatus
+    reason: str = Field(
+        default="",
+        json_schema_extra={**ALWAYS_WRITTEN, "minLength": 1, "maxLength": 1024, "pattern": _REASON},
+    )
+    message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": 32768})
+    observed_generation: Int64 = Field(default=0, json_schema_extra={"minimum": 0})
+    last_transition_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+]
+"""Conditions merged by type; a plain tuple where the API merges the list as a whole (placement-api.md 2.7)."""
+
+
+def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of type *kind*, if there is one."""
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def current_condition(conditions: Iterable[Condition], kind: str, generation: int) -> Condition | None:
+    """Return the condition of type *kind* if it speaks about *generation*."""
+    found = find_condition(conditions, kind)
+    return found if found and found.observed_generation == generation else None
+
+
+def is_true(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
+    """Say whether the condition of type *kind* is True and current."""
+    found = current_condition(conditions, kind, generation)
+    return found is not None and found.status == TRUE
+
+
+def is_false(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
+    """Say whether the condition of type *kind* is False and current."""
+    found = current_condition(conditions, kind, generation)
+    return found is not None and found.status == FALSE
+
+
+def make_condition(
+    kind: str, status: ConditionStatus, reason: str, message: str, *, generation: int, now: datetime
+) -> JsonObject:
+    """Return a condition as it is stored."""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": format_time(now),
+    }
+
+
+def merge_conditions(
+    old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]], *, restart_on_generation: bool = False
+) -> list[JsonObject]:
+    """Return *new*, each with the ``lastTransitionTime`` of its predecessor where the status did not change.
+
+    Args:
+        old: The conditions stored now; those that *new* does not name are dropped.
+        new: The conditions wanted, in the order they are to be stored.
+        restart_on_generation: The time restarts also when ``observedGeneration`` changes (rollout.md 5.3).
+    """
+    before = {condition.get("type"): condition for condition in old}
+    merged = []
+    for condition in new:
+        known = before.get(condition["type"])
+        kept = (
+            known is not None
+            and known.get("status") == condition["status"]
+            and not (restart_on_generation and known.get("observedGeneration") != condition.get("observedGeneration"))
+            and known.get("lastTransitionTime")
+        )
+        merged.append(
+            {**condition, "lastTransitionTime": known["lastTransitionTime"]} if known and kept else dict(condition)
+        )
+    return merged

@@ -1,0 +1,50 @@
+"""Where in an object something is: ``spec.policy.tolerations[2].value``."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A path of member names and list positions; printed the way kubectl prints it.
+
+    ``FieldPath.of("spec") / "taints" / 2 / "key"`` prints ``spec.taints[2].key``. A member name
+    that is not a plain word, such as a label key, prints in brackets: ``metadata.labels[a/b]``.
+    """
+
+    parts: tuple[str | int, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: str | int) -> "FieldPath":
+        """Make a path from its parts, outermost first."""
+        return cls(parts)
+
+    def __truediv__(self, part: str | int) -> "FieldPath":
+        return FieldPath((*self.parts, part))
+
+    def __str__(self) -> str:
+        text = ""
+        for part in self.parts:
+            if isinstance(part, int):
+                text += f"[{part}]"
+            elif _PLAIN.fullmatch(part):
+                text += f".{part}" if text else part
+            else:
+                text += f"[{part}]"
+        return text
+
+    def starts_with(self, other: "FieldPath") -> bool:
+        """Say whether this is *other* or lies below it."""
+        return self.parts[: len(other.parts)] == other.parts
+
+    def pointer(self) -> str:
+        """Return the path as a JSON Pointer (RFC 6901)."""
+        return json_pointer(self.parts)
+
+
+def json_pointer(parts: Iterable[str | int]) -> str:
+    """Write *parts* as a JSON Pointer (RFC 6901)."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

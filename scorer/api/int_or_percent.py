@@ -1,0 +1,66 @@
+"""Values that are either a number or a percentage of something: ``3`` or ``"25%"``."""
+
+import re
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import PydanticCustomError, core_schema
+
+PERCENT = re.compile(r"([0-9]{1,2}|100)%", re.ASCII)
+
+
+class _IntOrString:
+    """Accepts a JSON integer or a JSON string, nothing else; what the string may be is a rule of the field."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(_int_or_string)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+
+
+def _int_or_string(value: object) -> int | str:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise PydanticCustomError("int_or_string_type", "must be an integer or a string")
+
+
+IntOrString: TypeAlias = Annotated[int | str, _IntOrString]
+
+
+def percent(value: int | str) -> int | None:
+    """Return the number before the percent sign, None when *value* is no percentage of 0% to 100%."""
+    match = PERCENT.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) if match else None
+
+
+def scaled_up(value: int | str, total: int) -> int:
+    """Return *value*, or its share of *total* rounded up when it is a percentage.
+
+    Raises:
+        ValueError: A string that is no percentage.
+    """
+    if isinstance(value, int):
+        return value
+    share = percent(value)
+    if share is None:
+        raise ValueError(f"{value!r} is neither an integer nor a percentage")
+    return -(-total * share // 100)
+
+
+def scaled_down(value: int | str, total: int) -> int:
+    """Return *value*, or its share of *total* rounded down to at least 1 when it is a percentage.
+
+    Raises:
+        ValueError: A string that is no percentage.
+    """
+    if isinstance(value, int):
+        return value
+    share = percent(value)
+    if share is None:
+        raise ValueError(f"{value!r} is neither an integer nor a percentage")
+    return max(1, total * share // 100)

@@ -1,0 +1,127 @@
+"""Label selectors as Kubernetes defines them, and the grammar of label keys and values.
+
+Source: placement-api.md 2.1 and 2.6.
+"""
+
+import re
+from collections.abc import Mapping
+
+from pydantic import ConfigDict, Field
+
+from scorer.api.meta import ApiModel
+
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
+
+
+class LabelSelectorRequirement(ApiModel):
+    """One expression over one label key. An unknown operator is a rule of admission, not of shape."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(ApiModel):
+    """All of ``matchLabels`` and ``matchExpressions`` must hold; the empty selector matches everything."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+    def requirements(self) -> tuple[LabelSelectorRequirement, ...]:
+        """Return both halves as expressions, ``matchLabels`` first, by key."""
+        equal = (
+            LabelSelectorRequirement(key=key, operator="In", values=(value,))
+            for key, value in sorted(self.match_labels.items())
+        )
+        return (*equal, *self.match_expressions)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an object with *labels* is selected.
+
+        Raises:
+            ValueError: An expression cannot be evaluated; see `requirement_error`.
+        """
+        return all(_holds(requirement, labels) for requirement in self.requirements())
+
+
+def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    if error := requirement_error(requirement):
+        raise ValueError(error)
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def requirement_error(requirement: LabelSelectorRequirement) -> str:
+    """Return what is wrong with an expression, empty when it can be evaluated."""
+    if error := qualified_name_error(requirement.key):
+        return f"key {requirement.key[:64]!r}: {error}"
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not requirement.values:
+                return f"operator {requirement.operator} needs at least one value"
+        case "Exists" | "DoesNotExist":
+            if requirement.values:
+                return f"operator {requirement.operator} takes no values"
+        case other:
+            return f"operator {other[:64]!r} is none of In, NotIn, Exists, DoesNotExist"
+    for value in requirement.values:
+        if error := label_value_error(value):
+            return f"value {value[:64]!r}: {error}"
+    return ""
+
+
+def selector_error(selector: LabelSelector) -> str:
+    """Return what is wrong with *selector*, empty when it can be evaluated."""
+    return next(filter(None, map(requirement_error, selector.requirements())), "")
+
+
+def label_value_error(value: str) -> str:
+    """Return why *value* is no label value, empty when it is one."""
+    if len(value) > 63:
+        return "must be at most 63 characters"
+    if value and not _NAME.fullmatch(value):
+        return "must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit"
+    return ""
+
+
+def qualified_name_error(name: str) -> str:
+    """Return why *name* is no qualified name (``[prefix/]name``), empty when it is one."""
+    prefix, slash, last = name.rpartition("/")
+    if "/" in prefix:
+        return "must have at most one '/'"
+    if slash and (error := dns_subdomain_error(prefix)):
+        return f"prefix {error}"
+    if not last or len(last) > 63:
+        return "name part must have 1 to 63 characters"
+    if not _NAME.fullmatch(last):
+        return "name part must consist of letters, digits, '-', '_' and '.', and start and end with a letter or digit"
+    return ""
+
+
+def dns_subdomain_error(name: str) -> str:
+    """Return why *name* is no DNS subdomain, empty when it is one."""
+    if not 0 < len(name) <= 253:
+        return "must have 1 to 253 characters"
+    if not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        return "must consist of lower-case letters, digits, '-' and '.', and start and end with a letter or digit"
+    return ""
+
+
+def dns_label_error(name: str) -> str:
+    """Return why *name* is no DNS label, empty when it is one."""
+    if not 0 < len(name) <= 63:
+        return "must have 1 to 63 characters"
+    if not _LABEL.fullmatch(name):
+        return "must consist of lower-case letters, digits and '-', and start and end with a letter or digit"
+    return ""

@@ -1,0 +1,92 @@
+"""MemberCluster: a cluster that joined the fleet, and what its agent reports.
+
+Source: placement-api.md 3.11; KubeFleet ``apis/cluster``.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, WithJsonSchema
+
+from scorer.api.conditions import Conditions
+from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Time
+from scorer.api.quantity import WIRE_SCHEMA
+
+MEMBER_AGENT = "MemberAgent"
+
+Amount = Annotated[str | int | float, WithJsonSchema(WIRE_SCHEMA)]
+"""A quantity as it is on the wire: text, or a bare number."""
+
+
+class Identity(ApiModel):
+    """Who the member's agent is on the hub: the subject of a role binding."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+
+    kind: str
+    name: str
+    api_group: str = ""
+    namespace: str = ""
+
+
+class Taint(ApiModel):
+    """Keeps new placements without a matching toleration away; never removes one."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule"]
+
+
+class DeleteOptions(ApiModel):
+    """How strictly leaving the fleet is checked."""
+
+    validation_mode: Literal["Strict", "Skip"] = "Strict"
+
+
+class MemberClusterSpec(ApiModel):
+    """``spec`` of a MemberCluster."""
+
+    identity: Identity
+    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+    taints: tuple[Taint, ...] = Field(default=(), max_length=100)
+    delete_options: DeleteOptions | None = None
+
+
+class PropertyValue(ApiModel):
+    """One reported property: its text and when it was observed."""
+
+    value: str
+    observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+
+
+class ResourceUsage(ApiModel):
+    """Sums over the nodes of the member: resource name to quantity text."""
+
+    capacity: dict[str, Amount] = Field(default_factory=dict)
+    allocatable: dict[str, Amount] = Field(default_factory=dict)
+    available: dict[str, Amount] = Field(default_factory=dict)
+    observation_time: Time | None = None
+
+
+class AgentStatus(ApiModel):
+    """What one agent on the member says."""
+
+    type: str
+    conditions: Conditions = ()
+    last_received_heartbeat: Time | None = None
+
+
+class MemberClusterStatus(ApiModel):
+    """``status`` of a MemberCluster; ``namespaces`` absent and empty mean different things."""
+
+    conditions: Conditions = ()
+    properties: dict[str, PropertyValue] = Field(default_factory=dict)
+    resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)
+    agent_status: tuple[AgentStatus, ...] = ()
+    namespaces: dict[str, str] | None = None
+
+
+class MemberCluster(ApiObject):
+    """A member of the fleet."""
+
+    spec: MemberClusterSpec
+    status: MemberClusterStatus = Field(default_factory=MemberClusterStatus)

@@ -1,0 +1,186 @@
+"""What every object on the wire has in common.
+
+Models are frozen views: shape is checked here (types, bounds, enum values), rules
+that relate fields live in ``webhook.validation``. A user's object is never written
+back through a model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self, TypeAlias, cast
+
+import orjson
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import core_schema
+
+JsonObject: TypeAlias = dict[str, Any]
+"""One decoded JSON object. Whoever did not make it treats it as read-only."""
+
+
+class ApiModel(BaseModel):
+    """Base of all models of the wire: frozen, camelCase, unknown fields ignored, no coercion.
+
+    Read an object with `read`, which treats ``null`` as absent, as an API server does.
+    ``model_fields_set`` tells presence from emptiness where a rule needs it.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        validate_default=False,
+    )
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Check the shape of *document* and return the view of it.
+
+        Args:
+            document: A decoded JSON object; it is not changed and not kept.
+
+        Raises:
+            pydantic.ValidationError: Types, bounds or enum values are wrong; every mistake is listed.
+        """
+        text = dump_json(document)
+        if b"null" in text:
+            text = dump_json(without_nulls(document))
+        return cls.model_validate_json(text)
+
+
+def dump_json(value: object) -> bytes:
+    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_plain(value))
+
+
+def _plain(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        case Mapping():
+            return {_plain(str(key)): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case int() if not -(2**63) <= value < 2**64:
+            return float(value)
+        case _:
+            return value
+
+
+def without_nulls(value: Any) -> Any:
+    """Copy *value* without the members whose value is null; list items stay."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def parse_time(text: str) -> datetime:
+    """Read an RFC 3339 instant with an offset.
+
+    Raises:
+        ValueError: Not an instant, or without an offset.
+    """
+    instant = datetime.fromisoformat(text)
+    if instant.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset from UTC")
+    return instant.astimezone(UTC)
+
+
+def format_time(instant: datetime) -> str:
+    """Write *instant* as Kubernetes does: UTC, whole seconds."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Time = Annotated[AwareDatetime, PlainSerializer(format_time, return_type=str, when_used="json")]
+"""An instant on the wire (``format: date-time``); aware."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Integer:
+    """Bounds an integer to what *bits* can hold; narrower bounds of the field stand.
+
+    Not two ``Field(ge=…, le=…)`` in the annotation: those would replace the field's own bounds.
+    """
+
+    bits: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        schema = cast("core_schema.IntSchema", handler(source))
+        schema.setdefault("ge", -(2 ** (self.bits - 1)))
+        schema.setdefault("le", 2 ** (self.bits - 1) - 1)
+        return schema
+
+    def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
+        return {**handler(schema), "format": f"int{self.bits}"}
+
+
+Int32 = Annotated[int, _Integer(32)]
+Int64 = Annotated[int, _Integer(64)]
+
+ALWAYS_WRITTEN: JsonObject = {"x-required": True}
+"""Extra of a field that the CRD requires and a reader can do without."""
+
+AnyObject = Annotated[JsonObject, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+"""A JSON object whose content nobody here describes."""
+
+EmbeddedObject = Annotated[
+    JsonObject,
+    Field(
+        json_schema_extra={"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+    ),
+]
+"""A whole Kubernetes object inside another one: ``apiVersion`` and ``kind`` are required by the API server."""
+
+Base64Text = Annotated[str, Field(json_schema_extra={"format": "byte"})]
+"""Bytes on the wire (``format: byte``)."""
+
+
+class OwnerReference(ApiModel):
+    """``metadata.ownerReferences[]``."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(ApiModel):
+    """``metadata``, as far as anything here reads it."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+
+
+class ApiObject(ApiModel):
+    """A whole object: ``apiVersion``, ``kind`` and ``metadata``; each kind adds ``spec`` and ``status``."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)

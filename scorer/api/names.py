@@ -1,0 +1,55 @@
+"""Names that parts of the system agree on: labels, annotations, finalizers, prefixes.
+
+Source: placement-api.md 2.9.
+"""
+
+FLEET = "kubernetes-fleet.io/"
+OURS = "harbormaster.dev/"
+
+PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
+CLUSTER_GROUP = "cluster.kubernetes-fleet.io"
+
+# Labels.
+PARENT_PLACEMENT = FLEET + "parent-CRP"
+IS_LATEST_SNAPSHOT = FLEET + "is-latest-snapshot"
+POLICY_INDEX = FLEET + "policy-index"
+RESOURCE_INDEX = FLEET + "resource-index"
+PARENT_BINDING = FLEET + "parent-resource-binding"
+PARENT_PLACEMENT_NAMESPACE = FLEET + "parent-placement-namespace"
+PARENT_RESOURCE_SNAPSHOT_INDEX = FLEET + "parent-resource-snapshot-index"
+MEMBER_NAME = FLEET + "member-name"
+IS_FLEET_RESOURCE = FLEET + "is-fleet-resource"
+
+# Annotations.
+PLACEMENT_GENERATION = FLEET + "CRP-generation"
+NUMBER_OF_CLUSTERS = FLEET + "number-of-clusters"
+PREVIOUS_BINDING_STATE = FLEET + "previous-binding-state"
+RESOURCE_HASH = FLEET + "resource-hash"
+NUMBER_OF_RESOURCE_SNAPSHOTS = FLEET + "number-of-resource-snapshots"
+NUMBER_OF_ENVELOPED_OBJECTS = FLEET + "number-of-enveloped-object"
+SUBINDEX_OF_RESOURCE_SNAPSHOT = FLEET + "subindex-of-resource-snapshot"
+NEXT_CANDIDATE_DETECTION_TIME = FLEET + "next-resource-snapshot-candidate-detection-time"
+PARENT_RESOURCE_SNAPSHOT_NAME = FLEET + "parent-resource-snapshot-name"
+PARENT_OVERRIDE_HASH = FLEET + "parent-resource-override-snapshot-hash"
+PARENT_CLUSTER_OVERRIDE_HASH = FLEET + "parent-cluster-resource-override-snapshot-hash"
+SPEC_HASH = FLEET + "spec-hash"
+LAST_APPLIED = FLEET + "last-applied-configuration"
+
+# Finalizers.
+PLACEMENT_CLEANUP = FLEET + "crp-cleanup"
+SCHEDULER_CLEANUP = FLEET + "scheduler-cleanup"
+SCHEDULER_BINDING_CLEANUP = FLEET + "scheduler-crb-cleanup"
+WORK_CLEANUP = FLEET + "work-cleanup"
+MEMBER_CLUSTER_FINALIZER = FLEET + "membercluster-finalizer"
+
+MEMBER_NAMESPACE_PREFIX = "fleet-member-"
+
+
+def member_namespace(cluster: str) -> str:
+    """Return the namespace on the hub that holds the Works of a member cluster."""
+    return MEMBER_NAMESPACE_PREFIX + cluster
+
+
+def is_reserved_namespace(name: str) -> bool:
+    """Say whether *name* is never selected by a placement: ``default``, ``kube-*``, ``fleet-*``."""
+    return name == "default" or name.startswith(("kube-", "fleet-"))

@@ -1,0 +1,141 @@
+"""Kubernetes quantities, exact.
+
+A quantity is a decimal number with an optional suffix (``1500m``, ``16Gi``, ``2E3``). Comparisons
+are exact, on nano units; scores need the double that the reference computes from the text, down to
+the last bit, because that bit decides how an exact half rounds.
+
+Source: scheduling.md 7; Kubernetes apimachinery ``pkg/api/resource``.
+"""
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import isinf
+from typing import Any
+
+NANO = 10**9
+
+WIRE_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": (
+        r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+        r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+    ),
+    "x-kubernetes-int-or-string": True,
+}
+"""How the API server describes a quantity; it is laxer than `parse_quantity`."""
+
+_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+)?", re.ASCII)
+_DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_LARGEST_BINARY = 2**63 - 1
+_LARGEST_POWER = 400
+"""Above it the double overflows for every text a request can carry within its size limit; see `_power`."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """An amount; equal and ordered by its number, whatever its spelling.
+
+    Args:
+        nano: The exact amount in units of 10^-9, rounded away from zero to whole units.
+        double: What the reference's arithmetic sees: ``double(unscaled) * 10**scale``. Takes no part in comparisons.
+        text: As written.
+    """
+
+    nano: int
+    double: float = field(compare=False)
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def number(self) -> Fraction:
+        """The exact amount."""
+        return Fraction(self.nano, NANO)
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: str) -> Quantity:
+    """Read a quantity.
+
+    Raises:
+        ValueError: *text* is not a quantity, or its power overflows a double.
+    """
+    shape = _SHAPE.fullmatch(text) if len(text) <= 4096 else None
+    if shape is None or not (shape[2] or shape[3]):
+        raise ValueError(f"{text[:64]!r} is not a quantity")
+    sign = -1 if shape[1] == "-" else 1
+    whole, fraction, suffix = shape[2].lstrip("0") or "0", shape[3] or "", shape[4] or ""
+    digits = int(whole + fraction)
+    if suffix in _BINARY:
+        nano, double = _binary(sign, whole, fraction, digits, _BINARY[suffix])
+    else:
+        nano, double = _decimal(sign, whole, fraction, digits, _power(suffix))
+    if isinf(double):
+        raise ValueError(f"{text[:64]!r} is larger than any quantity")
+    return Quantity(nano, double, text)
+
+
+def read_quantity(value: object) -> Quantity | None:
+    """Return the quantity that *value* spells, None when it spells none."""
+    try:
+        return parse_quantity(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def format_quantity(nano: int) -> str:
+    """Write an amount of 10^-9 units in canonical decimal form: ``1500m``, ``2``, ``3k``."""
+    if nano == 0:
+        return "0"
+    power = -9
+    while nano % 1000 == 0 and power < 18:
+        nano //= 1000
+        power += 3
+    return f"{nano}{next(suffix for suffix, exponent in _DECIMAL.items() if exponent == power)}"
+
+
+def _power(suffix: str) -> int:
+    """Return the power of ten of a decimal suffix; judged by its length before it is computed with."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix]
+    exponent = suffix[1:]
+    if len(exponent.lstrip("+-").lstrip("0")) > 6:
+        exponent = "-999999" if exponent.startswith("-") else "999999"
+    return int(exponent)
+
+
+def _decimal(sign: int, whole: str, fraction: str, digits: int, power: int) -> tuple[int, float]:
+    if not digits:
+        return 0, 0.0
+    scale = power - len(fraction)
+    if len(whole) + power > _LARGEST_POWER:
+        return 0, float("inf")
+    if len(whole) + len(fraction) <= 18 and scale >= -9:
+        return sign * digits * 10 ** (scale + 9), _scaled(sign * digits, scale)
+    if scale >= -9:
+        nano = sign * digits * 10 ** (scale + 9)
+    elif -scale - 9 > len(whole) + len(fraction) + 1:
+        nano = sign  # far below one unit, and rounding is away from zero
+    else:
+        nano = sign * -(-digits // 10 ** (-scale - 9))
+    return nano, _scaled(nano, -9)
+
+
+def _binary(sign: int, whole: str, fraction: str, digits: int, power: int) -> tuple[int, float]:
+    if not fraction and 15 - len(whole) - (3 * power) // 10 - 1 >= 0:
+        return sign * digits * 2**power * NANO, float(sign * digits * 2**power)
+    exact = -(-digits * 2**power * NANO // 10 ** len(fraction))
+    nano = sign * min(exact, _LARGEST_BINARY * NANO)
+    return nano, _scaled(nano, -9)
+
+
+def _scaled(unscaled: int, scale: int) -> float:
+    """Return ``double(unscaled) * 10**scale`` in the reference's order of operations."""
+    try:
+        return float(unscaled) * (10.0**scale if scale >= 0 else 1 / 10.0**-scale)
+    except OverflowError:
+        return float("inf")

@@ -1,0 +1,233 @@
+"""The fleet's facts as numpy columns: one entry per member cluster, in order of name.
+
+Text is dictionary-encoded. An amount is kept three ways: the double that the reference scores with,
+a pair of doubles that compares exactly, and the quantity as it was reported, for people.
+"""
+
+import operator
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.api.quantity import NANO, Quantity
+
+BoolColumn: TypeAlias = NDArray[np.bool_]
+IntColumn: TypeAlias = NDArray[np.int64]
+FloatColumn: TypeAlias = NDArray[np.float64]
+CodeColumn: TypeAlias = NDArray[np.int32]
+RowColumn: TypeAlias = NDArray[np.intp]
+
+ABSENT = -1
+"""The code of a cluster that has no value."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+def round_half_away(values: FloatColumn) -> IntColumn:
+    """Round to the nearest integer, exact halves away from zero.
+
+    ``np.rint`` sends halves to even; it is put right where the value lies exactly half-way. Adding 0.5
+    and cutting would break for 0.49999999999999994.
+    """
+    nearest = np.rint(values)
+    rest = values - nearest
+    if np.any(np.abs(rest) == 0.5):
+        half = np.abs(rest) == 0.5
+        nearest[half] = np.trunc(values[half]) + np.sign(values[half])
+    return nearest.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CodeBook(Generic[T]):
+    """A dictionary-encoded column.
+
+    Args:
+        codes: Shape (clusters,): position in *values*, `ABSENT` where there is none.
+        values: The distinct values, in order of first sight; values no cluster has any more may stay.
+    """
+
+    codes: CodeColumn
+    values: tuple[T, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[T | None]) -> "CodeBook[T]":
+        """Encode one value per cluster; None is absent."""
+        index: dict[T, int] = {}
+        codes = [ABSENT if value is None else index.setdefault(value, len(index)) for value in values]
+        return cls(np.array(codes, dtype=np.int32), tuple(index))
+
+    @cached_property
+    def index(self) -> Mapping[T, int]:
+        """Code by value."""
+        return {value: code for code, value in enumerate(self.values)}
+
+    def value(self, row: int) -> T | None:
+        """Return the value of one cluster."""
+        code = self.codes[row]
+        return None if code == ABSENT else self.values[code]
+
+    def updated(self, changes: Mapping[int, T | None]) -> "CodeBook[T]":
+        """Return a copy with the given rows changed, or this very column when nothing differs."""
+        changes = {row: value for row, value in changes.items() if self.value(row) != value}
+        if not changes:
+            return self
+        index = dict(self.index)
+        codes = self.codes.copy()
+        for row, value in changes.items():
+            codes[row] = ABSENT if value is None else index.setdefault(value, len(index))
+        return CodeBook(codes, tuple(index))
+
+    def holds(self, test: Callable[[T], bool]) -> BoolColumn:
+        """Return where *test* is true of the value; it is asked once per distinct value. Absent is false."""
+        table = np.array([*map(test, self.values), False], dtype=np.bool_)
+        return table[self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One cluster's value of a property: readable, unreadable, or (None instead of a reading) absent."""
+
+    text: str
+    quantity: Quantity | None
+
+
+@dataclass(frozen=True)
+class QuantityColumn:
+    """One property over the fleet; NaN where a cluster does not report it readably.
+
+    Args:
+        double: What scores are computed from.
+        high: The exact amount, rounded to the nearest double.
+        low: What *high* leaves of the exact amount; None when that is zero everywhere.
+        readings: As reported.
+    """
+
+    double: FloatColumn
+    high: FloatColumn
+    low: FloatColumn | None
+    readings: Sequence[Reading | None] = field(repr=False)
+
+    @classmethod
+    def of(cls, readings: Sequence[Reading | None]) -> "QuantityColumn":
+        """Build the column of one reading per cluster."""
+        triples = np.array([_triple(reading) for reading in readings], dtype=np.float64).reshape(-1, 3)
+        return cls(triples[:, 0].copy(), triples[:, 1].copy(), _unless_zero(triples[:, 2].copy()), readings)
+
+    def updated(self, changes: Mapping[int, Reading | None]) -> "QuantityColumn":
+        """Return a copy with the given rows changed, or this very column when nothing differs."""
+        changes = {row: reading for row, reading in changes.items() if self.readings[row] != reading}
+        if not changes:
+            return self
+        readings = list(self.readings)
+        double, high = self.double.copy(), self.high.copy()
+        low = np.zeros_like(high) if self.low is None else self.low.copy()
+        for row, reading in changes.items():
+            readings[row] = reading
+            double[row], high[row], low[row] = _triple(reading)
+        return QuantityColumn(double, high, _unless_zero(low), readings)
+
+    def compare(self, relation: str, wanted: Quantity) -> BoolColumn:
+        """Return where the exact amount stands in *relation* (Gt Ge Lt Le Eq Ne) to *wanted*.
+
+        False where a cluster does not report the property readably, whatever the relation.
+        """
+        if wanted.nano.bit_length() > _PAIR_BITS:
+            return self._compare_one_by_one(relation, wanted)
+        high, low = exact_pair(wanted)
+        if self.low is None and low == 0:
+            return _RELATIONS[relation](self.high, high)
+        below = np.zeros_like(self.high) if self.low is None else self.low
+        apart: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
+        tied: BoolColumn = (self.high == high) & _RELATIONS[relation](below, low)
+        return apart | tied
+
+    def _compare_one_by_one(self, relation: str, wanted: Quantity) -> BoolColumn:
+        """Compare amounts of more digits than two doubles hold (beyond 10^21)."""
+        holds = _EXACT_RELATIONS[relation]
+        amounts = (reading.quantity if reading else None for reading in self.readings)
+        return np.array([amount is not None and holds(amount, wanted) for amount in amounts], dtype=np.bool_)
+
+    @cached_property
+    def extremes(self) -> tuple[int, int] | None:
+        """The rows of the smallest and the largest amount, compared exactly; None when nothing is readable."""
+        readable = np.flatnonzero(self.high == self.high)
+        if readable.size == 0:
+            return None
+        return self._extreme(readable, np.min), self._extreme(readable, np.max)
+
+    def _extreme(self, rows: RowColumn, pick: Callable[[FloatColumn], Any]) -> int:
+        rows = rows[self.high[rows] == pick(self.high[rows])]
+        if self.low is not None and rows.size > 1:
+            rows = rows[self.low[rows] == pick(self.low[rows])]
+        return int(rows[0])
+
+
+def _not_equal(column: FloatColumn, value: float) -> BoolColumn:
+    different: BoolColumn = (column < value) | (column > value)
+    return different
+
+
+def _never(column: FloatColumn, value: float) -> BoolColumn:  # noqa: ARG001 - one of a family of relations
+    return np.zeros(column.size, dtype=np.bool_)
+
+
+def _unless_zero(column: FloatColumn) -> FloatColumn | None:
+    return column if np.any(_not_equal(column, 0.0)) else None
+
+
+_RELATIONS: Mapping[str, Callable[[FloatColumn, float], BoolColumn]] = {
+    "Gt": operator.gt,
+    "Ge": operator.ge,
+    "Lt": operator.lt,
+    "Le": operator.le,
+    "Eq": operator.eq,
+    "Ne": _not_equal,
+    "Never": _never,
+}
+
+_STRICT = {"Gt": "Gt", "Ge": "Gt", "Lt": "Lt", "Le": "Lt", "Eq": "Never", "Ne": "Ne"}
+"""How the nearest doubles must relate for the amounts to, when they differ."""
+
+_EXACT_RELATIONS: Mapping[str, Callable[[Quantity, Quantity], bool]] = {
+    "Gt": operator.gt,
+    "Ge": operator.ge,
+    "Lt": operator.lt,
+    "Le": operator.le,
+    "Eq": operator.eq,
+    "Ne": operator.ne,
+}
+
+OPERATORS = frozenset(_EXACT_RELATIONS)
+
+_PAIR_BITS = 100
+"""Nano amounts of up to so many bits are told apart by a pair of doubles."""
+
+
+@lru_cache(maxsize=65536)
+def exact_pair(quantity: Quantity) -> tuple[float, float]:
+    """Return the amount as a nearest double and what that leaves; pairs compare as the amounts do."""
+    high = quantity.nano / NANO
+    if high.is_integer() and int(high) * NANO == quantity.nano:
+        return high, 0.0
+    return high, float(Fraction(quantity.nano, NANO) - Fraction(high))
+
+
+_NAN = float("nan")
+
+
+def _triple(reading: Reading | None) -> tuple[float, float, float]:
+    if reading is None or reading.quantity is None:
+        return _NAN, _NAN, _NAN
+    return reading.quantity.double, *exact_pair(reading.quantity)
+
+
+def row_of(names: Sequence[str], name: str) -> int | None:
+    """Return the position of *name* in sorted *names*, None when it is not there."""
+    row = bisect_left(names, name)
+    return row if row < len(names) and names[row] == name else None

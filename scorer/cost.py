@@ -1,0 +1,64 @@
+"""What a core and a GiB of memory cost on a member cluster, from its nodes and a price list.
+
+Both figures attribute the full rate; they are no split between CPU and memory. Three decimals, so
+differences below 0.0005 vanish.
+
+Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from scorer.api.quantity import NANO, Quantity
+
+CPU_COST = "kubernetes.azure.com/per-cpu-core-cost"
+MEMORY_COST = "kubernetes.azure.com/per-gb-memory-cost"
+STALE_AFTER = timedelta(hours=24)
+NO_PRICE = 999.0
+"""What price lists carry for SKUs that are not for sale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as far as it costs something."""
+
+    sku: str
+    cpu: Quantity
+    memory: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The two properties, None where they are not set, and the condition beside them."""
+
+    cpu: str | None
+    memory: str | None
+    status: Literal["True", "False"]
+    reason: str
+
+
+FAILED = Cost(None, None, "False", "CostsCalculationFailed")
+
+
+def cluster_cost(nodes: Iterable[Node], prices: Mapping[str, float], prices_age: timedelta) -> Cost:
+    """Return the average hourly cost of a core and of a GiB (2^30 bytes), in the currency of *prices*.
+
+    Args:
+        nodes: All nodes of the cluster.
+        prices: Price per hour by SKU.
+        prices_age: How old *prices* is.
+    """
+    nodes = tuple(nodes)
+    reason = "CostsCalculationDegraded" if prices_age > STALE_AFTER else "CostsCalculated"
+    if not nodes:
+        return Cost("0.000", "0.000", "True", reason)
+    if any(prices.get(node.sku, NO_PRICE) == NO_PRICE for node in nodes):
+        return FAILED
+    rate = sum(prices[node.sku] for node in nodes)
+    cores = sum(node.cpu.nano for node in nodes) / NANO
+    memory = sum(node.memory.nano for node in nodes) / NANO
+    if cores <= 0.001 or memory <= 1:
+        return FAILED
+    return Cost(f"{rate / cores:.3f}", f"{rate / (memory / 2**30):.3f}", "True", reason)

@@ -1,0 +1,36 @@
+"""What a plugin is: columns in, a mask or points out, for the whole fleet at once."""
+
+from typing import Protocol
+
+from scorer.columns import BoolColumn, IntColumn
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+
+
+class FilterPlugin(Protocol):
+    """Turns clusters away."""
+
+    @property
+    def name(self) -> str:
+        """The name of the filter, as the reference spells it."""
+        ...
+
+    def filter(self, cycle: Cycle) -> BoolColumn | None:
+        """Return the clusters that pass; None: all of them."""
+        ...
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
+        """Count the clusters in *rejected*, all of which this filter turned away, by category."""
+        ...
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Say why this filter turned the cluster in *row* away."""
+        ...
+
+
+class ScorePlugin(Protocol):
+    """Gives points."""
+
+    def score(self, cycle: Cycle) -> IntColumn | None:
+        """Return the points of each cluster, shape (clusters,); None: nobody earns any."""
+        ...

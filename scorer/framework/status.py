@@ -1,0 +1,45 @@
+"""Why a cluster was turned away: a category for machines, words for people.
+
+Source: scheduling.md 17 (categories), DV-12.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Category(StrEnum):
+    """The first check a cluster failed."""
+
+    AFFINITY_MISMATCH = "AffinityMismatch"
+    CLUSTER_LEAVING = "ClusterLeaving"
+    AGENT_NOT_REPORTING = "AgentNotReporting"
+    HEARTBEAT_STALE = "HeartbeatStale"
+    AGENT_NOT_JOINED = "AgentNotJoined"
+    HEALTH_UNKNOWN = "HealthUnknown"
+    CLUSTER_UNHEALTHY = "ClusterUnhealthy"
+    NAMESPACE_DATA_MISSING = "NamespaceDataMissing"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    TOPOLOGY_SPREAD_VIOLATED = "TopologySpreadViolated"
+    SCORE_TOO_LOW = "ScoreTooLow"
+    TARGET_NOT_FOUND = "TargetNotFound"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A filter's answer for one cluster.
+
+    Args:
+        plugin: The name of the filter, as the reference spells it.
+        category: For machines.
+        message: The failing check with its numbers, in words.
+        help: The single change that would let the cluster pass this check, empty when there is none.
+    """
+
+    plugin: str
+    category: Category
+    message: str
+    help: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.category}: {self.message}"

@@ -1,0 +1,1 @@
+"""Which member clusters a placement gets: decisions, records, the trace."""

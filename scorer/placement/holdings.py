@@ -1,0 +1,111 @@
+"""The bindings of a placement as scheduling sees them.
+
+Source: scheduling.md 4.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scorer.columns import BoolColumn
+from scorer.fleet import Fleet
+
+
+class BindingState(StrEnum):
+    """``spec.state`` of a binding."""
+
+    SCHEDULED = "Scheduled"
+    BOUND = "Bound"
+    UNSCHEDULED = "Unscheduled"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One binding.
+
+    Args:
+        name: Its object name; ties and lists go by it.
+        cluster: The member cluster it is for.
+        state: Picked, rolled out, or deselected.
+        current: Whether it was made under the latest policy snapshot.
+        deleting: Whether it carries a deletion mark.
+        topology: The recorded topology spread score, None when none was recorded.
+        affinity: The recorded affinity score, None when none was recorded.
+        previous_state: What an Unscheduled one was before.
+    """
+
+    name: str
+    cluster: str
+    state: BindingState
+    current: bool = True
+    deleting: bool = False
+    topology: int | None = None
+    affinity: int | None = None
+    previous_state: BindingState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The bindings by class, each in order of name; the first test that fits decides.
+
+    Args:
+        deleting: Carry a deletion mark.
+        unscheduled: Deselected; reused when their cluster is picked again.
+        dangling: Their cluster is gone or leaving.
+        obsolete: Made under an earlier policy.
+        taken: Live under the current policy: they count towards N and are never judged again.
+    """
+
+    deleting: tuple[Binding, ...] = ()
+    unscheduled: tuple[Binding, ...] = ()
+    dangling: tuple[Binding, ...] = ()
+    obsolete: tuple[Binding, ...] = ()
+    taken: tuple[Binding, ...] = ()
+    by_cluster: dict[str, Binding] = field(default_factory=dict, compare=False)
+
+    def placed(self, fleet: Fleet) -> BoolColumn:
+        """Return the clusters that are taken."""
+        return fleet.rows(binding.cluster for binding in self.taken)
+
+    def stale(self, fleet: Fleet) -> BoolColumn:
+        """Return the clusters that hold an obsolete binding."""
+        return fleet.rows(binding.cluster for binding in self.obsolete)
+
+
+def classify(bindings: Iterable[Binding], fleet: Fleet) -> Holdings:
+    """Sort *bindings* into their classes."""
+    classes: dict[str, list[Binding]] = {
+        name: [] for name in ("deleting", "unscheduled", "dangling", "obsolete", "taken")
+    }
+    reusable = {}
+    for binding in sorted(bindings, key=lambda binding: binding.name):
+        kind = _class_of(binding, fleet)
+        classes[kind].append(binding)
+        if kind in ("obsolete", "taken") or (kind == "unscheduled" and binding.cluster not in reusable):
+            reusable[binding.cluster] = binding
+    return Holdings(**{kind: tuple(found) for kind, found in classes.items()}, by_cluster=reusable)
+
+
+def _class_of(binding: Binding, fleet: Fleet) -> str:
+    if binding.deleting:
+        return "deleting"
+    if binding.state is BindingState.UNSCHEDULED:
+        return "unscheduled"
+    member = fleet.member(binding.cluster)
+    if member is None or member.metadata.deletion_timestamp is not None:
+        return "dangling"
+    return "taken" if binding.current else "obsolete"
+
+
+def scale_down(taken: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
+    """Return the *surplus* bindings that go first: waiting before rolled out, weakest recorded scores first.
+
+    Source: scheduling.md 15.
+    """
+
+    def strength(binding: Binding) -> tuple[bool, bool, int, int, str]:
+        scored = binding.topology is not None or binding.affinity is not None
+        rolled_out = binding.state is BindingState.BOUND
+        return rolled_out, scored, binding.topology or 0, binding.affinity or 0, binding.cluster
+
+    return tuple(sorted(taken, key=strength)[:surplus])

@@ -1,0 +1,48 @@
+"""The digest that decides whether a policy needs a new snapshot.
+
+Taken after defaulting and after renaming ``metricSorter``, so that spelling out a default or the
+mutating hook's rewrite moves nothing; ``numberOfClusters`` takes no part.
+
+Source: scheduling.md 1.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from scorer.api.meta import JsonObject, without_nulls
+
+_CONSTRAINT_DEFAULTS = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+_TOLERATION_DEFAULTS = {"operator": "Equal"}
+
+
+def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
+    """Return *policy* with defaults spelled out and old names replaced; the argument is not changed."""
+    spelled = {"placementType": "PickAll"} | without_nulls(dict(policy or {}))
+    for key, defaults in (("topologySpreadConstraints", _CONSTRAINT_DEFAULTS), ("tolerations", _TOLERATION_DEFAULTS)):
+        if isinstance(spelled.get(key), list):
+            spelled[key] = [defaults | entry if isinstance(entry, dict) else entry for entry in spelled[key]]
+    affinity = spelled.get("affinity", {}).get("clusterAffinity", {})
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
+    if isinstance(preferred, list):
+        renamed = {
+            **affinity,
+            "preferredDuringSchedulingIgnoredDuringExecution": [_renamed(term) for term in preferred],
+        }
+        spelled["affinity"] = {**spelled["affinity"], "clusterAffinity": renamed}
+    return spelled
+
+
+def _renamed(term: JsonObject) -> JsonObject:
+    preference = dict(term.get("preference") or {})
+    if "metricSorter" in preference and preference.get("propertySorter") in (None, preference["metricSorter"]):
+        preference["propertySorter"] = preference.pop("metricSorter")
+    return {**term, "preference": preference}
+
+
+def policy_hash(policy: Mapping[str, Any] | None) -> str:
+    """Return the lower-case hex SHA-256 of *policy* without ``numberOfClusters``."""
+    hashed = {key: value for key, value in canonical_policy(policy).items() if key != "numberOfClusters"}
+    return hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,112 @@
+"""What a run leaves in the status of the policy snapshot: decisions and the Scheduled condition.
+
+Source: scheduling.md 17.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementType
+from scorer.framework.status import Category, Rejection
+from scorer.placement.holdings import Binding
+from scorer.placement.schedule import Schedule, Scored
+
+MOST_DECISIONS = 1000
+MOST_UNSELECTED = 20
+
+FULFILLED = "SchedulingPolicyFulfilled"
+UNFULFILLED = "SchedulingPolicyUnfulfilled"
+INVALID = "SchedulingPolicyInvalid"
+
+
+def decisions(schedule: Schedule) -> list[JsonObject]:
+    """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name."""
+    selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [_kept(kept) for kept in schedule.kept]
+    selected = selected[:MOST_DECISIONS]
+    names = {decision["clusterName"] for decision in selected}
+    unselected = (decision for decision in _unselected(schedule) if decision["clusterName"] not in names)
+    room = MOST_DECISIONS - len(selected)
+    if not schedule.missed:
+        room = min(room, MOST_UNSELECTED)
+    return selected + [decision for decision, _ in zip(unselected, range(room), strict=False)]
+
+
+def picked_decision(schedule: Schedule, pick: Scored) -> JsonObject:
+    """Return the decision for a cluster that is selected by this run; a binding carries a copy of it."""
+    decision: JsonObject = {"clusterName": pick.cluster, "selected": True}
+    if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
+        return decision | {"reason": f"Scheduled to {pick.cluster}, as listed"}
+    scores = f"affinity score {pick.affinity}, topology spread score {pick.topology}"
+    score = {"affinityScore": pick.affinity, "priorityScore": pick.topology}
+    return decision | {"clusterScore": score, "reason": f"Scheduled to {pick.cluster}, {scores}"}
+
+
+def _kept(binding: Binding) -> JsonObject:
+    decision: JsonObject = {"clusterName": binding.cluster, "selected": True}
+    if binding.topology is None and binding.affinity is None:
+        return decision | {"reason": f"Stays on {binding.cluster}"}
+    topology, affinity = binding.topology or 0, binding.affinity or 0
+    scores = f"affinity score {affinity}, topology spread score {topology}"
+    score = {"affinityScore": affinity, "priorityScore": topology}
+    return decision | {"clusterScore": score, "reason": f"Stays on {binding.cluster}, {scores} when it was picked"}
+
+
+def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
+    for name, rejection in schedule.missed:
+        yield _rejected(name, rejection)
+    if schedule.last is None:
+        return
+    for loser in schedule.last.losers(MOST_UNSELECTED):
+        yield {
+            "clusterName": loser.cluster,
+            "selected": False,
+            "clusterScore": {"affinityScore": loser.affinity, "priorityScore": loser.topology},
+            "reason": f"{Category.SCORE_TOO_LOW}: {loser.cluster} did not score high enough"
+            f" (affinity {loser.affinity}, topology spread {loser.topology})",
+        }
+    for row in schedule.last.rejected_rows():
+        rejection = schedule.last.reject(int(row))
+        assert rejection is not None
+        yield _rejected(schedule.fleet.names[row], rejection)
+
+
+def _rejected(name: str, rejection: Rejection) -> JsonObject:
+    return {"clusterName": name, "selected": False, "reason": str(rejection)}
+
+
+def reason_category(decision: Mapping[str, Any]) -> str:
+    """Return the category that an unselected decision's reason begins with."""
+    return str(decision.get("reason", "")).partition(":")[0]
+
+
+def scheduled_condition(schedule: Schedule) -> tuple[ConditionStatus, str, str]:
+    """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
+    if schedule.invalid:
+        kept = f"; {schedule.found} clusters stay as they are" if schedule.found else ""
+        return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{kept}"
+    if schedule.satisfied:
+        return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.found)}"
+    assert schedule.request is not None
+    counts = unselected_counts(schedule)
+    why = ", ".join(f"{count} {category}" for category, count in counts.items())
+    turned_away = f"; {sum(counts.values())} others of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
+    needed = schedule.request.wanted
+    return FALSE, UNFULFILLED, f"found {schedule.found} of {_clusters(needed or 0)} needed{turned_away}"
+
+
+def unselected_counts(schedule: Schedule) -> dict[str, int]:
+    """Count the clusters that are not selected by category, most frequent first."""
+    counts: dict[str, int] = {}
+    for _, rejection in schedule.missed:
+        counts[rejection.category] = counts.get(rejection.category, 0) + 1
+    if schedule.last is not None:
+        counts = {str(category): count for category, count in schedule.last.categories().items()}
+        if losers := schedule.last.candidates.rows.size - schedule.last.picked.size:
+            counts[Category.SCORE_TOO_LOW] = losers
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _clusters(count: int) -> str:
+    return f"{count} cluster" if count == 1 else f"{count} clusters"

@@ -1,0 +1,73 @@
+"""What a placement asks of the fleet: its policy, read and checked.
+
+Source: scheduling.md 1 (table of policy fields) and DV-5.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from scorer.api.placement import PlacementPolicy, PlacementType
+from scorer.profile import Profile, read_profile
+from scorer.selectors import InvalidPolicyError
+
+_USED = {
+    PlacementType.PICK_ALL: ("affinity", "tolerations"),
+    PlacementType.PICK_N: ("numberOfClusters", "affinity", "tolerations", "topologySpreadConstraints"),
+    PlacementType.PICK_FIXED: ("clusterNames",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One policy, ready to be scheduled.
+
+    Args:
+        policy: As written, defaults filled in.
+        profile: Its plugins.
+        wanted: How many clusters it asks for; None: all that qualify.
+        namespace: That of a ResourcePlacement, else empty.
+    """
+
+    policy: PlacementPolicy
+    profile: Profile
+    wanted: int | None
+    namespace: str = ""
+
+
+def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None, namespace: str = "") -> Request:
+    """Check every part of *policy* that its placement type uses, whether or not this run would reach it.
+
+    Args:
+        policy: ``spec.policy``; None means PickAll without conditions.
+        number: What the policy snapshot's annotation says, which outranks the policy's own ``numberOfClusters``.
+        namespace: That of a ResourcePlacement.
+
+    Raises:
+        InvalidPolicyError: A part cannot be used; the message names field and value.
+    """
+    read = _read_policy(policy or {})
+    wanted: int | None = None
+    if read.placement_type is PlacementType.PICK_FIXED:
+        wanted = len(read.cluster_names)
+    elif read.placement_type is PlacementType.PICK_N:
+        wanted = read.number_of_clusters if number is None else number
+        if wanted is None:
+            raise InvalidPolicyError("spec.policy.numberOfClusters: PickN does not say how many clusters to pick")
+    return Request(read, read_profile(read), wanted, namespace)
+
+
+def _read_policy(policy: Mapping[str, Any]) -> PlacementPolicy:
+    try:
+        kind = PlacementType(policy.get("placementType") or PlacementType.PICK_ALL)
+    except ValueError as error:
+        raise InvalidPolicyError(f"spec.policy.placementType: {error}") from error
+    used = {key: value for key, value in policy.items() if key in _USED[kind]}
+    try:
+        return PlacementPolicy.read({**used, "placementType": kind})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise InvalidPolicyError(f"spec.policy{where}: {first['msg']}") from error

@@ -1,0 +1,82 @@
+"""Which placements a change of a member cluster wakes.
+
+Becoming ineligible, new taints and reordered ones wake nobody: what runs stays.
+
+Source: scheduling.md 2; DV-13 (a leaving cluster wakes everybody).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.placement import PlacementType
+from scorer.api.quantity import read_quantity
+from scorer.fleet import EligibilityLimits, Fleet
+from scorer.plugins.cluster_eligibility import eligible
+
+
+@dataclass(frozen=True, slots=True)
+class Sleeper:
+    """A placement as far as waking it goes.
+
+    Args:
+        name: Its key.
+        type: PickAll also for a placement without a policy.
+        fully_scheduled: Whether its Scheduled condition is True for the current generation.
+    """
+
+    name: str
+    type: PlacementType
+    fully_scheduled: bool
+
+
+def woken(
+    old: MemberCluster | None,
+    new: MemberCluster | None,
+    placements: Iterable[Sleeper],
+    now: datetime,
+    limits: EligibilityLimits | None = None,
+) -> list[str]:
+    """Return the names of the placements to be scheduled anew; *old* None: created, *new* None: gone."""
+    if old is None:
+        return []
+    leaves = new is None or (new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None)
+    if leaves:
+        return [placement.name for placement in placements]
+    assert new is not None
+    if new.metadata.deletion_timestamp is not None or not _matters(old, new, now, limits):
+        return []
+    return [
+        placement.name
+        for placement in placements
+        if placement.type is PlacementType.PICK_ALL or not placement.fully_scheduled
+    ]
+
+
+def _matters(old: MemberCluster, new: MemberCluster, now: datetime, limits: EligibilityLimits | None) -> bool:
+    return (
+        old.metadata.labels != new.metadata.labels
+        or not set(old.spec.taints) <= set(new.spec.taints)
+        or _texts(old) != _texts(new)
+        or (old.status.namespaces or {}) != (new.status.namespaces or {})
+        or _amounts(old) != _amounts(new)
+        or (not _eligible(old, now, limits) and _eligible(new, now, limits))
+    )
+
+
+def _texts(member: MemberCluster) -> dict[str, str]:
+    return {name: value.value for name, value in member.status.properties.items()}
+
+
+def _amounts(member: MemberCluster) -> list[dict[str, object]]:
+    usage = member.status.resource_usage
+
+    def exact(amounts: Mapping[str, object]) -> dict[str, object]:
+        return {name: read_quantity(str(amount)) or amount for name, amount in amounts.items()}
+
+    return [exact(usage.capacity), exact(usage.allocatable), exact(usage.available)]
+
+
+def _eligible(member: MemberCluster, now: datetime, limits: EligibilityLimits | None) -> bool:
+    return bool(eligible(Fleet([member], limits=limits), now)[0])

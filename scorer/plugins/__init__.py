@@ -1,0 +1,1 @@
+"""The checks and preferences of scheduling, one module each."""

@@ -1,0 +1,209 @@
+"""ClusterAffinity: required terms filter, preferred terms score.
+
+Source: scheduling.md 6 to 8; KubeFleet pkg/scheduler/framework/plugins/clusteraffinity.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scorer.api.label_selector import LabelSelectorRequirement
+from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
+from scorer.api.placement import PreferredClusterSelector, PropertySorter
+from scorer.columns import BoolColumn, IntColumn, QuantityColumn, round_half_away
+from scorer.fleet import Fleet, property_name_error
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+from scorer.selectors import ClusterTerm, InvalidPolicyError, match_label, match_labels, read_labels, read_term
+
+ASCENDING: Literal["Ascending"] = "Ascending"
+DESCENDING: Literal["Descending"] = "Descending"
+
+
+@dataclass(frozen=True, slots=True)
+class Sorter:
+    """Orders the fleet by a property, read and checked."""
+
+    name: str
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """A weighted preference, read and checked; *index* is its place in the policy."""
+
+    index: int
+    weight: int
+    labels: tuple[LabelSelectorRequirement, ...]
+    sorter: Sorter | None
+
+    def points(self, fleet: Fleet) -> IntColumn | int:
+        """Return what each cluster earns by this term, before the label gate."""
+        if self.sorter is None:
+            return self.weight
+        return weigh(fleet.quantity(self.sorter.name), self.sorter.order, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAffinity:
+    """The affinity part of one policy."""
+
+    required: tuple[ClusterTerm, ...] = ()
+    preferred: tuple[PreferredTerm, ...] = ()
+
+    name = "ClusterAffinity"
+
+    def filter(self, cycle: Cycle) -> BoolColumn | None:
+        """Keep the clusters that any required term matches; without terms all of them."""
+        mask: BoolColumn | None = None
+        for term in self.required:
+            matched = term.matches(cycle.fleet)
+            if matched is None:
+                return None
+            mask = matched if mask is None else mask | matched
+        return mask
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+        """Count all as mismatch."""
+        return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejected))}
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Name the failing check of each term, up to three."""
+        failures = [failures_of(term, cycle.fleet, row) for term in self.required]
+        shown = " or ".join(found[0] for found in failures[:3])
+        more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
+        helps = [found for found in failures if len(found) == 1]
+        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, helps[0][0] if helps else "")
+
+    def score(self, cycle: Cycle) -> IntColumn | None:
+        """Add up the points of all preferred terms."""
+        total: IntColumn | None = None
+        for term in self.preferred:
+            points = term.points(cycle.fleet)
+            gate = match_labels(cycle.fleet, term.labels)
+            if gate is not None:
+                points = np.where(gate, points, 0)
+            elif isinstance(points, int):
+                points = np.full(len(cycle.fleet), points, dtype=np.int64)
+            total = points if total is None else total + points
+        return total
+
+
+def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bool, where: str) -> ClusterAffinity:
+    """Check the affinity of a policy.
+
+    Args:
+        affinity: As written.
+        with_preferences: Whether the placement type uses preferred terms (PickN only).
+        where: Path of *affinity*, for messages.
+
+    Raises:
+        InvalidPolicyError: A part that is used cannot be evaluated.
+    """
+    if affinity is None:
+        return ClusterAffinity()
+    terms = affinity.required.cluster_selector_terms if affinity.required else ()
+    at = f"{where}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
+    required = tuple(read_term(term, f"{at}[{index}]") for index, term in enumerate(terms))
+    if not with_preferences:
+        return ClusterAffinity(required)
+    at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution"
+    preferred = [_read_preferred(term, index, f"{at}[{index}]") for index, term in enumerate(affinity.preferred)]
+    return ClusterAffinity(required, tuple(term for term in preferred if term.weight))
+
+
+def _read_preferred(term: PreferredClusterSelector, index: int, where: str) -> PreferredTerm:
+    preference = term.preference
+    old, new = preference.metric_sorter, preference.property_sorter
+    if old and new and old != new:
+        raise InvalidPolicyError(f"{where}.preference: metricSorter is an alias of propertySorter, and the two differ")
+    sorter = _read_sorter(new or old, f"{where}.preference.propertySorter")
+    return PreferredTerm(index, term.weight, read_labels(preference.label_selector, f"{where}.preference"), sorter)
+
+
+def _read_sorter(sorter: PropertySorter | None, where: str) -> Sorter | None:
+    if sorter is None:
+        return None
+    if error := property_name_error(sorter.name):
+        raise InvalidPolicyError(f"{where}.name: {sorter.name[:64]!r} {error}")
+    if sorter.sort_order not in (ASCENDING, DESCENDING):
+        raise InvalidPolicyError(f"{where}.sortOrder: {sorter.sort_order[:64]!r} is neither Ascending nor Descending")
+    return Sorter(sorter.name, sorter.sort_order)
+
+
+def weigh(column: QuantityColumn, order: str, weight: int) -> IntColumn | int:
+    """Share a weight out by where each cluster stands in the observed range.
+
+    The best value earns the whole weight, the worst earns nothing, the rest a
+    linear share. When all values are equal, nobody earns anything.
+
+    Args:
+        column: The readings of the whole fleet; the range spans every cluster,
+            also those the filters turn away.
+        order: Descending when more is better, Ascending when less is.
+        weight: What the best value earns, -100 to 100 points.
+
+    Returns:
+        Shape (clusters,), points, halves rounded away from zero, 0 where the
+        property is not readable; plain 0 when nobody earns anything.
+
+    Source:
+        Seeds 000 and 003, sorter formulas; KubeFleet pkg/scheduler/framework/
+        plugins/clusteraffinity, interpolateWeightFor.
+    """
+    bounds = observed_range(column)
+    if bounds is None:
+        return 0
+    low, high = bounds
+    share = (column.double - low) / (high - low)
+    if order == ASCENDING:
+        share = 1 - share
+    share *= weight
+    np.nan_to_num(share, copy=False)
+    return round_half_away(share)
+
+
+def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
+    """Return the smallest and largest reading as doubles, None when they are equal or there are none."""
+    if column.extremes is None:
+        return None
+    low, high = (float(column.double[row]) for row in column.extremes)
+    return None if low == high else (low, high)
+
+
+def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[str]:
+    """Return every check of *term* that the cluster in *row* fails, in words with the numbers."""
+    failures = [
+        _label_failure(requirement, fleet.label(requirement.key).value(row))
+        for requirement in term.labels
+        if not match_label(fleet, requirement)[row]
+    ]
+    for requirement in term.properties:
+        if requirement.matches(fleet)[row]:
+            continue
+        reading = fleet.quantity(requirement.name).readings[row]
+        if reading is None:
+            observed = "not reported"
+        elif reading.quantity is None:
+            observed = f"unreadable ({reading.text[:32]!r})"
+        else:
+            observed = reading.text
+        failures.append(f"{requirement.name} {observed}, wanted {SYMBOLS[requirement.operator]} {requirement.wanted}")
+    return failures
+
+
+SYMBOLS = {"Gt": ">", "Ge": "≥", "Lt": "<", "Le": "≤", "Eq": "=", "Ne": "≠"}
+
+
+def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> str:
+    has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
+    match requirement.operator:
+        case "In":
+            return f"{has}, wanted {requirement.key}={' or '.join(requirement.values)}"
+        case "NotIn":
+            return f"{has}, wanted none of {', '.join(requirement.values)}"
+        case "Exists":
+            return f"{has}, wanted to be present"
+        case _:
+            return f"{has}, wanted to be absent"

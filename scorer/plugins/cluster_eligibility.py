@@ -1,0 +1,98 @@
+"""ClusterEligibility: only clusters that joined, report and are well can be picked.
+
+Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from scorer.api.conditions import find_condition
+from scorer.api.duration import format_duration
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.columns import BoolColumn
+from scorer.fleet import (
+    HEALTH_UNKNOWN,
+    LEAVING,
+    NOT_JOINED,
+    NOT_REPORTING,
+    STALE,
+    UNHEALTHY,
+    Fleet,
+    microseconds,
+)
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+
+_CATEGORY = {
+    LEAVING: Category.CLUSTER_LEAVING,
+    NOT_REPORTING: Category.AGENT_NOT_REPORTING,
+    STALE: Category.HEARTBEAT_STALE,
+    NOT_JOINED: Category.AGENT_NOT_JOINED,
+    HEALTH_UNKNOWN: Category.HEALTH_UNKNOWN,
+    UNHEALTHY: Category.CLUSTER_UNHEALTHY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEligibility:
+    """The six tests of eligibility; time is the only input beside the cluster."""
+
+    name = "ClusterEligibility"
+
+    def filter(self, cycle: Cycle) -> BoolColumn:
+        """Keep the clusters that pass all tests at this instant."""
+        return eligible(cycle.fleet, cycle.now)
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
+        """Count by the first test that failed."""
+        failures = cycle.fleet.eligibility.first_failure(np.flatnonzero(rejected), cycle.now)
+        counts = np.bincount(failures, minlength=UNHEALTHY + 1)
+        return {category: int(counts[failure]) for failure, category in _CATEGORY.items() if counts[failure]}
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Name the first test that failed, with its numbers."""
+        rejection = ineligibility(cycle.fleet, row, cycle.now)
+        assert rejection is not None
+        return rejection
+
+
+def eligible(fleet: Fleet, now: datetime) -> BoolColumn:
+    """Return the clusters that can be picked at *now*."""
+    return fleet.eligibility.until >= microseconds(now)
+
+
+def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
+    """Return why the cluster in *row* cannot be picked at *now*, None when it can."""
+    failure = int(fleet.eligibility.first_failure(np.array([row]), now)[0])
+    if failure == 0:
+        return None
+    member = fleet.members[row]
+    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
+    healthy = find_condition(agent.conditions, "Healthy") if agent else None
+    joined = find_condition(agent.conditions, "Joined") if agent else None
+    help_text = ""
+    if failure == LEAVING:
+        message = "the cluster is leaving the fleet"
+    elif failure == NOT_REPORTING:
+        message = "no member agent reports for the cluster"
+    elif failure == STALE:
+        limit = format_duration(fleet.limits.heartbeat)
+        if agent is None or agent.last_received_heartbeat is None:
+            message = f"no heartbeat yet, one is needed at least every {limit}"
+        else:
+            age = format_duration(now - agent.last_received_heartbeat)
+            message = f"last heartbeat {age} ago, limit {limit}"
+        help_text = "its agent sending a heartbeat"
+    elif failure == NOT_JOINED:
+        message = f"the agent's Joined condition is {joined.status if joined else 'absent'}, not True"
+    elif failure == HEALTH_UNKNOWN:
+        message = "the agent reports no health"
+    else:
+        assert healthy is not None
+        since = healthy.last_transition_time
+        age = f"for {format_duration(now - since)}" if since else "for an unknown time"
+        message = f"Healthy is {healthy.status} {age}, limit {format_duration(fleet.limits.health)}"
+        help_text = "the cluster becoming healthy"
+    return Rejection(ClusterEligibility.name, _CATEGORY[failure], message, help_text)

@@ -1,0 +1,49 @@
+"""NamespaceAffinity: a ResourcePlacement goes only where its namespace is.
+
+Source: scheduling.md 10.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.columns import BoolColumn
+from scorer.fleet import NamespaceView
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceAffinity:
+    """Asks for the namespace only where namespaces are collected."""
+
+    name = "NamespaceAffinity"
+
+    def filter(self, cycle: Cycle) -> BoolColumn | None:
+        """Keep the clusters that have the namespace, or do not collect namespaces."""
+        if not cycle.namespace:
+            return None
+
+        def passes(view: NamespaceView) -> bool:
+            collecting, namespaces = view
+            return not collecting or (namespaces is not None and cycle.namespace in namespaces)
+
+        return cycle.fleet.namespaces.holds(passes)
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
+        """Tell missing lists from missing namespaces."""
+        no_list = cycle.fleet.namespaces.holds(lambda view: view[1] is None)
+        missing_data = int(np.count_nonzero(rejected & no_list))
+        missing = int(np.count_nonzero(rejected)) - missing_data
+        counts = {Category.NAMESPACE_DATA_MISSING: missing_data, Category.NAMESPACE_MISSING: missing}
+        return {category: count for category, count in counts.items() if count}
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Say whether the list or the namespace is missing."""
+        view = cycle.fleet.namespaces.value(row)
+        if view is None or view[1] is None:
+            message = "the cluster collects namespaces but has not reported any"
+            return Rejection(self.name, Category.NAMESPACE_DATA_MISSING, message)
+        message = f"namespace {cycle.namespace!r} does not exist on the cluster"
+        help_text = f"namespace {cycle.namespace!r} existing there"
+        return Rejection(self.name, Category.NAMESPACE_MISSING, message, help_text)

@@ -1,0 +1,66 @@
+"""TaintToleration: every taint of a cluster needs a toleration.
+
+Source: scheduling.md 9; KubeFleet pkg/scheduler/framework/plugins/tainttoleration.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.api.member_cluster import Taint
+from scorer.api.placement import Toleration
+from scorer.columns import BoolColumn
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class TaintToleration:
+    """The tolerations of one policy."""
+
+    tolerations: tuple[Toleration, ...] = ()
+
+    name = "TaintToleration"
+
+    def filter(self, cycle: Cycle) -> BoolColumn | None:
+        """Keep the clusters all of whose taints are tolerated; asked once per distinct list of taints."""
+        return cycle.fleet.taints.holds(lambda taints: self.untolerated(taints) is None)
+
+    def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
+        """Return the first taint that nothing tolerates."""
+        return next((taint for taint in taints if self.tolerating(taint) is None), None)
+
+    def tolerating(self, taint: Taint) -> int | None:
+        """Return the place of the first toleration that covers *taint*."""
+        covers = (index for index, toleration in enumerate(self.tolerations) if tolerates(toleration, taint))
+        return next(covers, None)
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+        """Count all as not tolerated."""
+        return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejected))}
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Name the first taint that nothing tolerates."""
+        taint = self.untolerated(cycle.fleet.members[row].spec.taints)
+        assert taint is not None
+        text = format_taint(taint)
+        return Rejection(
+            self.name, Category.TAINT_NOT_TOLERATED, f"taint {text} not tolerated", f"a toleration for taint {text}"
+        )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Say whether *toleration* covers *taint*; an operator that is no valid word covers nothing."""
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    if toleration.operator == "Equal":
+        return toleration.key != "" and (toleration.key, toleration.value) == (taint.key, taint.value)
+    return False
+
+
+def format_taint(taint: Taint) -> str:
+    """Write a taint as kubectl does: ``key=value:NoSchedule``."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

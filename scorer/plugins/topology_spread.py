@@ -1,0 +1,139 @@
+"""TopologySpreadConstraints: keep the placement even over the values of a label.
+
+The skew is that of the whole fleet after one more placement, not the distance of a domain from the
+minimum as in pod scheduling; silent and leaving clusters form domains too.
+
+Source: scheduling.md 12; KubeFleet pkg/scheduler/framework/plugins/topologyspreadconstraints.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.api.placement import TopologySpreadConstraint, WhenUnsatisfiable
+from scorer.columns import BoolColumn, IntColumn
+from scorer.fleet import Fleet
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+
+VIOLATION_POINTS = -1000
+"""What a cluster that breaks a ``ScheduleAnyway`` constraint gets instead of its change of skew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint of a policy; *index* is its place there."""
+
+    index: int
+    key: str
+    max_skew: int
+    hard: bool
+
+    def verdict(self, counts: IntColumn) -> tuple[BoolColumn, IntColumn]:
+        """Judge one more placement in each domain.
+
+        Args:
+            counts: Shape (domains,): clusters placed in each domain.
+
+        Returns:
+            Two columns of shape (domains + 1,): whether the constraint lets it in (always, where it is soft), and the
+            points. The last entry stands for clusters outside every domain.
+        """
+        skew, change = skew_change(counts)
+        within = skew + change <= self.max_skew
+        passes = np.ones(counts.size + 1, dtype=np.bool_)
+        points = np.zeros(counts.size + 1, dtype=np.int64)
+        if self.hard:
+            passes[:-1], points[:-1] = within, -change
+        else:
+            points[:-1] = np.where(within, -change, VIOLATION_POINTS)
+        return passes, points
+
+
+def skew_change(counts: IntColumn) -> tuple[int, IntColumn]:
+    """Return today's skew, and by how much one more placement in each domain moves it.
+
+    Args:
+        counts: Shape (domains,).
+    """
+    if counts.size == 0:  # no cluster carries the label
+        return 0, counts
+    low, high = int(counts.min()), int(counts.max())
+    at_low = counts == low
+    change = (counts == high).astype(np.int64)
+    if low != high and np.count_nonzero(at_low) == 1:
+        change -= at_low
+    return high - low, change
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpread:
+    """The spread constraints of one policy: the hard ones first, then the soft ones, each in list order."""
+
+    constraints: tuple[Constraint, ...] = ()
+
+    name = "TopologySpreadConstraints"
+
+    def filter(self, cycle: Cycle) -> BoolColumn | None:
+        """Keep the clusters where one more placement breaks no hard constraint."""
+        mask: BoolColumn | None = None
+        for constraint in self.constraints:
+            if constraint.hard:
+                passes, _ = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
+                held = passes[cycle.fleet.label(constraint.key).codes]
+                mask = held if mask is None else mask & held
+        return mask
+
+    def score(self, cycle: Cycle) -> IntColumn | None:
+        """Prefer the clusters that even the spread out, one point per unit of skew."""
+        total: IntColumn | None = None
+        for constraint in self.constraints:
+            _, points = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
+            earned = points[cycle.fleet.label(constraint.key).codes]
+            total = earned if total is None else total + earned
+        return total
+
+    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+        """Count all as violated."""
+        return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejected))}
+
+    def reject(self, cycle: Cycle, row: int) -> Rejection:
+        """Name the first hard constraint that would be broken, with its numbers."""
+        for constraint in self.constraints:
+            column = cycle.fleet.label(constraint.key)
+            counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
+            passes, _ = constraint.verdict(counts)
+            if constraint.hard and not passes[column.codes[row]]:
+                skew, change = skew_change(counts)
+                code = int(column.codes[row])
+                emptiest = column.values[int(counts.argmin())]
+                message = (
+                    f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
+                    f" {skew + int(change[code])}, maxSkew {constraint.max_skew};"
+                    f" fewest are in {constraint.key}={emptiest} ({counts.min()})"
+                )
+                return Rejection(
+                    self.name,
+                    Category.TOPOLOGY_SPREAD_VIOLATED,
+                    message,
+                    f"maxSkew {skew + int(change[code])} for {constraint.key}",
+                )
+        raise AssertionError("no hard constraint is broken")
+
+
+def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:
+    """Return how many *placed* clusters each value of a label has, shape (domains,); empty domains count 0."""
+    column = fleet.label(key)
+    inside = column.codes[placed]
+    return np.bincount(inside[inside >= 0], minlength=len(column.values))
+
+
+def read_constraints(constraints: Sequence[TopologySpreadConstraint]) -> TopologySpread:
+    """Order the constraints of a policy for evaluation."""
+    hard = WhenUnsatisfiable.DO_NOT_SCHEDULE
+    read = [
+        Constraint(index, entry.topology_key, entry.max_skew, entry.when_unsatisfiable is hard)
+        for index, entry in enumerate(constraints)
+    ]
+    return TopologySpread(tuple(sorted(read, key=lambda constraint: not constraint.hard)))

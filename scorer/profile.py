@@ -1,0 +1,51 @@
+"""The default list of plugins, for one policy.
+
+Source: scheduling.md 3, step 5.
+"""
+
+from dataclasses import dataclass, field
+
+from scorer.api.placement import PlacementPolicy, PlacementType
+from scorer.framework.plugin import FilterPlugin
+from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
+from scorer.plugins.cluster_eligibility import ClusterEligibility
+from scorer.plugins.namespace_affinity import NamespaceAffinity
+from scorer.plugins.taint_toleration import TaintToleration
+from scorer.plugins.topology_spread import TopologySpread, read_constraints
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins of one policy, read and checked.
+
+    A cluster that is already taken is no candidate (SamePlacementAntiAffinity): that is the cycle's
+    ``placed`` column, applied between TaintToleration and the spread constraints.
+    """
+
+    affinity: ClusterAffinity = field(default_factory=ClusterAffinity)
+    taints: TaintToleration = field(default_factory=TaintToleration)
+    spread: TopologySpread = field(default_factory=TopologySpread)
+    eligibility: ClusterEligibility = field(default_factory=ClusterEligibility)
+    namespaces: NamespaceAffinity = field(default_factory=NamespaceAffinity)
+
+    @property
+    def filters(self) -> tuple[FilterPlugin, ...]:
+        """The filters that do not look at what is placed, in the order that decides which of them is reported."""
+        return self.affinity, self.eligibility, self.namespaces, self.taints
+
+
+def read_profile(policy: PlacementPolicy) -> Profile:
+    """Configure the plugins for *policy*; only parts its type uses are looked at.
+
+    Raises:
+        scorer.selectors.InvalidPolicyError: A part that is used cannot be evaluated.
+    """
+    if policy.placement_type is PlacementType.PICK_FIXED:
+        return Profile()
+    picks_n = policy.placement_type is PlacementType.PICK_N
+    affinity = policy.affinity.cluster_affinity if policy.affinity else None
+    return Profile(
+        affinity=read_affinity(affinity, with_preferences=picks_n, where="spec.policy.affinity.clusterAffinity"),
+        taints=TaintToleration(policy.tolerations),
+        spread=read_constraints(policy.topology_spread_constraints if picks_n else ()),
+    )

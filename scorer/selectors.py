@@ -1,0 +1,112 @@
+"""Label and property selectors as masks over the fleet.
+
+Source: scheduling.md 6 and 7.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, requirement_error
+from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
+from scorer.api.quantity import Quantity, parse_quantity
+from scorer.columns import ABSENT, OPERATORS, BoolColumn
+from scorer.fleet import Fleet, property_name_error
+
+
+class InvalidPolicyError(ValueError):
+    """A policy that cannot be evaluated although it was stored; the message names the field and the value (DV-5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRequirement:
+    """One comparison with a property, read and checked."""
+
+    name: str
+    operator: str
+    wanted: Quantity
+
+    def matches(self, fleet: Fleet) -> BoolColumn:
+        """Return the clusters whose reading stands in the wanted relation; without a reading it never does."""
+        return fleet.quantity(self.name).compare(self.operator, self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTerm:
+    """A condition on clusters, read and checked: label and property part must both hold."""
+
+    labels: tuple[LabelSelectorRequirement, ...]
+    properties: tuple[PropertyRequirement, ...]
+
+    def matches(self, fleet: Fleet) -> BoolColumn | None:
+        """Return the clusters the term matches; None: all of them."""
+        mask = match_labels(fleet, self.labels)
+        for requirement in self.properties:
+            held = requirement.matches(fleet)
+            mask = held if mask is None else mask & held
+        return mask
+
+
+def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelectorRequirement, ...]:
+    """Check a label selector; absent and empty select everything.
+
+    Raises:
+        InvalidPolicyError: An expression cannot be evaluated.
+    """
+    requirements = selector.requirements() if selector else ()
+    for requirement in requirements:
+        if error := requirement_error(requirement):
+            raise InvalidPolicyError(f"{where}.labelSelector: {error}")
+    return requirements
+
+
+def read_term(term: ClusterSelectorTerm, where: str) -> ClusterTerm:
+    """Check a required term; its sorter, if any, is ignored.
+
+    Raises:
+        InvalidPolicyError: The term cannot be evaluated.
+    """
+    expressions = term.property_selector.match_expressions if term.property_selector else ()
+    properties = tuple(
+        _read_property(expression, f"{where}.propertySelector.matchExpressions[{index}]")
+        for index, expression in enumerate(expressions)
+    )
+    return ClusterTerm(read_labels(term.label_selector, where), properties)
+
+
+def _read_property(expression: PropertySelectorRequirement, where: str) -> PropertyRequirement:
+    if error := property_name_error(expression.name):
+        raise InvalidPolicyError(f"{where}.name: {expression.name[:64]!r} {error}")
+    if expression.operator not in OPERATORS:
+        raise InvalidPolicyError(f"{where}.operator: {expression.operator[:64]!r} is none of Gt, Ge, Lt, Le, Eq, Ne")
+    if len(expression.values) != 1:
+        raise InvalidPolicyError(f"{where}.values: {len(expression.values)} values, exactly one is needed")
+    try:
+        return PropertyRequirement(expression.name, expression.operator, parse_quantity(expression.values[0]))
+    except ValueError as reason:
+        raise InvalidPolicyError(f"{where}.values[0]: {reason}") from reason
+
+
+def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement]) -> BoolColumn | None:
+    """Return the clusters all *requirements* hold for; None: all of them."""
+    mask = None
+    for requirement in requirements:
+        held = match_label(fleet, requirement)
+        mask = held if mask is None else mask & held
+    return mask
+
+
+def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColumn:
+    """Return the clusters one label expression holds for."""
+    column = fleet.label(requirement.key)
+    match requirement.operator:
+        case "Exists":
+            mask: BoolColumn = column.codes != ABSENT
+        case "DoesNotExist":
+            mask = column.codes == ABSENT
+        case operator:
+            listed = [code for value in requirement.values if (code := column.index.get(value)) is not None]
+            mask = column.codes == listed[0] if len(listed) == 1 else np.isin(column.codes, listed)
+            mask = mask if operator == "In" else ~mask
+    return mask
