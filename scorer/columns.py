@@ -32,15 +32,14 @@ T = TypeVar("T", bound=Hashable)
 def round_half_away(values: FloatColumn) -> IntColumn:
     """Round to the nearest integer, exact halves away from zero.
 
-    ``np.rint`` sends halves to even; it is put right where the value lies exactly half-way. Adding 0.5
-    and cutting would break for 0.49999999999999994.
+    The largest double below one half is added and the fraction cut: a half still reaches the next integer,
+    because the sum is rounded to it, and 0.49999999999999994 does not, as it would if 0.5 were added.
+    Holds for magnitudes below 2^52.
     """
-    nearest = np.rint(values)
-    rest = values - nearest
-    if np.any(np.abs(rest) == 0.5):
-        half = np.abs(rest) == 0.5
-        nearest[half] = np.trunc(values[half]) + np.sign(values[half])
-    return nearest.astype(np.int64)
+    return (values + np.copysign(_BELOW_HALF, values)).astype(np.int64)
+
+
+_BELOW_HALF = 0.49999999999999994
 
 
 @dataclass(frozen=True)
@@ -152,6 +151,16 @@ class QuantityColumn:
         holds = _EXACT_RELATIONS[relation]
         amounts = (reading.quantity if reading else None for reading in self.readings)
         return np.array([amount is not None and holds(amount, wanted) for amount in amounts], dtype=np.bool_)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every cluster reports the property readably."""
+        return not np.isnan(self.high).any()
+
+    def doubles(self, rows: RowColumn, default: float) -> FloatColumn:
+        """Return the doubles of *rows*, *default* where there is none."""
+        chosen = self.double[rows]
+        return chosen if self.complete else np.where(np.isnan(chosen), default, chosen)
 
     @cached_property
     def extremes(self) -> tuple[int, int] | None:

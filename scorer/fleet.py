@@ -116,8 +116,8 @@ class Fleet:
     def rows(self, names: Iterable[str]) -> BoolColumn:
         """Return where the clusters named in *names* stand; unknown names are passed over."""
         mask = np.zeros(len(self), dtype=np.bool_)
-        known = [row for name in names if (row := self.row(name)) is not None]
-        mask[known] = True
+        if known := [row for name in names if (row := self.row(name)) is not None]:
+            mask[known] = True
         return mask
 
     def label(self, key: str) -> CodeBook[str]:

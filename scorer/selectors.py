@@ -107,6 +107,11 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
             mask = column.codes == ABSENT
         case operator:
             listed = [code for value in requirement.values if (code := column.index.get(value)) is not None]
-            mask = column.codes == listed[0] if len(listed) == 1 else np.isin(column.codes, listed)
+            if len(listed) == 1:
+                mask = column.codes == listed[0]
+            else:
+                table = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last entry is that of absent values
+                table[listed] = True
+                mask = table[column.codes]
             mask = mask if operator == "In" else ~mask
     return mask

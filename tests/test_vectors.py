@@ -141,7 +141,7 @@ def check_schedule_aux(line: Line) -> None:
 def check_interpolate(line: Line) -> None:
     names = sorted(line["values"])
     column = QuantityColumn.of([Reading(line["values"][name], read_quantity(line["values"][name])) for name in names])
-    points = np.broadcast_to(weigh(column, line["sortOrder"], line["weight"]), len(names))
+    points = weigh(column, np.arange(len(names)), line["sortOrder"], line["weight"])
     _compare({"points": dict(zip(names, points.tolist(), strict=True))}, line["want"])
 
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from scorer.columns import BoolColumn, IntColumn
+from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
 
@@ -31,6 +31,6 @@ class FilterPlugin(Protocol):
 class ScorePlugin(Protocol):
     """Gives points."""
 
-    def score(self, cycle: Cycle) -> IntColumn | None:
-        """Return the points of each cluster, shape (clusters,); None: nobody earns any."""
+    def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
+        """Return the points of the clusters in *rows*, of the same shape; None: nobody earns any."""
         ...

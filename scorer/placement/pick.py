@@ -3,17 +3,18 @@
 Rank: topology score, affinity score, tie bonus, name, each descending (scheduling.md 13).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
-from scorer.plugins.topology_spread import Constraint, domain_counts
-
-_LOWEST = np.iinfo(np.int64).min
+from scorer.plugins.topology_spread import VIOLATION_POINTS, Constraint, domain_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,39 +23,51 @@ class Ranks:
 
     Args:
         rows: Shape (candidates,), ascending.
-        topology: Points of the spread constraints.
-        affinity: Points of the preferences.
-        bonus: Where a cluster holds an obsolete binding.
+        topology: Points of the spread constraints; None: 0 for all.
+        affinity: Points of the preferences; None: 0 for all.
+        bonus: Where a cluster holds an obsolete binding; None: nowhere.
     """
 
     rows: RowColumn
-    topology: IntColumn
-    affinity: IntColumn
-    bonus: BoolColumn
+    topology: IntColumn | None
+    affinity: IntColumn | None
+    bonus: BoolColumn | None
 
-    def best(self, count: int | None = None) -> NDArray[np.intp]:
-        """Return the positions of the best *count* candidates, all of them by default, in rank order.
+    def best(self, count: int) -> RowColumn:
+        """Return the positions of the best *count* candidates, in rank order.
 
-        One pass finds the weakest key that still gets in; only the keys above it are sorted.
+        Among many candidates one pass finds the weakest key that still gets in, and only the keys from there
+        on are sorted.
         """
+        size = self.rows.size
         key = self._key()
-        chosen = np.arange(key.size)
-        if count is not None and count < key.size:
-            if count == 0:
-                return chosen[:0]
-            weakest = np.partition(key, key.size - count)[key.size - count]
-            above, tied = np.flatnonzero(key > weakest), np.flatnonzero(key == weakest)
-            chosen = np.concatenate([above, tied[tied.size - (count - above.size) :]])
-            chosen.sort()
+        if key is None:
+            return np.arange(size)[::-1][:count]
+        if size <= _FEW or count >= size:
+            return np.argsort(_narrow(key), kind="stable")[::-1][:count]
+        if count == 0:
+            return np.arange(0)
+        weakest = np.partition(key, size - count)[size - count]
+        above, tied = np.flatnonzero(key > weakest), np.flatnonzero(key == weakest)
+        chosen = np.sort(np.concatenate([above, tied[tied.size - (count - above.size) :]]))
         return chosen[np.argsort(key[chosen], kind="stable")][::-1]
 
-    def _key(self) -> IntColumn:
+    def _key(self) -> IntColumn | None:
         """Fold topology, affinity and bonus into one integer; the position breaks ties, larger name first."""
-        if self.affinity.size == 0:
-            return self.affinity
-        low = int(self.affinity.min())
-        span = int(self.affinity.max()) - low + 1
-        return (self.topology * span + (self.affinity - low)) * 2 + self.bonus
+        if self.rows.size == 0:
+            return None
+        key = self.topology
+        if self.affinity is not None:
+            low = int(self.affinity.min())
+            span = int(self.affinity.max()) - low + 1
+            key = self.affinity if key is None else key * span + (self.affinity - low)
+        if self.bonus is not None:
+            key = self.bonus.astype(np.int64) if key is None else key * 2 + self.bonus
+        return key
+
+
+_FEW = 4096
+"""Up to so many candidates are simply sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +81,12 @@ class SpreadPick:
 def pick_spread(
     fleet: Fleet, constraints: Sequence[Constraint], ranks: Ranks, placed: BoolColumn, count: int
 ) -> tuple[list[SpreadPick], bool]:
-    """Pick one cluster per batch, up to *count*, counting domains anew before each.
+    """Pick one cluster per batch, up to *count*, judging the spread anew before each.
 
-    Clusters that stand in the same domains differ only by affinity and name, which do not change between
-    batches; so candidates are sorted once per such group, and a batch only judges the groups.
+    Candidates that stand in the same domains form a group: they differ only by affinity and name, which do
+    not change from batch to batch. What a constraint says of a domain follows from the domain's count alone.
+    So groups are kept in one heap per combination of counts, and a batch judges the combinations, of which
+    there are few.
 
     Args:
         fleet: All member clusters.
@@ -83,93 +98,165 @@ def pick_spread(
     Returns:
         The picks in order, and whether a batch found no candidate.
     """
-    codes = [fleet.label(constraint.key).codes[ranks.rows] for constraint in constraints]
-    counts = [domain_counts(fleet, constraint.key, placed) for constraint in constraints]
-    groups = _Groups.of(codes, [count.size for count in counts], ranks.affinity)
+    groups = _Groups(fleet, constraints, ranks, placed)
+    sticky = [] if ranks.bonus is None else np.flatnonzero(ranks.bonus).tolist()
     picks: list[SpreadPick] = []
     while len(picks) < count:
-        allowed, points = groups.judge(constraints, counts)
-        if not allowed.any():
+        best = groups.best(sticky if not picks else ())
+        if best is None:
             return picks, True
-        sticky = np.flatnonzero(ranks.bonus) if not picks else ()
-        position = groups.take(allowed, points, ranks, sticky)
-        picks.append(SpreadPick(position, int(points[groups.of_candidate[position]])))
-        for column, domain in zip(codes, counts, strict=True):
-            if column[position] >= 0:
-                domain[column[position]] += 1
+        picks.append(best)
+        groups.take(best.position)
     return picks, False
 
 
-@dataclass(slots=True)
+_Counts: TypeAlias = tuple[int, ...]
+"""Per constraint, how many are placed in the domain of a group; -1 outside every domain."""
+
+
+class _Tally:
+    """The clusters placed in each domain of one constraint, and the extremes."""
+
+    def __init__(self, counts: IntColumn) -> None:
+        self.counts = counts.tolist()
+        self.domains_with = Counter(self.counts)
+        self.low, self.high = min(self.counts, default=0), max(self.counts, default=0)
+
+    def add(self, domain: int) -> None:
+        """Place one more in *domain*."""
+        before = self.counts[domain]
+        self.counts[domain] = before + 1
+        self.domains_with[before] -= 1
+        self.domains_with[before + 1] += 1
+        self.high = max(self.high, before + 1)
+        if not self.domains_with[self.low]:
+            self.low += 1
+
+    def change(self, count: int) -> int:
+        """Return by how much one more in a domain of *count* moves the skew; the scalar form of `skew_change`."""
+        if count == self.high:
+            return 1
+        return -1 if count == self.low and self.domains_with[count] == 1 else 0
+
+
 class _Groups:
-    """Candidates by the domains they stand in; each group sorted by affinity and name, the best last.
+    """Candidates by the domains they stand in, each group sorted by affinity and name, the best last."""
 
-    Args:
-        of_candidate: Shape (candidates,): the group of each.
-        domains: Per constraint, shape (groups,): the domain of the group, the last entry of a verdict for none.
-        order: Positions of candidates, group by group.
-        end: Shape (groups,): where in *order* the best remaining candidate of a group stands, plus one.
-        start: Shape (groups,): where the group begins.
-        rank: Shape (candidates,): place among all candidates by affinity and name.
-    """
-
-    of_candidate: NDArray[np.intp]
-    domains: list[NDArray[np.intp]]
-    order: NDArray[np.intp]
-    start: NDArray[np.intp]
-    end: NDArray[np.intp]
-    rank: NDArray[np.intp]
-    gone: set[int]
-
-    @classmethod
-    def of(cls, codes: Sequence[NDArray[np.int32]], sizes: Sequence[int], affinity: IntColumn) -> "_Groups":
-        """Group candidates by their *codes*, one column per constraint, -1 outside the domains."""
-        combined = np.zeros(affinity.size, dtype=np.int64)
-        for column, size in zip(codes, sizes, strict=True):
-            combined = combined * (size + 1) + np.where(column < 0, size, column)
+    def __init__(self, fleet: Fleet, constraints: Sequence[Constraint], ranks: Ranks, placed: BoolColumn) -> None:
+        self.constraints = constraints
+        size = ranks.rows.size
+        self.affinity = np.zeros(size, dtype=np.int64) if ranks.affinity is None else ranks.affinity
+        self.tallies = [_Tally(domain_counts(fleet, constraint.key, placed)) for constraint in constraints]
+        combined = np.zeros(size, dtype=np.int64)
+        for constraint, tally in zip(constraints, self.tallies, strict=True):
+            combined = combined * (len(tally.counts) + 1) + fleet.label(constraint.key).codes[ranks.rows] + 1
         values, of_candidate = np.unique(combined, return_inverse=True)
+        by_affinity = np.argsort(_narrow(self.affinity), kind="stable")
+        self.rank = np.empty_like(by_affinity)
+        self.rank[by_affinity] = np.arange(size)
+        self.order = by_affinity[np.argsort(_narrow(of_candidate[by_affinity]), kind="stable")]
+        self.end = np.cumsum(np.bincount(of_candidate, minlength=values.size)).tolist()
+        self.start = [0, *self.end[:-1]]
+        self.of_candidate = of_candidate
+        self.gone: set[int] = set()
+        self.domains = self._domains(values.tolist())
+        self.standing: list[dict[int, list[int]]] = [{} for _ in constraints]
+        self.heaps: dict[_Counts, list[tuple[int, int]]] = {}
+        for group, domains in enumerate(self.domains):
+            for standing, domain in zip(self.standing, domains, strict=True):
+                standing.setdefault(domain, []).append(group)
+            self._enter(group)
+
+    def _domains(self, values: list[int]) -> list[tuple[int, ...]]:
         domains = []
-        for size in reversed(sizes):
-            values, domain = np.divmod(values, size + 1)
-            domains.insert(0, domain.astype(np.intp))
-        by_affinity = np.argsort(_narrow(affinity), kind="stable")
-        rank = np.empty_like(by_affinity)
-        rank[by_affinity] = np.arange(by_affinity.size)
-        order = by_affinity[np.argsort(_narrow(of_candidate[by_affinity]), kind="stable")]
-        end = np.cumsum(np.bincount(of_candidate, minlength=values.size))
-        start = np.concatenate([[0], end[:-1]]).astype(np.intp) if end.size else end
-        return cls(of_candidate, domains, order, start, end.astype(np.intp), rank, set())
+        for value in values:
+            parts = []
+            for tally in reversed(self.tallies):
+                value, part = divmod(value, len(tally.counts) + 1)
+                parts.append(part - 1)
+            domains.append(tuple(reversed(parts)))
+        return domains
 
-    def judge(self, constraints: Sequence[Constraint], counts: Sequence[IntColumn]) -> tuple[BoolColumn, IntColumn]:
-        """Return which groups may take one more, and the topology score of each."""
-        allowed: BoolColumn = self.end > self.start
-        points = np.zeros(self.end.size, dtype=np.int64)
-        for constraint, count, domain in zip(constraints, counts, self.domains, strict=True):
-            passes, earned = constraint.verdict(count)
-            allowed &= passes[domain]
-            points += earned[domain]
-        return allowed, points
+    def _counts(self, group: int) -> _Counts:
+        return tuple(
+            -1 if domain < 0 else tally.counts[domain]
+            for tally, domain in zip(self.tallies, self.domains[group], strict=True)
+        )
 
-    def take(self, allowed: BoolColumn, points: IntColumn, ranks: Ranks, sticky: Sequence[int] | RowColumn) -> int:
-        """Remove the best candidate of the allowed groups and return its position.
+    def _head(self, group: int) -> int | None:
+        """Return the best remaining candidate of *group*."""
+        while self.end[group] > self.start[group]:
+            position = int(self.order[self.end[group] - 1])
+            if position not in self.gone:
+                return position
+            self.end[group] -= 1
+        return None
+
+    def _enter(self, group: int) -> None:
+        """Put *group* into the heap of its counts; older entries of it are recognised as stale and dropped."""
+        head = self._head(group)
+        if head is not None:
+            heappush(self.heaps.setdefault(self._counts(group), []), (-int(self.rank[head]), group))
+
+    def best(self, sticky: Sequence[int]) -> SpreadPick | None:
+        """Return the best candidate of this batch, None when no constraint lets any in.
 
         *sticky* are the candidates with the tie bonus: each beats the others of equal scores.
         """
-        heads = self.order[np.maximum(self.end, 1) - 1]
-        key = np.where(allowed, points * self.rank.size + self.rank[heads], _LOWEST)
-        best = int(heads[int(np.argmax(key))])
-        score = points[self.of_candidate[best]], ranks.affinity[best]
-        rivals = [
-            int(rival)
+        found: tuple[int, int, int] | None = None
+        for counts in list(self.heaps):
+            points = self._points(counts)
+            if points is None:
+                continue
+            heap = self.heaps[counts]
+            while heap and not self._stands(heap[0], counts):
+                heappop(heap)
+            if not heap:
+                del self.heaps[counts]
+            elif found is None or (points, -heap[0][0]) > found[:2]:
+                found = points, -heap[0][0], heap[0][1]
+        if found is None:
+            return None
+        head = self._head(found[2])
+        assert head is not None
+        score = found[0], self.affinity[head]
+        rivals = (
+            rival
             for rival in sticky
-            if allowed[self.of_candidate[rival]] and (points[self.of_candidate[rival]], ranks.affinity[rival]) == score
-        ]
-        best = max(rivals, default=best)
-        self.gone.add(best)
-        group = self.of_candidate[best]
-        while self.end[group] > self.start[group] and int(self.order[self.end[group] - 1]) in self.gone:
-            self.end[group] -= 1
-        return best
+            if (self._points(self._counts(int(self.of_candidate[rival]))), self.affinity[rival]) == score
+        )
+        return SpreadPick(max(rivals, default=head), found[0])
+
+    def _stands(self, entry: tuple[int, int], counts: _Counts) -> bool:
+        head = self._head(entry[1])
+        return head is not None and self.rank[head] == -entry[0] and self._counts(entry[1]) == counts
+
+    def _points(self, counts: _Counts) -> int | None:
+        """Return the topology score of a group with *counts*, None when a hard constraint would be broken."""
+        points = 0
+        for constraint, tally, count in zip(self.constraints, self.tallies, counts, strict=True):
+            if count < 0:
+                continue
+            change = tally.change(count)
+            if tally.high - tally.low + change <= constraint.max_skew:
+                points -= change
+            elif constraint.hard:
+                return None
+            else:
+                points += VIOLATION_POINTS
+        return points
+
+    def take(self, position: int) -> None:
+        """Place the candidate at *position*: count its domains up and let the groups in them move."""
+        self.gone.add(position)
+        group = int(self.of_candidate[position])
+        moved = {group}
+        for tally, standing, domain in zip(self.tallies, self.standing, self.domains[group], strict=True):
+            if domain >= 0:
+                tally.add(domain)
+                moved.update(standing[domain])
+        for one in sorted(moved):
+            self._enter(one)
 
 
 def _narrow(values: IntColumn) -> NDArray[np.int16] | IntColumn:

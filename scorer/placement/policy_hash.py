@@ -20,7 +20,7 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
     """Return *policy* with defaults spelled out and old names replaced; the argument is not changed."""
-    spelled = {"placementType": "PickAll"} | without_nulls(dict(policy or {}))
+    spelled: JsonObject = {"placementType": "PickAll"} | without_nulls(dict(policy or {}))
     for key, defaults in (("topologySpreadConstraints", _CONSTRAINT_DEFAULTS), ("tolerations", _TOLERATION_DEFAULTS)):
         if isinstance(spelled.get(key), list):
             spelled[key] = [defaults | entry if isinstance(entry, dict) else entry for entry in spelled[key]]

@@ -4,6 +4,7 @@ Source: scheduling.md 17.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus
@@ -30,7 +31,7 @@ def decisions(schedule: Schedule) -> list[JsonObject]:
     room = MOST_DECISIONS - len(selected)
     if not schedule.missed:
         room = min(room, MOST_UNSELECTED)
-    return selected + [decision for decision, _ in zip(unselected, range(room), strict=False)]
+    return [*selected, *islice(unselected, room)]
 
 
 def picked_decision(schedule: Schedule, pick: Scored) -> JsonObject:
@@ -67,9 +68,8 @@ def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
             f" (affinity {loser.affinity}, topology spread {loser.topology})",
         }
     for row in schedule.last.rejected_rows():
-        rejection = schedule.last.reject(int(row))
-        assert rejection is not None
-        yield _rejected(schedule.fleet.names[row], rejection)
+        if (why := schedule.last.reject(int(row))) is not None:
+            yield _rejected(schedule.fleet.names[row], why)
 
 
 def _rejected(name: str, rejection: Rejection) -> JsonObject:
@@ -103,7 +103,7 @@ def unselected_counts(schedule: Schedule) -> dict[str, int]:
         counts[rejection.category] = counts.get(rejection.category, 0) + 1
     if schedule.last is not None:
         counts = {str(category): count for category, count in schedule.last.categories().items()}
-        if losers := schedule.last.candidates.rows.size - schedule.last.picked.size:
+        if losers := schedule.last.candidates.rows.size - schedule.last.picked:
             counts[Category.SCORE_TOO_LOW] = losers
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 

@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 
 from scorer.api.placement import PlacementType
-from scorer.columns import BoolColumn, IntColumn, RowColumn
+from scorer.columns import BoolColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
@@ -45,7 +45,8 @@ class Round:
         passed: Per filter of ``profile.filters``, the clusters that passed it; None: all.
         spread: The clusters that passed the spread constraints; None: all.
         candidates: The clusters that passed everything and are not taken, with their sort keys.
-        picked: Positions among the candidates that this batch picked.
+        order: Positions of the best candidates, best first: the picked ones and some that follow.
+        picked: How many of *order* this batch picked.
         number: Of the batch.
     """
 
@@ -54,22 +55,29 @@ class Round:
     passed: tuple[BoolColumn | None, ...]
     spread: BoolColumn | None
     candidates: Ranks
-    picked: RowColumn
+    order: RowColumn
+    picked: int
     number: int
 
     def losers(self, limit: int | None = None) -> list[Scored]:
         """Return the candidates that were not picked, best first."""
-        wanted = None if limit is None else limit + self.picked.size
-        taken = set(self.picked.tolist())
-        order = [position for position in self.candidates.best(wanted).tolist() if position not in taken]
-        return [self.scored(position) for position in order[:limit]]
+        wanted = self.candidates.rows.size if limit is None else min(self.picked + limit, self.candidates.rows.size)
+        order = self.order if self.order.size >= wanted else self.candidates.best(wanted)
+        return self.scored(order[self.picked : wanted])
 
-    def scored(self, position: int) -> Scored:
-        """Return the candidate at *position* with its sort keys."""
-        ranks = self.candidates
-        name = self.cycle.fleet.names[int(ranks.rows[position])]
-        bonus = bool(ranks.bonus[position])
-        return Scored(name, int(ranks.topology[position]), int(ranks.affinity[position]), bonus, self.number)
+    def winners(self) -> list[Scored]:
+        """Return the candidates that this batch picked, in rank order."""
+        return self.scored(self.order[: self.picked])
+
+    def scored(self, positions: RowColumn) -> list[Scored]:
+        """Return the candidates at *positions* with their sort keys."""
+        ranks, names = self.candidates, self.cycle.fleet.names
+        columns = (ranks.topology, ranks.affinity, ranks.bonus)
+        keys = ([0] * positions.size if column is None else column[positions].tolist() for column in columns)
+        return [
+            Scored(names[row], topology, affinity, bool(bonus), self.number)
+            for row, topology, affinity, bonus in zip(ranks.rows[positions].tolist(), *keys, strict=True)
+        ]
 
     def rejected_rows(self) -> RowColumn:
         """Return the clusters that some filter turned away, by name.
@@ -168,7 +176,7 @@ def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) 
     return Schedule(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
 
 
-def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> tuple[Cycle, Round]:
+def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
     profile = request.profile
@@ -178,18 +186,15 @@ def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) ->
         if mask is not None:
             alive &= mask
     rows = np.flatnonzero(alive)
-    points = profile.affinity.score(cycle)
-    affinity = np.zeros(rows.size, dtype=np.int64) if points is None else points[rows]
-    ranks = Ranks(rows, np.zeros(rows.size, dtype=np.int64), affinity, cycle.obsolete[rows])
-    return cycle, Round(profile, cycle, passed, None, ranks, np.empty(0, dtype=np.intp), 1)
+    bonus = cycle.obsolete[rows] if holdings.obsolete else None
+    ranks = Ranks(rows, None, profile.affinity.score(cycle, rows), bonus)
+    return Round(profile, cycle, passed, None, ranks, np.arange(0), 0, 1)
 
 
 def _pick_all(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
-    _, round_ = screen(request, fleet, holdings, now)
-    names = [fleet.names[row] for row in round_.candidates.rows.tolist()]
-    picked = tuple(Scored(name) for name in names)
-    last = replace(round_, picked=np.arange(len(names)))
-    return _finish(request, fleet, holdings, now, picked, last)
+    last = screen(request, fleet, holdings, now)
+    last = replace(last, order=np.arange(last.candidates.rows.size), picked=last.candidates.rows.size)
+    return _finish(request, fleet, holdings, now, tuple(last.winners()), last)
 
 
 def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
@@ -200,44 +205,46 @@ def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -
         kept = _by_cluster(binding for binding in holdings.taken if binding not in surplus)
         dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
         return Schedule(request, fleet, now, holdings, kept=kept, dropped=dropped)
-    cycle, round_ = screen(request, fleet, holdings, now)
+    last = screen(request, fleet, holdings, now)
     if request.profile.spread.constraints:
-        picked, last = _pick_in_batches(round_, cycle, needed)
+        picked, last = _pick_in_batches(last, needed)
     else:
-        positions = round_.candidates.best(needed)
-        last = replace(round_, picked=positions)
-        picked = tuple(last.scored(position) for position in positions.tolist())
+        order = last.candidates.best(needed + SOME_LOSERS)
+        last = replace(last, order=order, picked=min(needed, order.size))
+        picked = tuple(last.winners())
     return _finish(request, fleet, holdings, now, picked, last)
 
 
-def _pick_in_batches(first: Round, cycle: Cycle, needed: int) -> tuple[tuple[Scored, ...], Round]:
+SOME_LOSERS = 20
+"""So many losers are ranked along with the picks: those that a record shows."""
+
+
+def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Round]:
     """Pick one per batch, and rebuild what the last batch saw."""
-    spread, ranks = first.profile.spread, first.candidates
+    cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     picks, starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, needed)
+    positions = np.array([pick.position for pick in picks], dtype=np.intp)
     scored = tuple(
-        Scored(
-            cycle.fleet.names[int(ranks.rows[pick.position])],
-            pick.topology,
-            int(ranks.affinity[pick.position]),
-            bool(ranks.bonus[pick.position]) and number == 1,
-            number,
-        )
-        for number, pick in enumerate(picks, start=1)
+        replace(candidate, topology=pick.topology, bonus=candidate.bonus and number == 1, batch=number)
+        for number, (candidate, pick) in enumerate(zip(first.scored(positions), picks, strict=True), start=1)
     )
-    earlier = picks if starved else picks[:-1]
-    number = len(earlier) + 1
+    earlier = positions if starved else positions[:-1]
+    number = earlier.size + 1
     placed = cycle.placed.copy()
-    placed[ranks.rows[[pick.position for pick in earlier]]] = True
-    obsolete = cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete)
-    seen = Cycle(cycle.fleet, cycle.now, cycle.namespace, placed, obsolete)
-    mask, points = spread.filter(seen), spread.score(seen)
+    placed[ranks.rows[earlier]] = True
+    seen = replace(cycle, placed=placed, obsolete=cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete))
+    mask = spread.filter(seen)
     alive = ~placed[ranks.rows] if mask is None else ~placed[ranks.rows] & mask[ranks.rows]
     rows = ranks.rows[alive]
-    topology: IntColumn = np.zeros(rows.size, dtype=np.int64) if points is None else points[rows]
-    candidates = Ranks(rows, topology, ranks.affinity[alive], obsolete[rows])
-    picked = [] if starved else [int(np.searchsorted(rows, ranks.rows[picks[-1].position]))]
-    last = Round(first.profile, seen, first.passed, mask, candidates, np.array(picked, dtype=np.intp), number)
-    return scored, last
+    affinity = None if ranks.affinity is None else ranks.affinity[alive]
+    bonus = ranks.bonus[alive] if ranks.bonus is not None and number == 1 else None
+    candidates = Ranks(rows, spread.score(seen, rows), affinity, bonus)
+    picked = 0 if starved else 1
+    order = candidates.best(picked + SOME_LOSERS)
+    return scored, Round(first.profile, seen, first.passed, mask, candidates, order, picked, number)
+
+
+UNKNOWN_TARGET = Rejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")
 
 
 def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
@@ -246,8 +253,7 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
     for name in dict.fromkeys(request.policy.cluster_names):
         row = fleet.row(name)
         if row is None:
-            rejection = Rejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")
-            unknown.append((name, rejection))
+            unknown.append((name, UNKNOWN_TARGET))
         elif name in taken:
             kept.append(taken[name])
         elif rejection := ineligibility(fleet, row, now):
@@ -257,10 +263,7 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
     chosen = {pick.cluster for pick in picked}
     listed = set(request.policy.cluster_names)
     unlisted = [binding for binding in holdings.taken if binding.cluster not in listed]
-    dropped = [
-        *_by_cluster(holdings.dangling),
-        *(old for old in _by_cluster(holdings.obsolete) if old.cluster not in chosen),
-    ]
+    lost = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in chosen)
     return Schedule(
         request,
         fleet,
@@ -268,7 +271,7 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
         holdings,
         picked=tuple(picked),
         kept=_by_cluster((*kept, *unlisted)),
-        dropped=tuple(dropped),
+        dropped=(*_by_cluster(holdings.dangling), *lost),
         missed=(*ineligible, *unknown),
     )
 

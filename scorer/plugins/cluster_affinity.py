@@ -11,7 +11,7 @@ import numpy as np
 from scorer.api.label_selector import LabelSelectorRequirement
 from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement import PreferredClusterSelector, PropertySorter
-from scorer.columns import BoolColumn, IntColumn, QuantityColumn, round_half_away
+from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
 from scorer.fleet import Fleet, property_name_error
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
@@ -38,11 +38,14 @@ class PreferredTerm:
     labels: tuple[LabelSelectorRequirement, ...]
     sorter: Sorter | None
 
-    def points(self, fleet: Fleet) -> IntColumn | int:
-        """Return what each cluster earns by this term, before the label gate."""
+    def points(self, fleet: Fleet, rows: RowColumn) -> IntColumn:
+        """Return what the clusters in *rows* earn by this term."""
         if self.sorter is None:
-            return self.weight
-        return weigh(fleet.quantity(self.sorter.name), self.sorter.order, self.weight)
+            points = np.full(rows.size, self.weight, dtype=np.int64)
+        else:
+            points = weigh(fleet.quantity(self.sorter.name), rows, self.sorter.order, self.weight)
+        gate = match_labels(fleet, self.labels)
+        return points if gate is None else np.where(gate[rows], points, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,11 @@ class ClusterAffinity:
         helps = [found for found in failures if len(found) == 1]
         return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, helps[0][0] if helps else "")
 
-    def score(self, cycle: Cycle) -> IntColumn | None:
+    def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Add up the points of all preferred terms."""
         total: IntColumn | None = None
         for term in self.preferred:
-            points = term.points(cycle.fleet)
-            gate = match_labels(cycle.fleet, term.labels)
-            if gate is not None:
-                points = np.where(gate, points, 0)
-            elif isinstance(points, int):
-                points = np.full(len(cycle.fleet), points, dtype=np.int64)
+            points = term.points(cycle.fleet, rows)
             total = points if total is None else total + points
         return total
 
@@ -132,7 +130,7 @@ def _read_sorter(sorter: PropertySorter | None, where: str) -> Sorter | None:
     return Sorter(sorter.name, sorter.sort_order)
 
 
-def weigh(column: QuantityColumn, order: str, weight: int) -> IntColumn | int:
+def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> IntColumn:
     """Share a weight out by where each cluster stands in the observed range.
 
     The best value earns the whole weight, the worst earns nothing, the rest a
@@ -141,12 +139,13 @@ def weigh(column: QuantityColumn, order: str, weight: int) -> IntColumn | int:
     Args:
         column: The readings of the whole fleet; the range spans every cluster,
             also those the filters turn away.
+        rows: Who is weighed.
         order: Descending when more is better, Ascending when less is.
         weight: What the best value earns, -100 to 100 points.
 
     Returns:
-        Shape (clusters,), points, halves rounded away from zero, 0 where the
-        property is not readable; plain 0 when nobody earns anything.
+        Shape of *rows*, points, halves rounded away from zero; 0 where the
+        property is not readable.
 
     Source:
         Seeds 000 and 003, sorter formulas; KubeFleet pkg/scheduler/framework/
@@ -154,14 +153,12 @@ def weigh(column: QuantityColumn, order: str, weight: int) -> IntColumn | int:
     """
     bounds = observed_range(column)
     if bounds is None:
-        return 0
+        return np.zeros(rows.size, dtype=np.int64)
     low, high = bounds
-    share = (column.double - low) / (high - low)
+    share = (column.doubles(rows, high if order == ASCENDING else low) - low) / (high - low)
     if order == ASCENDING:
         share = 1 - share
-    share *= weight
-    np.nan_to_num(share, copy=False)
-    return round_half_away(share)
+    return round_half_away(share * weight)
 
 
 def observed_range(column: QuantityColumn) -> tuple[float, float] | None:

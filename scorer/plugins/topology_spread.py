@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorer.api.placement import TopologySpreadConstraint, WhenUnsatisfiable
-from scorer.columns import BoolColumn, IntColumn
+from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
@@ -85,12 +85,12 @@ class TopologySpread:
                 mask = held if mask is None else mask & held
         return mask
 
-    def score(self, cycle: Cycle) -> IntColumn | None:
+    def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Prefer the clusters that even the spread out, one point per unit of skew."""
         total: IntColumn | None = None
         for constraint in self.constraints:
             _, points = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
-            earned = points[cycle.fleet.label(constraint.key).codes]
+            earned = points[cycle.fleet.label(constraint.key).codes[rows]]
             total = earned if total is None else total + earned
         return total
 
