@@ -3,11 +3,12 @@
 Source: scheduling.md 17.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from scorer.api.conditions import FALSE, TRUE, ConditionStatus
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementType
 from scorer.framework.status import Category, Rejection
@@ -36,22 +37,24 @@ def decisions(schedule: Schedule) -> list[JsonObject]:
 
 def picked_decision(schedule: Schedule, pick: Scored) -> JsonObject:
     """Return the decision for a cluster that is selected by this run; a binding carries a copy of it."""
-    decision: JsonObject = {"clusterName": pick.cluster, "selected": True}
     if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
-        return decision | {"reason": f"Scheduled to {pick.cluster}, as listed"}
-    scores = f"affinity score {pick.affinity}, topology spread score {pick.topology}"
-    score = {"affinityScore": pick.affinity, "priorityScore": pick.topology}
-    return decision | {"clusterScore": score, "reason": f"Scheduled to {pick.cluster}, {scores}"}
+        return _selected(pick.cluster, None, None)
+    return _selected(pick.cluster, pick.topology, pick.affinity)
 
 
 def _kept(binding: Binding) -> JsonObject:
-    decision: JsonObject = {"clusterName": binding.cluster, "selected": True}
-    if binding.topology is None and binding.affinity is None:
-        return decision | {"reason": f"Stays on {binding.cluster}"}
-    topology, affinity = binding.topology or 0, binding.affinity or 0
-    scores = f"affinity score {affinity}, topology spread score {topology}"
-    score = {"affinityScore": affinity, "priorityScore": topology}
-    return decision | {"clusterScore": score, "reason": f"Stays on {binding.cluster}, {scores} when it was picked"}
+    """Return the decision for a cluster that stays, with the scores of the time it was picked."""
+    return _selected(binding.cluster, binding.topology, binding.affinity)
+
+
+def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
+    """Return a positive decision; it reads the same when it is made and when it is confirmed."""
+    decision: JsonObject = {"clusterName": cluster, "selected": True}
+    if topology is None and affinity is None:
+        return decision | {"reason": f"Scheduled to {cluster}"}
+    score = {"affinityScore": affinity or 0, "priorityScore": topology or 0}
+    reason = f"Scheduled to {cluster}, affinity score {affinity or 0}, topology spread score {topology or 0}"
+    return decision | {"clusterScore": score, "reason": reason}
 
 
 def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
@@ -110,3 +113,37 @@ def unselected_counts(schedule: Schedule) -> dict[str, int]:
 
 def _clusters(count: int) -> str:
     return f"{count} cluster" if count == 1 else f"{count} clusters"
+
+
+def snapshot_status(run: Schedule, snapshot: Mapping[str, Any], placement_generation: int, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of the policy snapshot after *run*.
+
+    The stored one is returned when nothing but the order of decisions differs. A run that had nothing to decide
+    because N is met leaves the earlier record of who was not picked in place: so a second run writes nothing.
+
+    Args:
+        run: The decision.
+        snapshot: As stored.
+        placement_generation: That of the placement the snapshot was made for, from its annotation.
+        now: The time of a transition.
+    """
+    old: JsonObject = dict(snapshot.get("status") or {})
+    status, reason, message = scheduled_condition(run)
+    generation = snapshot["metadata"].get("generation", 0)
+    made = make_condition("Scheduled", status, reason, message, generation=generation, now=now)
+    before = old.get("conditions") or []
+    conditions = [*merge_conditions(before, [made]), *(entry for entry in before if entry.get("type") != "Scheduled")]
+    recorded = decisions(run)
+    if run.changes_nothing and _names(recorded) == _names(old.get("targetClusters") or ()):
+        recorded = old["targetClusters"]
+    wanted = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": recorded}
+    return old if _as_sets(old) == _as_sets(wanted) else {**old, **wanted}
+
+
+def _names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {entry["clusterName"] for entry in entries if entry["selected"]}
+
+
+def _as_sets(status: Mapping[str, Any]) -> tuple[object, object, object]:
+    by_name = {decision["clusterName"]: decision for decision in status.get("targetClusters") or ()}
+    return status.get("observedCRPGeneration"), status.get("conditions"), by_name

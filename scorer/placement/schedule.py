@@ -147,6 +147,11 @@ class Schedule:
         return len(self.picked) + len(self.kept)
 
     @property
+    def changes_nothing(self) -> bool:
+        """Whether the run judged no cluster and moved no binding."""
+        return self.request is not None and self.last is None and not (self.picked or self.dropped or self.missed)
+
+    @property
     def satisfied(self) -> bool:
         """Whether the policy got what it asked for."""
         if self.request is None or self.missed:

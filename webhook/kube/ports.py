@@ -92,9 +92,7 @@ class Store(Protocol):
         """Return the object. Raises `NotFoundError`."""
         ...
 
-    async def list(
-        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
-    ) -> Listing:
+    async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """Return the objects of *kind*, by namespace and name; *labels* must all be equal."""
         ...
 

@@ -1,0 +1,141 @@
+"""From a scheduling decision to the bindings that have to be written.
+
+Order: new bindings, then re-picked ones, then dropped ones, so that a cluster is never without the
+workload because of bookkeeping.
+
+Source: scheduling.md 3 (step 6) and 4; DV-14.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
+from scorer.placement.holdings import Binding, BindingState
+from scorer.placement.record import picked_decision
+from scorer.placement.schedule import Schedule
+
+_STATES = frozenset(BindingState)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlan:
+    """What to write: documents to create, then documents to store anew."""
+
+    create: tuple[JsonObject, ...] = ()
+    replace: tuple[JsonObject, ...] = ()
+
+
+class BrokenBindingError(Exception):
+    """A binding contradicts itself: the run stops until somebody puts it right."""
+
+
+def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
+    """Read a ClusterResourceBinding or ResourceBinding as scheduling sees it.
+
+    Args:
+        document: As stored.
+        snapshot: Name of the latest policy snapshot.
+
+    Raises:
+        BrokenBindingError: ``spec.state`` is none of the three states.
+    """
+    metadata, spec = document["metadata"], document["spec"]
+    state = spec.get("state")
+    if state not in _STATES:
+        raise BrokenBindingError(
+            f"binding {metadata['name']}: spec.state: {str(state)[:64]!r} is no state of a binding"
+        )
+    score = (spec.get("clusterDecision") or {}).get("clusterScore")
+    previous = (metadata.get("annotations") or {}).get(PREVIOUS_BINDING_STATE)
+    return Binding(
+        name=metadata["name"],
+        cluster=spec.get("targetCluster") or "",
+        state=BindingState(state),
+        current=spec.get("schedulingPolicySnapshotName") == snapshot,
+        deleting=bool(metadata.get("deletionTimestamp")),
+        topology=None if score is None else score.get("priorityScore") or 0,
+        affinity=None if score is None else score.get("affinityScore") or 0,
+        previous_state=BindingState(previous) if previous in _STATES else None,
+    )
+
+
+def plan_bindings(
+    run: Schedule,
+    placement: Mapping[str, Any],
+    snapshot: str,
+    documents: Iterable[JsonObject],
+    blank: JsonObject,
+    suffix: Callable[[], str],
+) -> BindingPlan:
+    """Make the bindings of a placement match a decision.
+
+    Args:
+        run: The decision.
+        placement: Whose bindings they are.
+        snapshot: Name of the policy snapshot that was scheduled.
+        documents: The bindings as stored.
+        blank: ``apiVersion`` and ``kind`` of a new binding.
+        suffix: Makes the 8 hexadecimal characters that end a new name.
+
+    Raises:
+        BrokenBindingError: A binding waiting for removal is picked again but does not say what it was before.
+    """
+    stored = {document["metadata"]["name"]: document for document in documents}
+    create, replace = [], []
+    for pick in run.picked:
+        decision = picked_decision(run, pick)
+        old = run.holdings.by_cluster.get(pick.cluster)
+        if old is None:
+            create.append(_new_binding(placement, pick.cluster, snapshot, decision, blank, suffix()))
+        else:
+            replace.append(_picked_again(stored[old.name], old, snapshot, decision))
+    replace += (_dropped(stored[binding.name], binding) for binding in run.dropped)
+    return BindingPlan(tuple(create), tuple(replace))
+
+
+def binding_name(placement: str, cluster: str, suffix: str) -> str:
+    """Return the name of a new binding; at most 63 characters, a cut part ends in a letter or digit."""
+    return f"{placement[:26].rstrip('-.')}-{cluster[:27].rstrip('-.')}-{suffix}"
+
+
+def _new_binding(
+    placement: Mapping[str, Any], cluster: str, snapshot: str, decision: JsonObject, blank: JsonObject, suffix: str
+) -> JsonObject:
+    owner = placement["metadata"]
+    metadata: JsonObject = {
+        "name": binding_name(owner["name"], cluster, suffix),
+        "labels": {PARENT_PLACEMENT: owner["name"]},
+        "finalizers": [SCHEDULER_BINDING_CLEANUP],
+    }
+    if owner.get("namespace"):
+        metadata["namespace"] = owner["namespace"]
+    spec = {
+        "state": str(BindingState.SCHEDULED),
+        "resourceSnapshotName": "",
+        "schedulingPolicySnapshotName": snapshot,
+        "targetCluster": cluster,
+        "clusterDecision": decision,
+    }
+    return {**blank, "metadata": metadata, "spec": spec}
+
+
+def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: JsonObject) -> JsonObject:
+    state = old.state
+    metadata = document["metadata"]
+    if state is BindingState.UNSCHEDULED:
+        if old.previous_state is None:
+            raise BrokenBindingError(f"binding {old.name} is Unscheduled and does not say what it was before")
+        state = old.previous_state
+        annotations = {key: value for key, value in metadata["annotations"].items() if key != PREVIOUS_BINDING_STATE}
+        metadata = {**metadata, "annotations": annotations}
+    changed = {"state": str(state), "schedulingPolicySnapshotName": snapshot, "clusterDecision": decision}
+    return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}
+
+
+def _dropped(document: JsonObject, old: Binding) -> JsonObject:
+    metadata = document["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), PREVIOUS_BINDING_STATE: str(old.state)}
+    spec = {**document["spec"], "state": str(BindingState.UNSCHEDULED)}
+    return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

@@ -1,0 +1,94 @@
+"""Kubernetes Events on placements.
+
+Source: rollout.md 17; serving.md 6.3 (events.k8s.io/v1, aggregated by object and reason).
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject, format_time
+from scorer.rollout.placement_status import Event
+from webhook.kube.hub import Hub
+from webhook.kube.ports import AlreadyExistsError, Key, StoreError
+
+EVENT = KINDS["events.k8s.io", "Event"]
+NOTE_LIMIT = 1024
+CONTROLLER = "harbormaster.dev/controller"
+
+log = logging.getLogger(__name__)
+
+
+class EventRecorder:
+    """Writes events in the background; one that cannot be written is dropped, never the work it tells of.
+
+    Args:
+        hub: Where events go.
+        now: The clock.
+        instance: Who reports.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime], instance: str = "harbormaster") -> None:
+        self._hub = hub
+        self._now = now
+        self._instance = instance
+        self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(maxsize=1000)
+
+    def record(self, document: JsonObject, event: Event) -> None:
+        """Tell that *event* happened to *document*."""
+        try:
+            self._line.put_nowait((document, event))
+        except asyncio.QueueFull:
+            log.warning("event dropped", extra={"reason": event.reason})
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            document, event = await self._line.get()
+            try:
+                await self._write(document, event)
+            except StoreError as error:
+                log.warning("cannot write event", extra={"reason": event.reason, "error": str(error)})
+
+    async def _write(self, document: JsonObject, event: Event) -> None:
+        made = self._make(document, event)
+        try:
+            await self._hub.store.create(EVENT, made)
+        except AlreadyExistsError:
+            stored = await self._hub.store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
+            count = (stored.get("series") or {"count": 1})["count"] + 1
+            series = {"count": count, "lastObservedTime": _micro_time(self._now())}
+            await self._hub.store.replace(EVENT, {**stored, "note": made["note"], "series": series})
+
+    def _make(self, document: JsonObject, event: Event) -> JsonObject:
+        metadata = document["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        digest = hashlib.sha256(f"{metadata.get('uid', '')}/{event.reason}".encode()).hexdigest()[:16]
+        regarding = {
+            "apiVersion": document["apiVersion"],
+            "kind": document["kind"],
+            "name": metadata["name"],
+            "uid": metadata.get("uid", ""),
+        }
+        if metadata.get("namespace"):
+            regarding["namespace"] = metadata["namespace"]
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": f"{metadata['name'][:40].rstrip('-.')}.{digest}", "namespace": namespace},
+            "eventTime": _micro_time(self._now()),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance,
+            "action": event.reason,
+            "reason": event.reason,
+            "type": "Normal",
+            "note": event.message[:NOTE_LIMIT],
+            "regarding": regarding,
+        }
+
+
+def _micro_time(instant: datetime) -> str:
+    return format_time(instant).replace("Z", f".{instant.microsecond:06}Z")

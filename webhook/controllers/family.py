@@ -1,0 +1,70 @@
+"""The two families of kinds: everything holds for both, only the kinds differ."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT
+from webhook.kube.cache import Cache
+from webhook.services import PlacementRef
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A placement kind and the kinds that are made for it."""
+
+    placement: Kind
+    policy_snapshot: Kind
+    resource_snapshot: Kind
+    binding: Kind
+
+    def ref(self, document: JsonObject) -> PlacementRef:
+        """Return the reference of a placement of this family."""
+        metadata = document["metadata"]
+        return PlacementRef(self.placement.kind, metadata["name"], metadata.get("namespace", ""))
+
+    def parent(self, document: JsonObject) -> PlacementRef:
+        """Return the placement that a snapshot or binding of this family was made for."""
+        metadata = document["metadata"]
+        name = (metadata.get("labels") or {}).get(PARENT_PLACEMENT, "")
+        return PlacementRef(self.placement.kind, name, metadata.get("namespace", ""))
+
+    def children(self, cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
+        """Return the objects of *kind* that were made for a placement, by name."""
+        return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
+
+
+CLUSTER = Family(kinds.PLACEMENT, kinds.POLICY_SNAPSHOT, kinds.RESOURCE_SNAPSHOT, kinds.BINDING)
+NAMESPACED = Family(
+    kinds.RESOURCE_PLACEMENT,
+    kinds.NAMESPACED_POLICY_SNAPSHOT,
+    kinds.NAMESPACED_RESOURCE_SNAPSHOT,
+    kinds.NAMESPACED_BINDING,
+)
+FAMILIES = (CLUSTER, NAMESPACED)
+FAMILY_OF: Mapping[str, Family] = {family.placement.kind: family for family in FAMILIES}
+"""By the kind of placement."""
+
+
+def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object with *finalizer*, None when it has it already."""
+    finalizers = document["metadata"].get("finalizers") or []
+    if finalizer in finalizers:
+        return None
+    return {**document, "metadata": {**document["metadata"], "finalizers": [*finalizers, finalizer]}}
+
+
+def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object without *finalizer*, None when it does not have it."""
+    finalizers = document["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        return None
+    kept = [name for name in finalizers if name != finalizer]
+    return {**document, "metadata": {**document["metadata"], "finalizers": kept}}
+
+
+def is_deleting(document: JsonObject) -> bool:
+    """Say whether the object carries a deletion mark."""
+    return bool(document["metadata"].get("deletionTimestamp"))

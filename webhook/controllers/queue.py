@@ -1,0 +1,138 @@
+"""A queue of keys: each at most once in line, each with one worker at a time, failures with backoff.
+
+A key added while it is being worked on is worked on once more afterwards.
+
+Source: scheduling.md 2; serving.md 7.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from webhook.controllers.result import Result, RetryError, TerminalError
+from webhook.kube.ports import ConflictError, StoreError
+
+K = TypeVar("K", bound=Hashable)
+
+FIRST_BACKOFF = 0.005
+LONGEST_BACKOFF = 300.0
+AT_ONCE = 0.05
+"""Seconds before a key that asks to be looked at again at once is: it must not spin."""
+
+log = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """Keys of one controller.
+
+    Args:
+        name: Of the controller, for logs and metrics.
+        reconcile: Does the work for one key.
+    """
+
+    def __init__(self, name: str, reconcile: Callable[[K], Awaitable[Result]]) -> None:
+        self.name = name
+        self._reconcile = reconcile
+        self._line: deque[K] = deque()
+        self._waiting: set[K] = set()
+        self._working: set[K] = set()
+        self._again: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._wake = asyncio.Event()
+        self.reconciled = 0
+        self.failed = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in line and nobody works; keys may still be waiting for their time."""
+        return not self._line and not self._working
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def add(self, key: K) -> None:
+        """Put *key* in line."""
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+        if key in self._working:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._line.append(key)
+            self._wake.set()
+
+    def add_after(self, key: K, delay: timedelta) -> None:
+        """Put *key* in line after *delay*; an earlier time that is already set stands."""
+        seconds = max(delay.total_seconds(), AT_ONCE)
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None and timer.when() <= loop.time() + seconds:
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[key] = loop.call_later(seconds, self._due, key)
+
+    def _due(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    async def run(self, workers: int = 4) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(workers):
+                    tasks.create_task(self._work())
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            self._timers.clear()
+
+    async def _work(self) -> None:
+        while True:
+            while not self._line:
+                self._wake.clear()
+                await self._wake.wait()
+            key = self._line.popleft()
+            self._waiting.discard(key)
+            self._working.add(key)
+            try:
+                await self._one(key)
+            finally:
+                self._working.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self.add(key)
+
+    async def _one(self, key: K) -> None:
+        self.reconciled += 1
+        try:
+            result = await self._reconcile(key)
+        except TerminalError as error:
+            self._failures.pop(key, None)
+            log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
+        except RetryError as error:
+            self._back_off(key, error.after)
+            log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
+        except ConflictError:
+            self._back_off(key)
+        except StoreError as error:
+            self._back_off(key)
+            log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
+        except Exception:  # the loop outlives our bugs: logged with the traceback, tried again with backoff
+            self.failed += 1
+            self._back_off(key)
+            log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
+        else:
+            self._failures.pop(key, None)
+            if result.requeue_after is not None:
+                self.add_after(key, result.requeue_after)
+
+    def _back_off(self, key: K, after: timedelta | None = None) -> None:
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        seconds = min(FIRST_BACKOFF * 2 ** min(failures, 20), LONGEST_BACKOFF)
+        self.add_after(key, timedelta(seconds=seconds) if after is None else after)

@@ -1,0 +1,113 @@
+"""Scheduling: make the bindings of a placement match the decision of this moment.
+
+Source: scheduling.md 2 to 4, 17.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    NUMBER_OF_CLUSTERS,
+    PLACEMENT_GENERATION,
+    SCHEDULER_BINDING_CLEANUP,
+    SCHEDULER_CLEANUP,
+)
+from scorer.placement.binding_plan import BrokenBindingError, plan_bindings, read_binding
+from scorer.placement.holdings import Binding
+from scorer.placement.record import snapshot_status
+from scorer.placement.request import read_request
+from scorer.placement.schedule import Schedule, hold, schedule
+from scorer.rollout.policy_snapshots import latest_policy_snapshots
+from scorer.selectors import InvalidPolicyError
+from webhook.controllers.family import FAMILY_OF, Family, is_deleting, with_finalizer, without_finalizer
+from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.kube.hub import Hub
+from webhook.services import PlacementRef
+
+
+class SchedulerController:
+    """Schedules one placement at a time.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        suffix: Makes 8 hexadecimal characters for a new name.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime], suffix: Callable[[], str]) -> None:
+        self._hub = hub
+        self._now = now
+        self._suffix = suffix
+
+    async def reconcile(self, ref: PlacementRef) -> Result:
+        """Make the bindings of one placement match the decision of this moment."""
+        family = FAMILY_OF[ref.kind]
+        placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None:  # its bindings were deleted before its finalizer went
+            return DONE
+        if is_deleting(placement):
+            return await self._clean_up(family, ref, placement)
+        snapshot = self._latest(family, ref)
+        if snapshot is None:
+            return DONE
+        if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
+            placement = await self._hub.replace(family.placement, held)
+        documents = family.children(self._hub.cache, family.binding, ref)
+        run = self.decide(ref, snapshot, documents)
+        for document in documents:
+            if is_deleting(document):
+                await self._let_go(family, document)
+        blank = {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
+        name = snapshot["metadata"]["name"]
+        try:
+            plan = plan_bindings(run, placement, name, documents, blank, self._suffix)
+        except BrokenBindingError as error:
+            raise TerminalError(str(error)) from error
+        for document in plan.create:
+            await self._hub.create(family.binding, document)
+        for document in plan.replace:
+            await self._hub.replace(family.binding, document)
+        generation = int(snapshot["metadata"]["annotations"][PLACEMENT_GENERATION])
+        status = snapshot_status(run, snapshot, generation, self._now())
+        await self._hub.replace_status(family.policy_snapshot, snapshot, status)
+        return DONE
+
+    def decide(self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject]) -> Schedule:
+        """Run the engine for one placement, without writing anything."""
+        name = snapshot["metadata"]["name"]
+        try:
+            bindings: list[Binding] = [read_binding(document, name) for document in documents]
+        except BrokenBindingError as error:
+            raise TerminalError(str(error)) from error
+        fleet, now = self._hub.cache.fleet, self._now()
+        number = (snapshot["metadata"].get("annotations") or {}).get(NUMBER_OF_CLUSTERS)
+        try:
+            request = read_request(
+                snapshot["spec"].get("policy"), number=None if number is None else int(number), namespace=ref.namespace
+            )
+        except InvalidPolicyError as error:
+            return hold(str(error), fleet, bindings, now)
+        return schedule(request, fleet, bindings, now)
+
+    def _latest(self, family: Family, ref: PlacementRef) -> JsonObject | None:
+        latest = latest_policy_snapshots(family.children(self._hub.cache, family.policy_snapshot, ref))
+        if len(latest) > 1:
+            names = ", ".join(snapshot["metadata"]["name"] for snapshot in latest)
+            raise TerminalError(f"several policy snapshots are labelled latest: {names}")
+        return latest[0] if latest else None
+
+    async def _let_go(self, family: Family, document: JsonObject) -> None:
+        if (free := without_finalizer(document, SCHEDULER_BINDING_CLEANUP)) is not None:
+            await self._hub.replace(family.binding, free)
+
+    async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
+        """Delete all bindings of a placement that is being deleted, then let it go."""
+        for document in family.children(self._hub.cache, family.binding, ref):
+            if not is_deleting(document):
+                await self._hub.delete(family.binding, document)
+        for document in family.children(self._hub.cache, family.binding, ref):
+            await self._let_go(family, document)
+        if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
+            await self._hub.replace(family.placement, free)
+        return DONE

@@ -1,0 +1,220 @@
+"""The objects of a store in memory: list, then watch, for ever; writes of our own go in at once.
+
+Handlers are called once per change, on the event loop, with the object before and after; they only
+enqueue. Objects are shared and read-only.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from scorer.fleet import EligibilityLimits, Fleet
+from webhook.kube.ports import EventType, ExpiredError, Key, Store, StoreError, WatchEvent, key_of
+
+Handler = Callable[[JsonObject | None, JsonObject | None], None]
+
+INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
+"""Labels by which objects are found without going through all of their kind."""
+
+_RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+log = logging.getLogger(__name__)
+
+
+class Shelf:
+    """All objects of one kind, by key and by the indexed labels."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, JsonObject] = {}
+        self.labelled: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
+        self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
+        self.handlers: list[Handler] = []
+        self.gone: dict[str, int] = {}
+        self.synced = asyncio.Event()
+
+    def put(self, document: JsonObject) -> None:
+        """Take in an object unless a newer state of it is known."""
+        key = key_of(document)
+        old = self.objects.get(key)
+        if _version(document) <= max(_version(old), self.gone.get(_uid(document), 0)):
+            return
+        self._unindex(key, old)
+        self.objects[key] = document
+        self.namespaces[key.namespace][key] = document
+        for entry in _label_entries(document):
+            self.labelled[entry][key] = document
+        self._tell(old, document)
+
+    def drop(self, document: JsonObject) -> None:
+        """Forget an object that was deleted; an echo of an earlier state cannot bring it back."""
+        key = key_of(document)
+        old = self.objects.get(key)
+        if old is None or _uid(old) != _uid(document):
+            return
+        self.gone[_uid(old)] = max(_version(document), _version(old))
+        if len(self.gone) > 1024:
+            del self.gone[next(iter(self.gone))]
+        self._unindex(key, old)
+        del self.objects[key]
+        self._tell(old, None)
+
+    def replace_all(self, documents: Iterable[JsonObject]) -> None:
+        """Take in a full list: what it does not name is gone."""
+        listed = {key_of(document): document for document in documents}
+        for key in [key for key in self.objects if key not in listed]:
+            self.drop(self.objects[key])
+        for document in listed.values():
+            self.put(document)
+
+    def _unindex(self, key: Key, old: JsonObject | None) -> None:
+        if old is None:
+            return
+        self.namespaces[key.namespace].pop(key, None)
+        for entry in _label_entries(old):
+            self.labelled[entry].pop(key, None)
+            if not self.labelled[entry]:
+                del self.labelled[entry]
+
+    def _tell(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        for handler in self.handlers:
+            handler(old, new)
+
+
+class Cache:
+    """Keeps shelves filled from a store, and the fleet made of the member clusters on them.
+
+    Args:
+        store: What is cached.
+        limits: What eligibility is judged by.
+    """
+
+    def __init__(self, store: Store, limits: EligibilityLimits | None = None) -> None:
+        self._store = store
+        self._shelves: dict[Kind, Shelf] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._fleet = Fleet([], limits=limits)
+        self._changed_members: dict[str, JsonObject | None] = {}
+        self.revision = 0
+        """Grows with every change of any object."""
+
+    async def run(self) -> None:
+        """Watch the kinds asked for until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            for kind, shelf in self._shelves.items():
+                tasks.create_task(self._follow(kind, shelf))
+            tasks.create_task(asyncio.Event().wait())
+
+    def require(self, kinds: Iterable[Kind]) -> None:
+        """Watch *kinds* as well."""
+        for kind in kinds:
+            self.shelf(kind)
+
+    async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
+        """Wait until *kinds*, all by default, have been listed once."""
+        for kind in tuple(self._shelves if kinds is None else kinds):
+            await self.shelf(kind).synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        """Whether all kinds have been listed once."""
+        return all(shelf.synced.is_set() for shelf in self._shelves.values())
+
+    def shelf(self, kind: Kind) -> Shelf:
+        """Return the shelf of *kind*, which is watched from then on."""
+        if kind not in self._shelves:
+            shelf = self._shelves[kind] = Shelf()
+            shelf.handlers.append(self._count)
+            if kind == MEMBER_CLUSTER:
+                shelf.handlers.append(self._note_member)
+            if self._tasks is not None:
+                self._tasks.create_task(self._follow(kind, shelf))
+        return self._shelves[kind]
+
+    def subscribe(self, kind: Kind, handler: Handler) -> None:
+        """Call *handler* with (old, new) after every change of an object of *kind*; None: not there."""
+        shelf = self.shelf(kind)
+        shelf.handlers.append(handler)
+        for document in list(shelf.objects.values()):
+            handler(None, document)
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None when there is none."""
+        return self.shelf(kind).objects.get(Key(name, namespace))
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
+        """Return the objects of *kind* with one of the indexed labels, by namespace and name."""
+        found = self.shelf(kind).labelled.get((label, value), {})
+        keys = (key for key in found if namespace is None or key.namespace == namespace)
+        return [found[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
+
+    def list(self, kind: Kind, namespace: str = "") -> list[JsonObject]:
+        """Return the objects of *kind*, of one namespace when it is given, by namespace and name."""
+        shelf = self.shelf(kind)
+        found = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
+        return [found[key] for key in sorted(found, key=lambda key: (key.namespace, key.name))]
+
+    @property
+    def fleet(self) -> Fleet:
+        """All member clusters as they are now."""
+        if self._changed_members:
+            changes, self._changed_members = self._changed_members, {}
+            changed = [MemberCluster.read(document) for document in changes.values() if document is not None]
+            self._fleet = self._fleet.updated(changed, [name for name, document in changes.items() if document is None])
+        return self._fleet
+
+    def _note_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        self._changed_members[document["metadata"]["name"]] = new
+
+    def _count(self, old: JsonObject | None, new: JsonObject | None) -> None:  # noqa: ARG002 - counts, whatever changed
+        self.revision += 1
+
+    async def _follow(self, kind: Kind, shelf: Shelf) -> None:
+        failures = 0
+        while True:
+            try:
+                listing = await self._store.list(kind)
+                shelf.replace_all(listing.items)
+                shelf.synced.set()
+                failures = 0
+                async for event in self._store.watch(kind, listing.resource_version):
+                    _apply(shelf, event)
+            except ExpiredError:
+                log.info("watch expired, listing again", extra={"resource": kind.resource})
+            except StoreError as error:
+                log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
+                await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+                failures += 1
+
+
+def _apply(shelf: Shelf, event: WatchEvent) -> None:
+    match event.type:
+        case EventType.DELETED:
+            shelf.drop(event.document)
+        case EventType.BOOKMARK:
+            pass
+        case _:
+            shelf.put(event.document)
+
+
+def _version(document: JsonObject | None) -> int:
+    with suppress(KeyError, ValueError):
+        return int(document["metadata"]["resourceVersion"]) if document else 0
+    return 0
+
+
+def _uid(document: JsonObject) -> str:
+    return str(document["metadata"].get("uid", ""))
+
+
+def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
+    labels: Mapping[str, str] = document["metadata"].get("labels") or {}
+    return [(label, labels[label]) for label in INDEXED_LABELS if label in labels]
