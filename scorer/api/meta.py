@@ -19,9 +19,10 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    ValidationError,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 JsonObject: TypeAlias = dict[str, Any]
 """One decoded JSON object. Whoever did not make it treats it as read-only."""
@@ -53,14 +54,24 @@ class ApiModel(BaseModel):
         Raises:
             pydantic.ValidationError: Types, bounds or enum values are wrong; every mistake is listed.
         """
-        text = dump_json(document)
-        if b"null" in text:
+        try:
+            text = dump_json(document)
+        except (orjson.JSONEncodeError, RecursionError) as error:
+            too_deep = PydanticCustomError("nesting", "must not be nested more than 200 levels deep")
+            raise ValidationError.from_exception_data(cls.__name__, [{"type": too_deep, "input": ...}]) from error
+        if b":null" in text:
             text = dump_json(without_nulls(document))
-        return cls.model_validate_json(text)
+        return cls.model_validate_json(text, by_alias=True, by_name=False)
 
 
 def dump_json(value: object) -> bytes:
-    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD."""
+    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
+
+    An integer that 64 bits cannot hold becomes a fraction, which no field accepts in its place.
+
+    Raises:
+        orjson.JSONEncodeError, RecursionError: Nested too deeply, or not JSON at all.
+    """
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -70,23 +81,27 @@ def dump_json(value: object) -> bytes:
 def _plain(value: object) -> object:
     match value:
         case str():
-            return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case Mapping():
             return {_plain(str(key)): _plain(item) for key, item in value.items()}
         case list() | tuple():
             return [_plain(item) for item in value]
         case int() if not -(2**63) <= value < 2**64:
-            return float(value)
+            return float(max(min(value, 10**300), -(10**300)))
         case _:
             return value
 
 
 def without_nulls(value: Any) -> Any:
-    """Copy *value* without the members whose value is null; list items stay."""
-    if isinstance(value, Mapping):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    """Copy *value*, decoded JSON, without the members whose value is null; list items stay."""
+    if isinstance(value, dict):
+        return {
+            key: without_nulls(item) if isinstance(item, (dict, list)) else item
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
     return value
 
 

@@ -13,7 +13,6 @@ from scorer.api.int_or_percent import IntOrString
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
 
-
 _PERCENT = "^(100|[0-9]{1,2})%$"
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
-from scorer.placement.holdings import Binding, BindingState
+from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
 

@@ -5,18 +5,10 @@ Source: scheduling.md 4.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from scorer.api.binding import BindingState
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
-
-
-class BindingState(StrEnum):
-    """``spec.state`` of a binding."""
-
-    SCHEDULED = "Scheduled"
-    BOUND = "Bound"
-    UNSCHEDULED = "Unscheduled"
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,11 @@ def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) ->
     return Round(profile, cycle, passed, None, ranks, np.arange(0), 0, 1)
 
 
+def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
+    """Judge the fleet as one more batch would, without picking; for a run that had no need to."""
+    return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
+
+
 def _pick_all(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
     last = screen(request, fleet, holdings, now)
     last = replace(last, order=np.arange(last.candidates.rows.size), picked=last.candidates.rows.size)
@@ -234,6 +239,12 @@ def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Rou
         for number, (candidate, pick) in enumerate(zip(first.scored(positions), picks, strict=True), start=1)
     )
     earlier = positions if starved else positions[:-1]
+    return scored, _batch(first, earlier, picked=0 if starved else 1)
+
+
+def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
+    """Return what a batch sees after the candidates at positions *earlier* of the first have been picked."""
+    cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     number = earlier.size + 1
     placed = cycle.placed.copy()
     placed[ranks.rows[earlier]] = True
@@ -244,9 +255,8 @@ def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Rou
     affinity = None if ranks.affinity is None else ranks.affinity[alive]
     bonus = ranks.bonus[alive] if ranks.bonus is not None and number == 1 else None
     candidates = Ranks(rows, spread.score(seen, rows), affinity, bonus)
-    picked = 0 if starved else 1
     order = candidates.best(picked + SOME_LOSERS)
-    return scored, Round(first.profile, seen, first.passed, mask, candidates, order, picked, number)
+    return Round(first.profile, seen, first.passed, mask, candidates, order, picked, number)
 
 
 UNKNOWN_TARGET = Rejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")

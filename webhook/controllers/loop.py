@@ -34,6 +34,8 @@ from webhook.services import PlacementRef
 
 RESYNC = timedelta(minutes=10)
 WORKERS = 4
+COALESCE = timedelta(milliseconds=100)
+"""A placement's status waits so long after a binding changed: the bindings of one placement change together."""
 
 _SELECTABLE = tuple(kind for kind in KINDS.values() if kind not in OUR_KINDS)
 
@@ -142,7 +144,7 @@ class Loop:
             document = new or old
             assert document is not None
             ref = family.parent(document)
-            self.placements.add(ref)
+            self.placements.add_after(ref, COALESCE)
             if old is None or new is None or _rollout_view(old) != _rollout_view(new):
                 self.rollouts.add(ref)
             if new is None or is_deleting(new):

@@ -1,0 +1,69 @@
+# harbormaster: everything a developer or newcomer types.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+ONCE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test bench lint fmt clean browser lock
+
+help:  ## Show this help
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(VENV)/.development  ## Make .venv with everything for development
+	@echo "ready: $(BIN)/harbormaster --help"
+
+$(BIN)/uv: 
+	@echo "==> virtual environment in $(VENV) ($$($(PYTHON) --version))"
+	@$(PYTHON) -c 'import sys; sys.exit("harbormaster needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+
+$(VENV)/.runtime: $(BIN)/uv requirements.txt pyproject.toml
+	@echo "==> run-time dependencies"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.development: $(VENV)/.runtime requirements-dev.txt
+	@echo "==> development dependencies"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.txt
+	@touch $@
+
+run: $(VENV)/.runtime  ## Run everything on the embedded store with the example fleet (ONCE=1: exit when it has settled)
+	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
+
+test: lint browser  ## Lint, then run every test (ARGS: arguments for pytest)
+	@echo "==> tests"
+	@$(BIN)/python -m pytest $(ARGS)
+
+browser: $(VENV)/.development
+	@tests/page/install-browser
+
+bench: $(VENV)/.development  ## Measure: ours, the floor of the same run, the ratio
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lint: $(VENV)/.development  ## Check format, style, types and import rules
+	@echo "==> format, style, types, imports"
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: $(VENV)/.development  ## Format the code and put right what can be put right by itself
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format .
+
+lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --group build pyproject.toml -o requirements.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url -c requirements.txt --group dev -o requirements-dev.txt
+	@echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url - -o requirements-uv.txt
+
+clean:  ## Remove everything that was made here
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,331 @@
+"""CustomResourceDefinitions of our kinds, generated from the models.
+
+One schema per kind, the union over its versions, is served under every version; the storage version is
+v1beta1 where there is one, so that an existing hub stays readable (placement-api.md 4). How a model becomes a
+structural schema:
+
+* every reference is inlined, a field that may be None is just its type (absence is allowed by not requiring it);
+* a default goes into the schema when it says something: empty texts, lists and objects, zero, false and None
+  stand for "not given" in the models only; ``json_schema_extra={"default": …}`` overrides;
+* ``json_schema_extra`` of a field carries what Python does not check: patterns, list types, enums of words that
+  are free text to a reader; `ALWAYS_WRITTEN` makes a field required here that a reader can do without.
+
+Source: placement-api.md 1, 6 and 14.
+"""
+
+from collections.abc import Mapping
+from copy import copy, deepcopy
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from scorer.api import kinds
+from scorer.api.binding import ClusterResourceBinding, ResourceBinding
+from scorer.api.cel import CEL_RULES
+from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudget
+from scorer.api.envelope import ClusterResourceEnvelope, ResourceEnvelope
+from scorer.api.eviction import ClusterResourcePlacementEviction
+from scorer.api.internal_member_cluster import InternalMemberCluster
+from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import ApiObject, JsonObject
+from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
+from scorer.api.node_pool import CelRule, NodePool
+from scorer.api.override import (
+    ClusterResourceOverride,
+    ClusterResourceOverrideSnapshot,
+    ResourceOverride,
+    ResourceOverrideSnapshot,
+)
+from scorer.api.placement import ClusterResourcePlacement, ResourcePlacement
+from scorer.api.placement_status_report import ClusterResourcePlacementStatus
+from scorer.api.policy_snapshot import ClusterSchedulingPolicySnapshot, SchedulingPolicySnapshot
+from scorer.api.resource_snapshot import ClusterResourceSnapshot, ResourceSnapshot
+from scorer.api.staged_update import (
+    ApprovalRequest,
+    ClusterApprovalRequest,
+    ClusterStagedUpdateRun,
+    ClusterStagedUpdateStrategy,
+    RunState,
+    StagedUpdateRun,
+    StagedUpdateStrategy,
+)
+from scorer.api.work import AppliedWork, Work
+
+_MODELS: tuple[type[ApiObject], ...] = (
+    ClusterResourcePlacement,
+    ResourcePlacement,
+    ClusterResourcePlacementStatus,
+    ClusterSchedulingPolicySnapshot,
+    SchedulingPolicySnapshot,
+    ClusterResourceSnapshot,
+    ResourceSnapshot,
+    ClusterResourceBinding,
+    ResourceBinding,
+    Work,
+    AppliedWork,
+    ClusterStagedUpdateStrategy,
+    StagedUpdateStrategy,
+    ClusterStagedUpdateRun,
+    StagedUpdateRun,
+    ClusterApprovalRequest,
+    ApprovalRequest,
+    ClusterResourceOverride,
+    ResourceOverride,
+    ClusterResourceOverrideSnapshot,
+    ResourceOverrideSnapshot,
+    ClusterResourceEnvelope,
+    ResourceEnvelope,
+    ClusterResourcePlacementEviction,
+    ClusterResourcePlacementDisruptionBudget,
+    MemberCluster,
+    InternalMemberCluster,
+    NodePool,
+)
+
+MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
+    kind.group_kind: model for kind in OUR_KINDS for model in _MODELS if model.__name__ == kind.kind
+}
+"""The model of each of our kinds, by group and kind."""
+
+_CATEGORIES = {
+    PLACEMENT_GROUP: ["fleet", "fleet-placement"],
+    CLUSTER_GROUP: ["fleet", "fleet-cluster"],
+    kinds.NODE_POOL.group: ["karpenter"],
+}
+
+
+class Column(NamedTuple):
+    """A column of ``kubectl get``; a wide one is shown with ``-o wide`` only."""
+
+    name: str
+    path: str
+    type: str = "string"
+    wide: bool = False
+
+
+def _condition(name: str, condition: str, *, wide: bool = False) -> Column:
+    return Column(name, f'.status.conditions[?(@.type=="{condition}")].status', wide=wide)
+
+
+def _condition_generation(name: str, condition: str, *, wide: bool = False) -> Column:
+    return Column(name, f'.status.conditions[?(@.type=="{condition}")].observedGeneration', "integer", wide)
+
+
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+_GENERATION = Column("Gen", ".metadata.generation", "integer")
+_USAGE = ".status.resourceUsage."
+
+
+def _placement_columns(prefix: str) -> tuple[Column, ...]:
+    return (
+        _GENERATION,
+        Column("Type", ".spec.policy.placementType", wide=True),
+        _condition("Scheduled", prefix + "Scheduled"),
+        _condition_generation("Scheduled-Gen", prefix + "Scheduled"),
+        _condition("Work-Synchronized", prefix + "WorkSynchronized", wide=True),
+        _condition_generation("Work-Synchronized-Gen", prefix + "WorkSynchronized", wide=True),
+        _condition("Available", prefix + "Available"),
+        _condition_generation("Available-Gen", prefix + "Available"),
+        _AGE,
+    )
+
+
+_SNAPSHOT_COLUMNS = (_GENERATION, _AGE)
+_BINDING_COLUMNS = (
+    _condition("WorkSynchronized", "WorkSynchronized"),
+    _condition("ResourcesApplied", "Applied"),
+    _condition("ResourceAvailable", "Available", wide=True),
+    _AGE,
+)
+_RUN_COLUMNS = (
+    Column("Placement", ".spec.placementName"),
+    Column("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
+    Column("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
+    _condition("Initialized", "Initialized"),
+    _condition("Progressing", "Progressing"),
+    _condition("Succeeded", "Succeeded"),
+    _AGE,
+    Column("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
+)
+_APPROVAL_COLUMNS = (
+    Column("Update-Run", ".spec.parentStageRollout"),
+    Column("Stage", ".spec.targetStage"),
+    _condition("Approved", "Approved"),
+    _condition("ApprovalAccepted", "ApprovalAccepted"),
+    _AGE,
+)
+
+PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
+    kinds.PLACEMENT: _placement_columns("ClusterResourcePlacement"),
+    kinds.RESOURCE_PLACEMENT: _placement_columns("ResourcePlacement"),
+    kinds.PLACEMENT_STATUS: (
+        Column("Resource-Index", ".sourceStatus.observedResourceIndex"),
+        Column("Last-Updated", ".lastUpdatedTime"),
+        _AGE,
+    ),
+    kinds.POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
+    kinds.NAMESPACED_POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
+    kinds.RESOURCE_SNAPSHOT: _SNAPSHOT_COLUMNS,
+    kinds.NAMESPACED_RESOURCE_SNAPSHOT: _SNAPSHOT_COLUMNS,
+    kinds.BINDING: _BINDING_COLUMNS,
+    kinds.NAMESPACED_BINDING: _BINDING_COLUMNS,
+    kinds.STAGED_RUN: _RUN_COLUMNS,
+    kinds.NAMESPACED_STAGED_RUN: _RUN_COLUMNS,
+    kinds.APPROVAL_REQUEST: _APPROVAL_COLUMNS,
+    kinds.NAMESPACED_APPROVAL_REQUEST: _APPROVAL_COLUMNS,
+    kinds.EVICTION: (_condition("Valid", "Valid"), _condition("Executed", "Executed"), _AGE),
+    kinds.MEMBER_CLUSTER: (
+        _condition("Joined", "Joined"),
+        _AGE,
+        Column("Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"),
+        Column("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
+        Column("Available-CPU", _USAGE + "available.cpu"),
+        Column("Available-Memory", _USAGE + "available.memory"),
+        Column("Allocatable-CPU", _USAGE + "allocatable.cpu", wide=True),
+        Column("Allocatable-Memory", _USAGE + "allocatable.memory", wide=True),
+    ),
+    kinds.INTERNAL_MEMBER_CLUSTER: (_AGE,),
+    kinds.NODE_POOL: (
+        Column("NodeClass", ".spec.template.spec.nodeClassRef.name"),
+        Column("Nodes", ".status.nodes", "integer"),
+        _condition("Ready", "Ready"),
+        _AGE,
+        Column("Weight", ".spec.weight", "integer", wide=True),
+        Column("CPU", ".status.resources.cpu", wide=True),
+        Column("Memory", ".status.resources.memory", wide=True),
+    ),
+}
+"""What ``kubectl get`` shows; a kind that is not in here shows name and age."""
+
+
+def custom_resource_definitions(*, staged_run_default_state: str = RunState.INITIALIZE.value) -> list[JsonObject]:
+    """Return the CustomResourceDefinitions of all our kinds, as the API server accepts them.
+
+    Args:
+        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
+
+    Raises:
+        ValueError: *staged_run_default_state* is no state of a run.
+    """
+    state = RunState(staged_run_default_state).value
+    return [_definition(kind, staged_run_default_state=state) for kind in OUR_KINDS]
+
+
+def _definition(kind: Kind, *, staged_run_default_state: str) -> JsonObject:
+    names = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+        "categories": _CATEGORIES[kind.group],
+    }
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.resource},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [
+                _version(kind, version, staged_run_default_state=staged_run_default_state) for version in kind.versions
+            ],
+        },
+    }
+
+
+def _version(kind: Kind, version: str, *, staged_run_default_state: str) -> JsonObject:
+    schema = structural_schema(kind, staged_run_default_state=staged_run_default_state)
+    document: JsonObject = {
+        "name": version,
+        "served": True,
+        "storage": version == kind.versions[0],
+        "schema": {"openAPIV3Schema": deepcopy(schema)},
+    }
+    if kind.has_status:
+        document["subresources"] = {"status": {}}
+    if kind == kinds.NODE_POOL:
+        document["subresources"]["scale"] = {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.nodes",
+        }
+    if columns := PRINTER_COLUMNS.get(kind):
+        document["additionalPrinterColumns"] = [
+            {"name": column.name, "type": column.type, "jsonPath": column.path}
+            | ({"priority": 1} if column.wide else {})
+            for column in columns
+        ]
+    return document
+
+
+@lru_cache(maxsize=256)
+def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value) -> JsonObject:
+    """Return the ``openAPIV3Schema`` of one of our kinds; shared and read-only.
+
+    Raises:
+        KeyError: *kind* is not one of `OUR_KINDS`.
+    """
+    document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Generator)
+    schema = _structural(document, document.get("$defs", {}))
+    schema["properties"]["metadata"] = {"type": "object"}
+    if kind in (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN):
+        schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
+    for path, rules in CEL_RULES.get(kind, {}).items():
+        _attach(schema, path, rules)
+    return schema
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's generator without ``null``, and without the defaults that mean "not given"."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"]) if not schema.get("default") else super().default_schema(schema)
+
+
+def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
+    """Copy *node* with every reference inlined and every keyword that the API server refuses replaced."""
+    if reference := node.get("$ref"):
+        node = {**definitions[reference.rpartition("/")[2]], **{key: node[key] for key in node if key != "$ref"}}
+    node = {
+        key: copy(value) for key, value in node.items() if key not in ("$defs", "title", "deprecated", "x-required")
+    }
+    if "const" in node:
+        node["enum"] = [node.pop("const")]
+    if "description" in node:
+        node["description"] = _summary(node["description"])
+    if node.get("format") == "int64":  # a double cannot hold these bounds, and the format says them
+        node = {key: value for key, value in node.items() if (key, value) not in _INT64_BOUNDS}
+    if node.get("x-kubernetes-preserve-unknown-fields"):
+        node.pop("additionalProperties", None)
+    if "properties" in node:
+        always = [name for name, field in node["properties"].items() if field.get("x-required")]
+        node["properties"] = {name: _structural(field, definitions) for name, field in node["properties"].items()}
+        if always or "required" in node:
+            node["required"] = sorted({*node.get("required", ()), *always})
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            node[key] = _structural(node[key], definitions)
+    return node
+
+
+_INT64_BOUNDS = (("minimum", -(2**63)), ("maximum", 2**63 - 1))
+
+
+def _summary(docstring: str) -> str:
+    """Return the first paragraph of *docstring* as plain text on one line."""
+    return " ".join(docstring.split("\n\n")[0].replace("``", "").split())
+
+
+def _attach(schema: JsonObject, path: str, rules: tuple[CelRule, ...]) -> None:
+    node = schema
+    for part in filter(None, path.replace("[]", ".[]").split(".")):
+        node = node["items"] if part == "[]" else node["properties"][part]
+    node["x-kubernetes-validations"] = [{"rule": rule.rule, "message": rule.message} for rule in rules]

@@ -1,0 +1,24 @@
+"""Disruption budgets: how many clusters evictions may take from the placement of the same name.
+
+Source: placement-api.md 3.10.
+"""
+
+from pydantic import Field
+
+from scorer.api.int_or_percent import IntOrString
+from scorer.api.meta import ApiModel, ApiObject
+
+_PERCENT = "^(100|[0-9]{1,2})%$"
+
+
+class DisruptionBudgetSpec(ApiModel):
+    """``spec`` of a disruption budget; one of the two fields. Their grammar is a rule of admission (B-02)."""
+
+    max_unavailable: IntOrString | None = Field(default=None, json_schema_extra={"pattern": _PERCENT})
+    min_available: IntOrString | None = Field(default=None, json_schema_extra={"pattern": _PERCENT})
+
+
+class ClusterResourcePlacementDisruptionBudget(ApiObject):
+    """Limits evictions from the ClusterResourcePlacement of the same name."""
+
+    spec: DisruptionBudgetSpec

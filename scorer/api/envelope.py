@@ -1,0 +1,18 @@
+"""Envelopes: objects that are to be placed but must not take effect on the hub.
+
+Source: placement-api.md 3.9.
+"""
+
+from pydantic import Field
+
+from scorer.api.meta import AnyObject, ApiObject
+
+
+class ClusterResourceEnvelope(ApiObject):
+    """Wraps cluster-scoped objects; the keys of ``data`` are free, file names by habit."""
+
+    data: dict[str, AnyObject] = Field(min_length=1, max_length=50)
+
+
+class ResourceEnvelope(ClusterResourceEnvelope):
+    """Wraps objects of its own namespace; the keys of ``data`` are free, file names by habit."""

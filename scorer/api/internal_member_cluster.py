@@ -1,0 +1,42 @@
+"""InternalMemberCluster: what hub and member agents tell each other about one member cluster.
+
+Source: placement-api.md 3.11.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from scorer.api.conditions import Condition
+from scorer.api.member_cluster import MemberClusterStatus
+from scorer.api.meta import ApiModel, ApiObject, Int32
+
+
+class MemberState(StrEnum):
+    """What the hub wants the member to do."""
+
+    JOIN = "Join"
+    LEAVE = "Leave"
+
+
+class InternalMemberClusterSpec(ApiModel):
+    """``spec`` of an InternalMemberCluster.
+
+    The state is free text here and an enum in the CRD: existing hubs do not check it (X-94).
+    """
+
+    state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
+    heartbeat_period_seconds: Int32 = Field(default=60, ge=1, le=600)
+
+
+class InternalMemberClusterStatus(MemberClusterStatus):
+    """``status`` of an InternalMemberCluster: the same reports, with a plain list of conditions."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class InternalMemberCluster(ApiObject):
+    """A member cluster as its agents see it; lives in the member's namespace on the hub."""
+
+    spec: InternalMemberClusterSpec
+    status: InternalMemberClusterStatus = Field(default_factory=InternalMemberClusterStatus)

@@ -1,0 +1,305 @@
+"""NodePool (``karpenter.sh/v1``): which nodes a pool may have, and how freely they may be disrupted.
+
+Texts that have a grammar of their own (durations, budgets, schedules, keys) are plain strings here; their
+patterns go into the CRD only. What is stored may be older than the rules, and a budget that cannot be
+understood must hold everything back (nodepool-disruption.md 4.2), not make its pool unreadable. Admission
+judges the texts in ``webhook.validation.node_pool``.
+
+Source: nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and ``pkg/apis/crds/karpenter.sh_nodepools.yaml``.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+from pydantic import Field, WithJsonSchema
+
+from scorer.api.conditions import Condition
+from scorer.api.duration import NEVER, parse_sum
+from scorer.api.int_or_percent import IntOrString
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64
+
+DEFAULT_EXPIRE_AFTER: Final = "720h"
+DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
+DEFAULT_BUDGET_NODES: Final = "10%"
+
+LONGEST_LIST: Final = 100
+"""Most requirements, and most template labels."""
+MOST_BUDGETS: Final = 50
+MOST_REASONS: Final = 50
+MOST_MIN_VALUES: Final = 50
+LONGEST_KEY: Final = 316
+"""Characters of a requirement's key."""
+
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
+HOSTNAME: Final = "kubernetes.io/hostname"
+KARPENTER_DOMAIN: Final = "karpenter.sh"
+
+DURATION_OR_NEVER_PATTERN: Final = r"^(([0-9]+(s|m|h))+|Never)$"
+DURATION_PATTERN: Final = r"^([0-9]+(s|m|h))+$"
+BUDGET_DURATION_PATTERN: Final = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"
+BUDGET_NODES_PATTERN: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
+SCHEDULE_PATTERN: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+"""For the CRD only: polynomial in Python. ``scorer.disruption.cron`` judges the same in linear time."""
+LABEL_VALUE_PATTERN: Final = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+QUALIFIED_NAME_PATTERN: Final = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
+)
+QUANTITY_PATTERN: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+
+class DisruptionReason(StrEnum):
+    """Why a node is to go; a budget may name the reasons it holds for."""
+
+    UNDERUTILIZED = "Underutilized"
+    EMPTY = "Empty"
+    DRIFTED = "Drifted"
+    UNHEALTHY = "Unhealthy"
+
+
+class ConsolidationPolicy(StrEnum):
+    """Which nodes may be given up to save money."""
+
+    WHEN_EMPTY = "WhenEmpty"
+    WHEN_EMPTY_OR_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
+    BALANCED = "Balanced"
+
+
+class RequirementOperator(StrEnum):
+    """How the values of a requirement are meant."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+    GTE = "Gte"
+    LTE = "Lte"
+
+
+class TaintEffect(StrEnum):
+    """What a taint of a node does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+def _words(enum: type[StrEnum]) -> dict[str, Any]:
+    return {"enum": [word.value for word in enum]}
+
+
+LabelValue: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_VALUE_PATTERN})]
+ReasonWord: TypeAlias = Annotated[str, Field(json_schema_extra=_words(DisruptionReason))]
+ResourceAmount: TypeAlias = Annotated[
+    IntOrString,
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+        }
+    ),
+]
+
+
+class Requirement(ApiModel):
+    """One condition on the label *key* of the pool's nodes."""
+
+    key: str = Field(json_schema_extra={"maxLength": LONGEST_KEY, "pattern": QUALIFIED_NAME_PATTERN})
+    operator: str = Field(json_schema_extra=_words(RequirementOperator))
+    values: tuple[str, ...] = ()
+    min_values: Int64 | None = Field(default=None, ge=1, le=MOST_MIN_VALUES)
+
+
+class NodeTaint(ApiModel):
+    """A taint that the pool's nodes are born with; a ``value`` that is given must not be empty."""
+
+    key: str = Field(json_schema_extra={"minLength": 1, "pattern": QUALIFIED_NAME_PATTERN})
+    effect: str = Field(json_schema_extra=_words(TaintEffect))
+    value: str | None = Field(default=None, json_schema_extra={"pattern": QUALIFIED_NAME_PATTERN})
+
+
+class NodeClassReference(ApiModel):
+    """The provider's own object that says what the nodes are made of; only ``name`` may change."""
+
+    group: str = Field(json_schema_extra={"pattern": "^[^/]*$"})
+    kind: str
+    name: str
+
+
+class NodeTemplateMetadata(ApiModel):
+    """Labels and annotations that every node of the pool gets."""
+
+    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=LONGEST_LIST)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class NodeTemplateSpec(ApiModel):
+    """``spec.template.spec``: what a node of the pool is."""
+
+    node_class_ref: NodeClassReference
+    requirements: tuple[Requirement, ...] = Field(max_length=LONGEST_LIST)
+    taints: tuple[NodeTaint, ...] = ()
+    startup_taints: tuple[NodeTaint, ...] = ()
+    expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra={"pattern": DURATION_OR_NEVER_PATTERN})
+    termination_grace_period: str | None = Field(default=None, json_schema_extra={"pattern": DURATION_PATTERN})
+
+
+class NodeTemplate(ApiModel):
+    """``spec.template``."""
+
+    metadata: NodeTemplateMetadata = Field(default_factory=NodeTemplateMetadata)
+    spec: NodeTemplateSpec
+
+
+class Budget(ApiModel):
+    """How many nodes may be disrupted at once, for which reasons, in which windows.
+
+    ``reasons`` None is every reason; an empty list is none (nodepool-disruption.md 4.3).
+    """
+
+    nodes: str = Field(default=DEFAULT_BUDGET_NODES, json_schema_extra={"pattern": BUDGET_NODES_PATTERN})
+    reasons: tuple[ReasonWord, ...] | None = Field(
+        default=None, max_length=MOST_REASONS, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    schedule: str | None = Field(default=None, json_schema_extra={"pattern": SCHEDULE_PATTERN})
+    duration: str | None = Field(default=None, json_schema_extra={"pattern": BUDGET_DURATION_PATTERN})
+
+
+class Disruption(ApiModel):
+    """``spec.disruption``: when nodes may be given up. No budget at all (``[]``) is no limit.
+
+    ``expireAfter`` was documented here once; it is kept so that it can be moved to the template, and read
+    by nothing else (nodepool-disruption.md 16).
+    """
+
+    consolidation_policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
+    consolidate_after: str = Field(
+        default=DEFAULT_CONSOLIDATE_AFTER, json_schema_extra={"pattern": DURATION_OR_NEVER_PATTERN}
+    )
+    budgets: tuple[Budget, ...] = Field(
+        default=(Budget(),),
+        max_length=MOST_BUDGETS,
+        json_schema_extra={"default": [{"nodes": DEFAULT_BUDGET_NODES}]},
+    )
+    expire_after: Any = Field(
+        default=None, deprecated=True, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
+    )
+
+
+class NodePoolSpec(ApiModel):
+    """``spec`` of a NodePool; ``replicas`` makes the pool *static*."""
+
+    template: NodeTemplate
+    disruption: Disruption = Field(
+        default_factory=Disruption, json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}}
+    )
+    limits: dict[str, ResourceAmount] = Field(default_factory=dict)
+    weight: Int32 | None = Field(default=None, ge=1, le=100)
+    replicas: Int64 | None = Field(default=None, ge=0)
+
+
+class NodePoolStatus(ApiModel):
+    """``status`` of a NodePool, written by controllers."""
+
+    resources: dict[str, ResourceAmount] = Field(default_factory=dict)
+    nodes: Int64 = 0
+    node_class_observed_generation: Int64 = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodePool(ApiObject):
+    """A kind of nodes of one cluster, with the rules of their disruption."""
+
+    spec: NodePoolSpec
+    status: NodePoolStatus = Field(default_factory=NodePoolStatus)
+
+
+def parse_duration_or_never(text: str) -> timedelta | None:
+    """Read ``expireAfter`` or ``consolidateAfter``; None is ``Never``.
+
+    Raises:
+        ValueError: Neither ``Never`` nor whole hours, minutes and seconds of at most 64 bits of nanoseconds.
+    """
+    return None if text == NEVER else parse_sum(text)
+
+
+class CelRule(NamedTuple):
+    """One entry of ``x-kubernetes-validations``."""
+
+    rule: str
+    message: str
+
+
+def _not_empty() -> tuple[CelRule, ...]:
+    return (CelRule("self != ''", "may not be empty"),)
+
+
+def _restricted(key: str) -> tuple[CelRule, ...]:
+    """Return the rules of a label key; *key* is the CEL expression of it."""
+    before_slash = f"{key}.find('^([^/]+)')"
+    return (
+        CelRule(
+            f"{key} in ['{CAPACITY_TYPE}', '{NODE_POOL_LABEL}'] || !{before_slash}.endsWith('{KARPENTER_DOMAIN}')",
+            f'label domain "{KARPENTER_DOMAIN}" is restricted',
+        ),
+        CelRule(f"{key} != '{NODE_POOL_LABEL}'", f'label "{NODE_POOL_LABEL}" is restricted'),
+        CelRule(f"{key} != '{HOSTNAME}'", f'label "{HOSTNAME}" is restricted'),
+    )
+
+
+_TEMPLATE: Final = "spec.template.spec"
+
+CEL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
+    "spec": (
+        CelRule(
+            "has(self.replicas) == has(oldSelf.replicas)",
+            "a pool cannot change between static (replicas set) and dynamic (replicas unset)",
+        ),
+        CelRule(
+            "!has(self.replicas) || !has(self.limits) || size(self.limits) == 0"
+            " || (size(self.limits) == 1 && 'nodes' in self.limits)",
+            "only 'limits.nodes' is supported on a static pool",
+        ),
+        CelRule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on a static pool"),
+    ),
+    "spec.disruption.budgets": (
+        CelRule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'"),
+    ),
+    "spec.template.metadata.labels": tuple(
+        CelRule(f"self.all(x, {rule.rule})", rule.message) for rule in _restricted("x")
+    ),
+    _TEMPLATE: (
+        CelRule("self.nodeClassRef.group == oldSelf.nodeClassRef.group", "nodeClassRef.group is immutable"),
+        CelRule("self.nodeClassRef.kind == oldSelf.nodeClassRef.kind", "nodeClassRef.kind is immutable"),
+    ),
+    f"{_TEMPLATE}.nodeClassRef.group": _not_empty(),
+    f"{_TEMPLATE}.nodeClassRef.kind": _not_empty(),
+    f"{_TEMPLATE}.nodeClassRef.name": _not_empty(),
+    f"{_TEMPLATE}.requirements": (
+        CelRule(
+            "self.all(x, x.operator == 'In' ? has(x.values) && x.values.size() != 0 : true)",
+            "requirements with operator 'In' must have a value defined",
+        ),
+        CelRule(
+            "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte']"
+            " ? (has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
+            "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single non-negative integer value",
+        ),
+        CelRule(
+            "self.all(x, (x.operator == 'In' && has(x.minValues)) ? x.values.size() >= x.minValues : true)",
+            "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+        ),
+    ),
+    f"{_TEMPLATE}.requirements[].key": _restricted("self"),
+}
+"""What the API server checks besides the schema: ``x-kubernetes-validations`` by field, ``[]`` standing for the items.
+
+Source: nodepool-disruption.md 2.3 to 2.7.
+"""

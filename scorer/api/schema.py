@@ -1,0 +1,139 @@
+"""What an API server does to an object before any rule looks at it: prune, drop nulls, fill in defaults.
+
+Each step takes a document and returns it unchanged, the same object, when there is nothing to do; what it
+changes it copies, only along the path to the change. Kinds that are not ours pass through untouched.
+
+Source: placement-api.md 2.8 and 6 (D1).
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from scorer.api.crd import MODELS, structural_schema
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.staged_update import RunState
+
+_Parts: TypeAlias = tuple[str | int, ...]
+_GONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A document without its unknown fields, and where they were."""
+
+    document: JsonObject
+    dropped: tuple[FieldPath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """The parts of a schema that lead to a default.
+
+    Args:
+        value: What stands for an absent value, already filled in below; None when there is no default.
+        properties: By member name; only members that have a default or lead to one.
+        elements: What holds for every list item, or for every value of a map.
+    """
+
+    value: Any
+    properties: tuple[tuple[str, "_Defaults"], ...]
+    elements: "_Defaults | None"
+
+
+def apply_schema_defaults(
+    kind: Kind, document: JsonObject, *, staged_run_default_state: str = RunState.INITIALIZE.value
+) -> JsonObject:
+    """Fill in the defaults of the schema: absent or null becomes the default, inside objects that are present.
+
+    Args:
+        kind: The kind of *document*.
+        document: An object of any shape; what has the wrong type is left alone.
+        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
+    """
+    defaults = _defaults(kind, staged_run_default_state)
+    filled: JsonObject = document if defaults is None else _filled(document, defaults)
+    return filled
+
+
+@lru_cache(maxsize=256)
+def _defaults(kind: Kind, state: str) -> _Defaults | None:
+    if kind.group_kind not in MODELS:
+        return None
+    return _compiled(structural_schema(kind, staged_run_default_state=state))
+
+
+def _compiled(schema: JsonObject) -> _Defaults | None:
+    properties = tuple(
+        (name, defaults)
+        for name, field in schema.get("properties", {}).items()
+        if (defaults := _compiled(field)) is not None
+    )
+    below = schema.get("items") or schema.get("additionalProperties")
+    elements = _compiled(below) if below else None
+    value = schema.get("default")
+    if value is None and not properties and elements is None:
+        return None
+    return _Defaults(_filled(value, _Defaults(None, properties, elements)), properties, elements)
+
+
+def _filled(value: Any, defaults: _Defaults) -> Any:
+    if isinstance(value, dict):
+        changes = {}
+        for name, field in defaults.properties:
+            old = value.get(name)
+            new = _filled(old, field) if old is not None else deepcopy(field.value)
+            if new is not old:
+                changes[name] = new
+        if defaults.elements is not None:
+            for name, old in value.items():
+                if (new := _filled(old, defaults.elements)) is not old:
+                    changes[name] = new
+        return {**value, **changes} if changes else value
+    if isinstance(value, list) and defaults.elements is not None:
+        items = [_filled(item, defaults.elements) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
+
+
+def prune(kind: Kind, document: JsonObject) -> Pruned:
+    """Drop the fields that the schema does not know; ``metadata`` and preserved content stay as they are."""
+    if kind.group_kind not in MODELS:
+        return Pruned(document)
+    dropped: list[_Parts] = []
+    kept = _sifted(document, structural_schema(kind), dropped, nulls=False)
+    return Pruned(kept, tuple(FieldPath(parts) for parts in dropped))
+
+
+def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
+    """Drop the members whose value is null: null means absent. List items and preserved content stay as they are."""
+    if kind.group_kind not in MODELS:
+        return document
+    kept: JsonObject = _sifted(document, structural_schema(kind), [], nulls=True)
+    return kept
+
+
+def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:
+    """Return *value* without its nulls, or without its unknown members; note in *dropped* where they were."""
+    properties, items, values = schema.get("properties"), schema.get("items"), schema.get("additionalProperties")
+    if isinstance(value, list) and items:
+        sifted = [_sifted(item, items, dropped, (*at, index), nulls=nulls) for index, item in enumerate(value)]
+        return sifted if any(new is not old for new, old in zip(sifted, value, strict=True)) else value
+    if not isinstance(value, dict) or not (properties or values):
+        return value
+    changes: dict[str, Any] = {}
+    for name, old in value.items():
+        field = properties.get(name) if properties else values
+        if (old if nulls else field) is None:
+            dropped.append((*at, name))
+            changes[name] = _GONE
+        elif field is not None and isinstance(old, (dict, list)):
+            new = _sifted(old, field, dropped, (*at, name), nulls=nulls)
+            if new is not old:
+                changes[name] = new
+    if not changes:
+        return value
+    return {name: changes.get(name, old) for name, old in value.items() if changes.get(name) is not _GONE}

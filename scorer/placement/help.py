@@ -1,0 +1,68 @@
+"""The single change that would turn a refusal into a pick, where there is one.
+
+Source: scheduling.md 22, property 7.
+"""
+
+from math import ceil, floor
+
+import numpy as np
+
+from scorer.api.quantity import NANO, format_quantity
+from scorer.framework.status import Rejection
+from scorer.placement.schedule import Round, Schedule, Scored
+from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
+from scorer.selectors import match_labels
+
+
+def what_would_help(rejection: Rejection | None) -> str:
+    """Return in words what would let a cluster pass that a filter turned away, empty when nothing simple would."""
+    return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
+
+
+def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
+    """Return in words what would get a losing candidate picked.
+
+    Args:
+        run: The decision.
+        judged: What the plugins saw.
+        scored: The candidate's sort keys.
+        border: Those of the weakest selected cluster.
+        rank: The candidate's place, counted from 1.
+    """
+    offers: list[str] = []
+    row = run.fleet.row(scored.cluster)
+    if judged is not None and row is not None and scored.topology == border.topology:
+        wins_ties = (scored.bonus, scored.cluster) > (border.bonus, border.cluster)
+        missing = border.affinity - scored.affinity + (0 if wins_ties else 1)
+        terms = judged.profile.affinity.preferred if missing > 0 else ()
+        offers = [offer for term in terms if (offer := _better_reading(term, run, row, missing))][:2]
+    verb = "would be picked with" if run.last else "would be picked by a new run with"
+    if not offers:
+        return f"would be picked with numberOfClusters {rank}" if run.request and run.request.wanted else ""
+    return f"{verb} {' or '.join(offers)}"
+
+
+def _better_reading(term: PreferredTerm, run: Schedule, row: int, missing: int) -> str:
+    """Return the reading of one property that would earn *missing* more points inside the present range."""
+    if term.sorter is None or ((gate := match_labels(run.fleet, term.labels)) is not None and not gate[row]):
+        return ""
+    column = run.fleet.quantity(term.sorter.name)
+    bounds = observed_range(column)
+    now = float(column.double[row])
+    if bounds is None or np.isnan(now) or column.extremes is None or row in column.extremes:
+        return ""
+    low, high = bounds
+    wanted = int(term.points(run.fleet, np.array([row]))[0]) + missing
+    share = (wanted - 0.5 if wanted > 0 else wanted + 0.5) / term.weight
+    if not 0 <= share <= 1:
+        return ""
+    value = low + (1 - share if term.sorter.order == ASCENDING else share) * (high - low)
+    sign = "≥" if value > now else "≤"
+    return f"{term.sorter.name} {sign} {_rounded(value, up=value > now)}"
+
+
+def _rounded(value: float, *, up: bool) -> str:
+    """Write *value* with three significant decimals, rounded towards the better side."""
+    step = NANO if abs(value) >= 1000 else 10**6
+    scaled = value * NANO / step
+    return format_quantity((ceil(scaled) if up else floor(scaled)) * step)

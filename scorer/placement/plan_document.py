@@ -1,0 +1,156 @@
+"""What a scheduling run would do with each placement, as one document for people and machines.
+
+Source: design of the command line: ``harbormaster plan -o json``; scheduling.md 14.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import TRUE
+from scorer.api.meta import JsonObject
+from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
+from scorer.fleet import Fleet
+from scorer.placement.binding_plan import read_binding
+from scorer.placement.holdings import Binding
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.record import scheduled_condition
+from scorer.placement.request import read_request
+from scorer.placement.schedule import Schedule, Scored, hold, schedule
+from scorer.selectors import InvalidPolicyError
+
+WOULD_BE_NEXT = "?"
+"""The policy snapshot of a policy that has none yet: every binding is obsolete beside it."""
+
+
+def decide(
+    placement: Mapping[str, Any],
+    fleet: Fleet,
+    bindings: Iterable[Mapping[str, Any]],
+    snapshots: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> Schedule:
+    """Schedule a placement as its policy stands, without writing anything.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        fleet: What it is scheduled on.
+        bindings: Its bindings.
+        snapshots: Its policy snapshots; the latest decides which bindings were made under the present policy. With
+            none at all, every binding counts as made under it.
+        now: The instant to judge by.
+
+    Raises:
+        scorer.placement.binding_plan.BrokenBindingError: A binding cannot be read.
+    """
+    policy = (placement.get("spec") or {}).get("policy")
+    name = _policy_in_force(policy, snapshots)
+    held: list[Binding] = []
+    for document in bindings:
+        current = name if name is not None else document["spec"].get("schedulingPolicySnapshotName") or ""
+        held.append(read_binding(document, current))
+    try:
+        request = read_request(policy, namespace=placement["metadata"].get("namespace", ""))
+    except InvalidPolicyError as error:
+        return hold(str(error), fleet, held, now)
+    return schedule(request, fleet, held, now)
+
+
+def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mapping[str, Any]]) -> str | None:
+    if not snapshots:
+        return None
+    digest = policy_hash(policy)
+    for snapshot in snapshots:
+        latest = (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
+        if latest and policy_hash(snapshot["spec"].get("policy")) == digest:
+            return str(snapshot["metadata"]["name"])
+    return WOULD_BE_NEXT
+
+
+def plan_document(
+    placements: Iterable[Mapping[str, Any]],
+    fleet: Fleet,
+    bindings: Iterable[Mapping[str, Any]],
+    snapshots: Iterable[Mapping[str, Any]],
+    now: datetime,
+) -> JsonObject:
+    """Return ``{"placements": [...]}``, one entry per placement in the order given.
+
+    Args:
+        placements: What to plan.
+        fleet: All member clusters.
+        bindings: Existing bindings of any placement.
+        snapshots: Existing policy snapshots of any placement.
+        now: The instant to judge by.
+    """
+    bindings, snapshots = list(bindings), list(snapshots)
+    entries = [
+        plan_entry(placement, decide(placement, fleet, _of(placement, bindings), _of(placement, snapshots), now))
+        for placement in placements
+    ]
+    return {"placements": entries}
+
+
+def _of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    owner = placement["metadata"]
+    namespace = owner.get("namespace", "")
+    return [
+        document
+        for document in documents
+        if (document["metadata"].get("labels") or {}).get(PARENT_PLACEMENT) == owner["name"]
+        and document["metadata"].get("namespace", "") == namespace
+    ]
+
+
+def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
+    """Return what *run* decided for one placement.
+
+    ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike records.
+    """
+    metadata = placement["metadata"]
+    request = run.request
+    picked = [
+        {"cluster": pick.cluster, "rank": rank, "new": True, "score": _score(pick)}
+        for rank, pick in enumerate(run.picked, start=1)
+    ]
+    for rank, kept in enumerate(run.kept, start=len(picked) + 1):
+        score = {"topologySpread": kept.topology or 0, "affinity": kept.affinity or 0}
+        picked.append({"cluster": kept.cluster, "rank": rank, "new": False, "score": score})
+    selected = {entry["cluster"] for entry in picked}
+    filtered = [
+        {"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)} for name, rejection in run.missed
+    ]
+    losers: list[Scored] = []
+    if run.last is not None:
+        losers = [loser for loser in run.last.losers() if loser.cluster not in selected]
+        for row in run.last.rejected_rows().tolist():
+            rejection = run.last.reject(row)
+            name = run.fleet.names[row]
+            if rejection is not None and name not in selected:
+                filtered.append({"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)})
+    status, _, message = scheduled_condition(run)
+    return {
+        "name": metadata["name"],
+        "namespace": metadata.get("namespace", ""),
+        "type": str(request.policy.placement_type) if request else (_type_as_written(placement)),
+        "wanted": request.wanted if request else None,
+        "picked": picked,
+        "notPicked": [{"cluster": loser.cluster, "score": _score(loser)} for loser in losers],
+        "filtered": filtered,
+        "dropped": [{"cluster": binding.cluster, "binding": binding.name} for binding in run.dropped],
+        "satisfied": status == TRUE,
+        "message": message,
+    }
+
+
+def _type_as_written(placement: Mapping[str, Any]) -> str:
+    return str((placement["spec"].get("policy") or {}).get("placementType") or "PickAll")
+
+
+def _score(pick: Scored) -> JsonObject:
+    return {"topologySpread": pick.topology, "affinity": pick.affinity}
+
+
+def changes_anything(plan: Mapping[str, Any]) -> bool:
+    """Say whether carrying *plan* out would add or drop a binding."""
+    return any(entry["dropped"] or any(pick["new"] for pick in entry["picked"]) for entry in plan["placements"])

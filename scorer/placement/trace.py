@@ -1,0 +1,396 @@
+"""Why each cluster was picked, kept or turned away: every number that entered the decision.
+
+Nothing is computed anew but what the decision did not need: the trace asks the same plugins about the
+same cycle, cluster by cluster, so its numbers cannot disagree with the decision's.
+
+Source: scheduling.md 22.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from scorer.api.conditions import find_condition
+from scorer.api.duration import format_duration
+from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementType
+from scorer.columns import Reading
+from scorer.fleet import Fleet, observation_time
+from scorer.framework.cycle import Cycle
+from scorer.framework.status import Category, Rejection
+from scorer.placement.help import what_would_help, what_would_win
+from scorer.placement.holdings import Binding
+from scorer.placement.request import Request
+from scorer.placement.schedule import Round, Schedule, Scored, judge
+from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
+from scorer.plugins.cluster_eligibility import eligible, ineligibility
+from scorer.plugins.taint_toleration import format_taint
+from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew_change
+from scorer.selectors import ClusterTerm, match_label, match_labels
+
+STALE_PERIODS = 3
+"""A value older than so many heartbeat periods is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one cluster stands in a decision."""
+
+    cluster: str
+    verdict: str
+    rank: int | None = None
+    scored: Scored | None = None
+    binding: Binding | None = None
+    rejection: Rejection | None = None
+
+
+def standings(run: Schedule) -> list[Standing]:
+    """Return every cluster of the fleet with its verdict, best first: selected, candidates, then the rest by name.
+
+    Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
+    ``Dropped``, else the category of the filter that turned the cluster away.
+    """
+    judged = _judged(run)
+    found = [Standing(pick.cluster, "Picked", scored=pick) for pick in run.picked]
+    found += [Standing(binding.cluster, "Kept", binding=binding) for binding in sorted(run.kept, key=_recorded, reverse=True)]
+    selected = {standing.cluster for standing in found}
+    verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
+    losers = [loser for loser in judged.losers() if loser.cluster not in selected] if judged else []
+    found += [Standing(loser.cluster, verdict, scored=loser) for loser in losers]
+    found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
+    named = {standing.cluster for standing in found}
+    missed = dict(run.missed)
+    rest = (name for name in sorted({*run.fleet.names, *missed}) if name not in named)
+    return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
+
+
+def _recorded(binding: Binding) -> tuple[int, int, str]:
+    return binding.topology or 0, binding.affinity or 0, binding.cluster
+
+
+def _judged(run: Schedule) -> Round | None:
+    """Return what the last batch saw; when the run had no need to judge anybody, what it would have seen."""
+    if run.last is not None or run.request is None:
+        return run.last
+    if run.request.policy.placement_type is PlacementType.PICK_FIXED:
+        return None
+    return judge(run.request, run.fleet, run.holdings, run.now)
+
+
+def _turned_away(run: Schedule, judged: Round | None, name: str, rejection: Rejection | None) -> Standing:
+    row = run.fleet.row(name)
+    if rejection is None and judged is not None and row is not None:
+        rejection = judged.reject(row)
+    if rejection is not None:
+        return Standing(name, str(rejection.category), rejection=rejection)
+    dropped = next((binding for binding in run.dropped if binding.cluster == name), None)
+    return Standing(name, "NotListed" if dropped is None else "Dropped", binding=dropped)
+
+
+def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObject]:
+    """Explain a decision, cluster by cluster.
+
+    Args:
+        run: The decision.
+        names: Only these clusters; None: all.
+
+    Returns:
+        One object per cluster as scheduling.md 22 shows it, plus ``summary``, ``reason`` and ``help`` in words.
+    """
+    chosen = None if names is None else set(names)
+    found = standings(run)
+    border = next((standing for standing in reversed(found) if standing.verdict in ("Picked", "Kept")), None)
+    judged = _judged(run)
+    return [_item(run, judged, entry, border) for entry in found if chosen is None or entry.cluster in chosen]
+
+
+def _keys(standing: Standing) -> Scored:
+    """Return the sort keys of a cluster; those of a kept one are from the time it was picked."""
+    binding = standing.binding
+    if standing.scored is None and binding is not None:
+        return Scored(standing.cluster, binding.topology or 0, binding.affinity or 0)
+    return standing.scored or Scored(standing.cluster)
+
+
+def _item(run: Schedule, judged: Round | None, standing: Standing, border: Standing | None) -> JsonObject:
+    row = run.fleet.row(standing.cluster)
+    item: JsonObject = {"cluster": standing.cluster, "verdict": standing.verdict, "rank": standing.rank}
+    if standing.scored:
+        item["batch"] = standing.scored.batch
+    if row is not None and run.request is not None:
+        item |= _columns(run, run.request, judged, standing, row)
+    if standing.binding is not None:
+        item["binding"] = _binding(standing.binding, judged, row)
+    loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
+    if border and loses:
+        item["gap"] = _gap(_keys(standing), _keys(border))
+    item["reason"] = str(standing.rejection) if standing.rejection else _reason(standing, item)
+    item["help"] = what_would_help(standing.rejection)
+    if loses and border:
+        item["help"] = what_would_win(run, judged, _keys(standing), _keys(border), standing.rank or 0)
+    item["summary"] = f"{standing.cluster}: {_sentence(run, standing, item)}"
+    return item
+
+
+def _columns(run: Schedule, request: Request, judged: Round | None, standing: Standing, row: int) -> JsonObject:
+    if judged is None:
+        return {"filters": [_eligibility(run.fleet, row, run.now)]}
+    cycle = _cycle_of(run, judged, standing)
+    parts: JsonObject = {"filters": _filters(request, cycle, row)}
+    if request.policy.placement_type is PlacementType.PICK_N:
+        if request.profile.spread.constraints:
+            parts["topology"] = _topology(request, cycle, row)
+        parts["affinity"] = _affinity(request, cycle, row)
+        parts["tieBonus"] = bool(standing.scored and standing.scored.bonus)
+    return parts
+
+
+def _cycle_of(run: Schedule, judged: Round, standing: Standing) -> Cycle:
+    """Return what the plugins were asked about in the batch that picked the cluster, else in the last one."""
+    if standing.scored is None or standing.verdict != "Picked" or standing.scored.batch == judged.number:
+        return judged.cycle
+    placed = run.holdings.placed(run.fleet)
+    placed |= run.fleet.rows(pick.cluster for pick in run.picked if pick.batch < standing.scored.batch)
+    return replace(judged.cycle, placed=placed, obsolete=run.holdings.stale(run.fleet))
+
+
+def _filters(request: Request, cycle: Cycle, row: int) -> list[JsonObject]:
+    fleet, profile = cycle.fleet, request.profile
+    entries: list[JsonObject] = []
+    required = [_term(index, term, fleet, row, cycle.now) for index, term in enumerate(profile.affinity.required)]
+    affinity: JsonObject = {"name": "affinity", "pass": not required or any(term["match"] for term in required)}
+    entries.append(affinity | ({"terms": required} if required else {}))
+    entries.append(_eligibility(fleet, row, cycle.now))
+    if request.namespace:
+        mask = profile.namespaces.filter(cycle)
+        entries.append({"name": "namespace", "pass": mask is None or bool(mask[row]), "namespace": request.namespace})
+    tolerated = [
+        {"taint": format_taint(taint), "by": profile.taints.tolerating(taint)}
+        for taint in fleet.members[row].spec.taints
+    ]
+    taints: JsonObject = {"name": "taints", "pass": all(entry["by"] is not None for entry in tolerated)}
+    entries.append(taints | ({"tolerated": tolerated} if tolerated else {}))
+    if profile.spread.constraints:
+        mask = profile.spread.filter(cycle)
+        entries.append({"name": "topology", "pass": mask is None or bool(mask[row])})
+    return entries
+
+
+def _eligibility(fleet: Fleet, row: int, now: datetime) -> JsonObject:
+    agents = fleet.members[row].status.agent_status
+    agent = next((agent for agent in agents if agent.type == MEMBER_AGENT), None)
+    entry: JsonObject = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}
+    if agent is not None and agent.last_received_heartbeat is not None:
+        entry["heartbeatAge"] = format_duration(now - agent.last_received_heartbeat)
+    if rejection := ineligibility(fleet, row, now):
+        entry["reason"] = str(rejection)
+    if agent is not None:
+        for kind in ("Joined", "Healthy"):
+            condition = find_condition(agent.conditions, kind)
+            entry[kind.lower()] = condition.status if condition else None
+    return entry
+
+
+def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> JsonObject:
+    entry: JsonObject = {"index": index, "match": True}
+    if term.labels:
+        mask = match_labels(fleet, term.labels)
+        entry["labels"] = {
+            "pass": mask is None or bool(mask[row]),
+            "expressions": [
+                {
+                    "key": requirement.key,
+                    "op": requirement.operator,
+                    "want": list(requirement.values),
+                    "observed": fleet.label(requirement.key).value(row),
+                    "pass": bool(match_label(fleet, requirement)[row]),
+                }
+                for requirement in term.labels
+            ],
+        }
+        entry["match"] = entry["labels"]["pass"]
+    if term.properties:
+        entry["properties"] = [
+            {
+                "name": requirement.name,
+                "op": requirement.operator,
+                "want": str(requirement.wanted),
+                **_observed(fleet, row, requirement.name, now),
+                "pass": bool(requirement.matches(fleet)[row]),
+            }
+            for requirement in term.properties
+        ]
+        entry["match"] = entry["match"] and all(found["pass"] for found in entry["properties"])
+    return entry
+
+
+def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
+    """Return the reading with its age; absent and unreadable are told apart."""
+    reading: Reading | None = fleet.quantity(name).readings[row]
+    if reading is None:
+        return {"observed": None, "missing": True}
+    entry: JsonObject = {"observed": reading.text}
+    if reading.quantity is None:
+        entry["unreadable"] = True
+    member = fleet.members[row]
+    observed_at = observation_time(member, name)
+    if observed_at is not None:
+        entry["age"] = format_duration(now - observed_at)
+        if now - observed_at > STALE_PERIODS * _period(member):
+            entry["stale"] = True
+    return entry
+
+
+def _period(member: MemberCluster) -> timedelta:
+    return timedelta(seconds=member.spec.heartbeat_period_seconds)
+
+
+def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
+    constraints = []
+    for constraint in request.profile.spread.constraints:
+        column = cycle.fleet.label(constraint.key)
+        counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
+        skew, change = skew_change(counts)
+        domain = column.value(row)
+        entry: JsonObject = {
+            "index": constraint.index,
+            "key": constraint.key,
+            "whenUnsatisfiable": "DoNotSchedule" if constraint.hard else "ScheduleAnyway",
+            "domain": domain,
+            "counts": dict(zip(column.values, counts.tolist(), strict=True)),
+            "skew": skew,
+            "maxSkew": constraint.max_skew,
+        }
+        if domain is None:
+            entry |= {"change": 0, "points": 0, "note": "outside the spread"}
+        else:
+            moved = int(change[column.codes[row]])
+            within = skew + moved <= constraint.max_skew
+            entry |= {"change": moved, "violated": not within}
+            entry["points"] = -moved if within else (0 if constraint.hard else VIOLATION_POINTS)
+        constraints.append(entry)
+    score = request.profile.spread.score(cycle, np.array([row]))
+    return {"score": 0 if score is None else int(score[0]), "constraints": constraints}
+
+
+def _affinity(request: Request, cycle: Cycle, row: int) -> JsonObject:
+    score = request.profile.affinity.score(cycle, np.array([row]))
+    terms = [_preferred(term, cycle, row) for term in request.profile.affinity.preferred]
+    return {"score": 0 if score is None else int(score[0]), "terms": terms}
+
+
+def _preferred(term: PreferredTerm, cycle: Cycle, row: int) -> JsonObject:
+    fleet = cycle.fleet
+    entry: JsonObject = {"index": term.index, "weight": term.weight}
+    if term.labels:
+        mask = match_labels(fleet, term.labels)
+        entry["labels"] = {"pass": mask is None or bool(mask[row])}
+    if term.sorter is not None:
+        entry["sorter"] = {"name": term.sorter.name, "order": term.sorter.order}
+        entry["sorter"] |= _observed(fleet, row, term.sorter.name, cycle.now)
+        entry["sorter"] |= _range(term, cycle, row)
+    entry["points"] = int(term.points(fleet, np.array([row]))[0])
+    if term.sorter is not None:
+        entry["sorter"]["points"] = entry["points"]
+    return entry
+
+
+def _range(term: PreferredTerm, cycle: Cycle, row: int) -> JsonObject:
+    """Return which clusters set the range, whether they can be picked themselves, and the share this one has."""
+    assert term.sorter is not None
+    fleet = cycle.fleet
+    column = fleet.quantity(term.sorter.name)
+    if column.extremes is None:
+        return {"note": "no cluster reports it"}
+    able = eligible(fleet, cycle.now)
+    entry: JsonObject = {}
+    for side, extreme in zip(("min", "max"), column.extremes, strict=True):
+        reading = column.readings[extreme]
+        assert reading is not None
+        entry[side] = {"value": reading.text, "cluster": fleet.names[extreme], "eligible": bool(able[extreme])}
+    bounds = observed_range(column)
+    if bounds is None:
+        return entry | {"note": "all values are equal, so nobody earns anything"}
+    value = float(column.double[row])
+    if np.isnan(value):
+        return entry
+    low, high = bounds
+    ratio = (value - low) / (high - low)
+    ratio = 1 - ratio if term.sorter.order == ASCENDING else ratio
+    return entry | {"ratio": round(ratio, 6), "raw": round(ratio * term.weight, 6)}
+
+
+def _binding(binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
+    """Return what is known of the binding a cluster holds, and whether the cluster would still match."""
+    entry: JsonObject = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
+    if binding.topology is not None or binding.affinity is not None:
+        entry["recordedScore"] = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
+    if row is not None and judged is not None:
+        rejection = judged.reject(row)
+        entry["wouldStillMatch"] = rejection is None
+        if rejection is not None:
+            entry["wouldBeRefused"] = str(rejection)
+    return entry
+
+
+def _gap(loser: Scored, border: Scored) -> JsonObject:
+    """Return the first sort key that separates a loser from the last picked cluster."""
+    keys = (
+        ("topologySpread", loser.topology, border.topology),
+        ("affinity", loser.affinity, border.affinity),
+        ("tieBonus", int(loser.bonus), int(border.bonus)),
+    )
+    for name, own, other in keys:
+        if own != other:
+            return {"toLastPicked": border.cluster, "decidedBy": name, "difference": own - other}
+    return {"toLastPicked": border.cluster, "decidedBy": "name", "difference": 0}
+
+
+def _reason(standing: Standing, item: Mapping[str, Any]) -> str:
+    match standing.verdict:
+        case "Picked" | "Kept":
+            return ""
+        case "ScoreTooLow":
+            return f"{Category.SCORE_TOO_LOW}: {_distance(item.get('gap'))}"
+        case "NotNeeded":
+            return f"NotNeeded: the placement has all the clusters it wants; {_distance(item.get('gap'))}"
+        case "Dropped":
+            return "Dropped: its binding is no longer wanted"
+        case _:
+            return "NotListed: spec.policy.clusterNames does not name it"
+
+
+_KEY_NAMES = {"topologySpread": "topology spread", "affinity": "affinity", "tieBonus": "the tie bonus"}
+
+
+def _distance(gap: Mapping[str, Any] | None) -> str:
+    if gap is None:
+        return "not among the best"
+    if gap["decidedBy"] == "name":
+        return f"scores as {gap['toLastPicked']} does, and the larger name wins"
+    if gap["difference"] > 0:
+        return f"scores {gap['difference']} more than {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
+    return f"{-gap['difference']} short of {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
+
+
+def _sentence(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
+    keys, scores = _keys(standing), ""
+    if run.request is not None and run.request.policy.placement_type is PlacementType.PICK_N:
+        scores = f" with affinity {keys.affinity}"
+        if run.request.profile.spread.constraints:
+            scores += f" and topology spread {keys.topology}"
+    match standing.verdict:
+        case "Picked":
+            return f"picked as number {standing.rank}{scores}"
+        case "Kept":
+            refused = item.get("binding", {}).get("wouldBeRefused")
+            why = f"; it would not be picked today: {refused}" if refused else ""
+            return f"stays, it was picked earlier{scores}{why}"
+        case "ScoreTooLow" | "NotNeeded":
+            return f"a candidate{scores}, but {item['reason'].partition(': ')[2]}"
+        case _:
+            return str(item["reason"])

@@ -1,0 +1,206 @@
+"""Is an applied object available on its member cluster, and can that be told at all?
+
+Only a few kinds say when they are available; for every other kind the answer is "not trackable", and
+the rollout waits a fixed time instead (rollout.md 7.4).
+
+Source: rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus
+from scorer.api.meta import JsonObject
+
+
+class AvailabilityReason(StrEnum):
+    """The four answers, spelled as the reasons of the manifest's Available condition."""
+
+    AVAILABLE = "Available"
+    NOT_YET = "ManifestNotAvailableYet"
+    FAILED = "Failed"
+    NOT_TRACKABLE = "NotTrackable"
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """The answer for one object."""
+
+    reason: AvailabilityReason
+    message: str
+
+    @property
+    def status(self) -> ConditionStatus:
+        """Status of the manifest's Available condition; what cannot be tracked counts as available."""
+        return TRUE if self.reason in (AvailabilityReason.AVAILABLE, AvailabilityReason.NOT_TRACKABLE) else FALSE
+
+
+def availability(document: JsonObject) -> Availability:
+    """Judge the object as it is on the member cluster, status included.
+
+    The kind is looked up with its exact group and version. A status whose fields have the wrong
+    type is `AvailabilityReason.FAILED`, with a message that names the field.
+    """
+    name = f"{document.get('kind')} {document.get('apiVersion')}"
+    if (document.get("apiVersion"), document.get("kind")) in _AT_ONCE:
+        return Availability(AvailabilityReason.AVAILABLE, "available as soon as it exists")
+    judge = _JUDGES.get((str(document.get("apiVersion")), str(document.get("kind"))))
+    if judge is None:
+        return _untrackable(f"nothing tells when a {name} is available")
+    try:
+        return judge(document)
+    except _ShapeError as error:
+        return Availability(AvailabilityReason.FAILED, f"cannot tell whether the {name} is available: {error}")
+
+
+class _ShapeError(Exception):
+    """A field that the judgement needs has the wrong type."""
+
+
+def _available(message: str) -> Availability:
+    return Availability(AvailabilityReason.AVAILABLE, message)
+
+
+def _not_yet(message: str) -> Availability:
+    return Availability(AvailabilityReason.NOT_YET, message)
+
+
+def _untrackable(message: str) -> Availability:
+    return Availability(AvailabilityReason.NOT_TRACKABLE, message)
+
+
+def _field(document: Mapping[str, Any], path: str, kind: type, default: Any) -> Any:
+    """Return the field at dotted *path*; absent or null is *default*."""
+    value: Any = document
+    walked: list[str] = []
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            raise _ShapeError(f"{'.'.join(walked)} is not an object")
+        walked.append(part)
+        value = value.get(part)
+        if value is None:
+            return default
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _ShapeError(f"{path} is {value!r:.64}, expected {kind.__name__}")
+    return value
+
+
+def _count(document: JsonObject, path: str, default: int = 0) -> int:
+    return int(_field(document, path, int, default))
+
+
+def _text(document: JsonObject, path: str) -> str:
+    return str(_field(document, path, str, ""))
+
+
+def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
+    for condition in _field(document, "status.conditions", list, []):
+        if isinstance(condition, Mapping) and condition.get("type") == kind:
+            return condition
+    return {}
+
+
+def _lagging(document: JsonObject) -> str:
+    """Return why the status does not speak about the present spec, empty when it does."""
+    observed, generation = _count(document, "status.observedGeneration"), _count(document, "metadata.generation")
+    return "" if observed == generation else f"status speaks about generation {observed}, the object is at {generation}"
+
+
+def _all_of(document: JsonObject, *wanted: tuple[str, str | int, str | int]) -> Availability:
+    """Say available when the status is of this generation and each (what, is, should be) agrees."""
+    if lag := _lagging(document):
+        return _not_yet(lag)
+    for what, now, target in wanted:
+        if now != target:
+            return _not_yet(f"{what} is {now}, not yet {target}")
+    return _available("all replicas are up to date and available")
+
+
+def _deployment(document: JsonObject) -> Availability:
+    replicas = _count(document, "spec.replicas", 1)
+    return _all_of(
+        document,
+        ("updatedReplicas", _count(document, "status.updatedReplicas"), replicas),
+        ("availableReplicas", _count(document, "status.availableReplicas"), replicas),
+        ("unavailableReplicas", _count(document, "status.unavailableReplicas"), 0),
+    )
+
+
+def _stateful_set(document: JsonObject) -> Availability:
+    return _all_of(
+        document,
+        ("availableReplicas", _count(document, "status.availableReplicas"), _count(document, "spec.replicas", 1)),
+        ("currentReplicas", _count(document, "status.currentReplicas"), _count(document, "status.updatedReplicas")),
+        ("currentRevision", _text(document, "status.currentRevision"), _text(document, "status.updateRevision")),
+    )
+
+
+def _daemon_set(document: JsonObject) -> Availability:
+    desired = _count(document, "status.desiredNumberScheduled")
+    updated = _count(document, "status.updatedNumberScheduled")
+    return _all_of(
+        document,
+        ("numberAvailable", _count(document, "status.numberAvailable"), desired),
+        ("updatedNumberScheduled", updated, _count(document, "status.currentNumberScheduled")),
+    )
+
+
+def _service(document: JsonObject) -> Availability:
+    match _text(document, "spec.type"):
+        case "" | "ClusterIP" | "NodePort":
+            addresses = _field(document, "spec.clusterIPs", list, [])
+            return _available("has a cluster IP") if addresses and addresses[0] else _not_yet("has no cluster IP yet")
+        case "LoadBalancer":
+            ingress = _field(document, "status.loadBalancer.ingress", list, [])
+            first = ingress[0] if ingress and isinstance(ingress[0], Mapping) else {}
+            if first.get("ip") or first.get("hostname"):
+                return _available("the load balancer has an address")
+            return _not_yet("the load balancer has no address yet")
+        case other:
+            return _untrackable(f"a Service of type {other[:64]} does not tell when it is available")
+
+
+def _custom_resource_definition(document: JsonObject) -> Availability:
+    for kind in ("Established", "NamesAccepted"):
+        if _condition(document, kind).get("status") != TRUE:
+            return _not_yet(f"condition {kind} is not True yet")
+    return _available("established, names accepted")
+
+
+def _disruption_budget(document: JsonObject) -> Availability:
+    if lag := _lagging(document):
+        return _not_yet(lag)
+    allowed = _count(document, "status.disruptionsAllowed")
+    wanted = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
+    condition = _condition(document, "DisruptionAllowed")
+    if (condition.get("status"), condition.get("reason")) == wanted:
+        return _available(f"allows {allowed} disruptions")
+    return _not_yet(f"condition DisruptionAllowed does not say yet that {allowed} disruptions are allowed")
+
+
+_JUDGES: Mapping[tuple[str, str], Callable[[JsonObject], Availability]] = MappingProxyType(
+    {
+        ("apps/v1", "Deployment"): _deployment,
+        ("apps/v1", "StatefulSet"): _stateful_set,
+        ("apps/v1", "DaemonSet"): _daemon_set,
+        ("v1", "Service"): _service,
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): _custom_resource_definition,
+        ("policy/v1", "PodDisruptionBudget"): _disruption_budget,
+    }
+)
+
+_AT_ONCE = frozenset(
+    (version, kind)
+    for version, kinds in {
+        "v1": "Namespace Secret ConfigMap ServiceAccount LimitRange ResourceQuota",
+        "rbac.authorization.k8s.io/v1": "Role ClusterRole RoleBinding ClusterRoleBinding",
+        "networking.k8s.io/v1": "NetworkPolicy IngressClass",
+        "storage.k8s.io/v1": "CSIDriver CSINode StorageClass CSIStorageCapacity",
+        "apps/v1": "ControllerRevision",
+        "scheduling.k8s.io/v1": "PriorityClass",
+    }.items()
+    for kind in kinds.split()
+)

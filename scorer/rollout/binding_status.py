@@ -1,0 +1,209 @@
+"""What a binding says about itself, made from its Works.
+
+Source: rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition keeps its
+``lastTransitionTime`` from pass to pass while status and generation stay, so that the wait for untrackable objects
+ends; and all three lists are sorted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.meta import JsonObject
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    NO_OVERRIDES,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+    Overrides,
+)
+from scorer.rollout.documents import (
+    conditions_of,
+    current_condition,
+    generation_of,
+    is_deleting,
+    name_of,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.envelopes import EnvelopeKey
+from scorer.rollout.works import WorkCause, WorkPlan
+
+LIST_LIMIT = 100
+"""Entries of each list of failed, drifted and differing objects."""
+
+_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED)
+
+
+def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of a binding after a pass of the work generator.
+
+    The conditions are made anew in order, and end with the first that is False; RolloutStarted is not ours and stays.
+
+    Args:
+        binding: The binding as stored.
+        works: The Works that belong to it, as they are after the pass.
+        plan: What the pass found to do.
+        now: The time of a transition.
+    """
+    if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
+        return dict(status_of(binding))
+    generation = generation_of(binding)
+    old = conditions_of(binding)
+    lists: dict[str, list[JsonObject]] = {}
+
+    def conditions() -> Iterator[JsonObject]:
+        def say(kind: str, reason: str, message: str, *, good: bool = True) -> JsonObject:
+            status: ConditionStatus = TRUE if good else FALSE
+            return make_condition(kind, status, reason, message, generation=generation, now=now)
+
+        problem = plan.problem
+        if problem and problem.cause is WorkCause.OVERRIDDEN:
+            yield say(OVERRIDDEN, "OverriddenFailed", problem.message, good=False)
+            return
+        if Overrides.of(spec_of(binding)) == NO_OVERRIDES:
+            yield say(OVERRIDDEN, "NoOverrideSpecified", "no override applies")
+        else:
+            yield say(OVERRIDDEN, "OverriddenSucceeded", "all overrides are applied")
+        if problem:
+            yield say(WORK_SYNCHRONIZED, "SyncWorkFailed", problem.message, good=False)
+            return
+        yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
+        found = sorted((work for work in works if not is_deleting(work)), key=name_of)
+        if reports_diff(binding):
+            yield _diff_reported(found, plan, say, lists)
+            return
+        applied = _applied(found, plan, say, lists)
+        yield applied
+        if applied["status"] == TRUE:
+            yield _available(found, say, lists)
+
+    made = list(conditions())
+    others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
+    others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
+    merged = merge_conditions(old, made, restart_on_generation=True)
+    return {"conditions": [*others, *merged], **{name: entries for name, entries in lists.items() if entries}}
+
+
+_Say = Callable[..., JsonObject]
+
+
+def _diff_reported(
+    works: Sequence[JsonObject], plan: WorkPlan, say: _Say, lists: dict[str, list[JsonObject]]
+) -> JsonObject:
+    if plan.changed:
+        return say(DIFF_REPORTED, "DiffReportInProgress", "Works have just changed", good=False)
+    answers = [current_condition(work, DIFF_REPORTED) for work in works]
+    if missing := _not_true(works, answers):
+        message = f"differences are not reported by {missing}"
+        return say(DIFF_REPORTED, "NotAllWorkHaveDiffReported", message, good=False)
+    lists["diffedPlacements"] = _diffed(works)
+    return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")
+
+
+def _applied(works: Sequence[JsonObject], plan: WorkPlan, say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
+    if plan.changed:
+        return say(APPLIED, "ApplyInProgress", "Works have just changed", good=False)
+    answers = [current_condition(work, APPLIED) for work in works]
+    missing = _not_true(works, answers)
+    if not missing:
+        return say(APPLIED, "AllWorkHaveBeenApplied", "all Works are applied")
+    if _are_complete(answers):
+        lists["failedPlacements"] = _failed(works)
+        lists["diffedPlacements"] = _diffed(works)
+        lists["driftedPlacements"] = _drifted(works)
+    return say(APPLIED, "NotAllWorkHaveBeenApplied", f"not applied: {missing}", good=False)
+
+
+def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
+    answers = [current_condition(work, AVAILABLE) for work in works]
+    lists["driftedPlacements"] = _drifted(works)
+    if missing := _not_true(works, answers):
+        if _are_complete(answers):
+            lists["failedPlacements"] = _failed(works)
+        return say(AVAILABLE, "NotAllWorkAreAvailable", f"not available: {missing}", good=False)
+    if any(answer and answer.get("reason") == "WorkNotTrackable" for answer in answers):
+        message = "some objects do not tell when they are available"
+        return say(AVAILABLE, "NotAllWorkAreAvailabilityTrackable", message)
+    return say(AVAILABLE, "AllWorkAreAvailable", "all Works are available")
+
+
+_Answers = Sequence[Mapping[str, Any] | None]
+
+
+def _are_complete(answers: _Answers) -> bool:
+    return all(answer and answer.get("status") in (TRUE, FALSE) for answer in answers)
+
+
+def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
+    """Name the first of the Works that do not say yes, and count them; empty when all do."""
+    names = [
+        name_of(work) for work, answer in zip(works, answers, strict=True) if not answer or answer.get("status") != TRUE
+    ]
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
+    """Yield each manifest's entry in the status of its Work, with the identifier a placement uses for it."""
+    for work in works:
+        envelope = EnvelopeKey.of_work(work)
+        for entry in status_of(work).get("manifestConditions") or ():
+            given = entry.get("identifier") or {}
+            fields = ("group", "version", "kind", "name", "namespace")
+            identifier = {
+                key: given.get(key) or "" for key in fields if given.get(key) or key in ("version", "kind", "name")
+            }
+            if envelope:
+                identifier["envelope"] = envelope.identifier()
+            yield entry, identifier
+
+
+def _failed(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        by_type = {condition.get("type"): condition for condition in entry.get("conditions") or ()}
+        for kind in (APPLIED, AVAILABLE):
+            if (condition := by_type.get(kind)) and condition.get("status") == FALSE:
+                found.append({**identifier, "condition": condition})
+                break
+    return _cut(found)
+
+
+def _drifted(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        if details := entry.get("driftDetails"):
+            more = {key: details[key] for key in ("observationTime", "firstDriftedObservedTime") if key in details}
+            more["targetClusterObservedGeneration"] = details.get("observedInMemberClusterGeneration", 0)
+            more["observedDrifts"] = details.get("observedDrifts") or []
+            found.append({**identifier, **more})
+    return _cut(found)
+
+
+def _diffed(works: Iterable[JsonObject]) -> list[JsonObject]:
+    found = []
+    for entry, identifier in _manifests(works):
+        if details := entry.get("diffDetails"):
+            more = {key: details[key] for key in ("observationTime", "firstDiffedObservedTime") if key in details}
+            if (generation := details.get("observedInMemberClusterGeneration")) is not None:
+                more["targetClusterObservedGeneration"] = generation
+            more["observedDiffs"] = details.get("observedDiffs") or []
+            found.append({**identifier, **more})
+    return _cut(found)
+
+
+def _cut(entries: Iterable[JsonObject]) -> list[JsonObject]:
+    return sorted(entries, key=_order)[:LIST_LIMIT]
+
+
+def _order(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    envelope = entry.get("envelope") or {}
+    parts = (entry.get(key) for key in ("group", "version", "kind", "namespace", "name"))
+    return tuple(str(part or "") for part in (*parts, *(envelope.get(key) for key in ("type", "namespace", "name"))))

@@ -1,0 +1,109 @@
+"""Envelopes: objects that are wrapped on the hub, so that they do nothing there, and placed unwrapped.
+
+Source: rollout.md 9.3; KubeFleet pkg/controllers/workgenerator/envelope.go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from scorer.api.kinds import KINDS, Kind, group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PLACEMENT_GROUP
+from scorer.rollout.documents import label, metadata, name_of, namespace_of
+
+ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
+ENVELOPE_NAME = "kubernetes-fleet.io/envelope-name"
+ENVELOPE_NAMESPACE = "kubernetes-fleet.io/envelope-namespace"
+
+MANIFEST_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopeError:
+    """Why the content of an envelope cannot be placed; for the user."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EnvelopeKey:
+    """Names one envelope.
+
+    Args:
+        type: ``ClusterResourceEnvelope`` or ``ResourceEnvelope``.
+        namespace: Empty for the former.
+        name: Its name.
+    """
+
+    type: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, envelope: JsonObject) -> "EnvelopeKey":
+        """Name the envelope in a snapshot."""
+        return cls(str(envelope["kind"]), namespace_of(envelope), name_of(envelope))
+
+    @classmethod
+    def of_work(cls, work: JsonObject) -> "EnvelopeKey | None":
+        """Name the envelope whose content a Work holds, None when it holds none."""
+        kind = label(work, ENVELOPE_WORK)
+        return cls(kind, label(work, ENVELOPE_NAMESPACE), label(work, ENVELOPE_NAME)) if kind else None
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels by which the envelope's Work is known."""
+        labels = {ENVELOPE_WORK: self.type, ENVELOPE_NAME: self.name, ENVELOPE_NAMESPACE: self.namespace}
+        return {key: value for key, value in labels.items() if value}
+
+    def work_name(self, base: str) -> str:
+        """Return the name of the envelope's Work, *base* being that of the snapshot that holds it."""
+        digest = sha256(f"{self.type}/{self.namespace}/{self.name}".encode()).hexdigest()
+        return f"{base}-envelope-{digest[:16]}"
+
+    def identifier(self) -> JsonObject:
+        """Return ``envelope`` of the entry of a wrapped object in a status."""
+        fields = {"name": self.name, "namespace": self.namespace, "type": self.type}
+        return {key: value for key, value in fields.items() if value}
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.namespace}/{self.name}" if self.namespace else f"{self.type} {self.name}"
+
+
+def unwrap(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind] = KINDS) -> list[JsonObject] | EnvelopeError:
+    """Return the objects in an envelope by key, or why they cannot be placed.
+
+    Args:
+        envelope: ClusterResourceEnvelope or ResourceEnvelope.
+        kinds: Tells the scope of a kind; for a kind not in it, the object's own namespace does.
+    """
+    key = EnvelopeKey.of(envelope)
+    if len(key.name) > 63:
+        return EnvelopeError(f"{key}: its name has {len(key.name)} characters, at most 63 can be placed")
+    data = envelope.get("data") or {}
+    if not isinstance(data, Mapping) or not 0 < len(data) <= MANIFEST_LIMIT:
+        return EnvelopeError(f"{key}: data holds {len(data)} objects, it must hold 1 to {MANIFEST_LIMIT}")
+    for entry, content in sorted(data.items()):
+        if wrong := _content_error(key, content, kinds):
+            return EnvelopeError(f"{key}: data[{entry}] {wrong}")
+    return [data[entry] for entry in sorted(data)]
+
+
+def _content_error(key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str], Kind]) -> str:
+    if not isinstance(content, Mapping) or not isinstance(metadata(content), Mapping):
+        return "is no object"
+    if not (content.get("apiVersion") and content.get("kind") and name_of(content)):
+        return "lacks apiVersion, kind or metadata.name"
+    group, name = group_kind(content)
+    if group == PLACEMENT_GROUP:
+        return f"is a {name}, which cannot be wrapped"
+    kind, where = kinds.get((group, name)), namespace_of(content)
+    if key.type == "ClusterResourceEnvelope":
+        if where or (kind and kind.namespaced):
+            return f"is a namespaced {name}; wrap it in a ResourceEnvelope"
+    elif kind and not kind.namespaced:
+        return f"is a cluster-scoped {name}; wrap it in a ClusterResourceEnvelope"
+    elif where != key.namespace:
+        return f"is in namespace {where or '(none)'}, not in the envelope's"
+    return ""

@@ -1,0 +1,437 @@
+"""What a placement says about itself, made from the policy snapshot, the bindings and the resource snapshots.
+
+Deciding again on the result changes nothing: transition times are kept where a status stays.
+
+Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from scorer.api.binding import BindingState
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementType, StrategyType
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+)
+from scorer.rollout.documents import (
+    conditions_of,
+    current_condition,
+    find_current,
+    generation_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.planner import Wanted
+
+RESYNC = timedelta(minutes=30)
+"""How long until a placement that is not complete is looked at again without an event."""
+
+SCHEDULED = "Scheduled"
+STATUS_SYNCED = "StatusSynced"
+
+
+class _Words(NamedTuple):
+    """Reasons of one condition type on a placement, its event, and what its messages say of the clusters."""
+
+    unknown: str
+    no: str
+    yes: str
+    event: str
+    good: str
+    bad: str
+
+
+_WORDS: Mapping[str, _Words] = MappingProxyType(
+    {
+        ROLLOUT_STARTED: _Words(
+            "RolloutStartedUnknown",
+            "RolloutNotStartedYet",
+            "RolloutStarted",
+            "PlacementRolloutStarted",
+            "the rollout has started",
+            "the rollout has not started",
+        ),
+        OVERRIDDEN: _Words(
+            "OverriddenPending",
+            "OverriddenFailed",
+            "OverriddenSucceeded",
+            "PlacementOverriddenSucceeded",
+            "overrides are applied",
+            "overrides are not applied",
+        ),
+        WORK_SYNCHRONIZED: _Words(
+            "WorkSynchronizedUnknown",
+            "WorkNotSynchronizedYet",
+            "WorkSynchronized",
+            "PlacementWorkSynchronized",
+            "Works are as wanted",
+            "Works are not as wanted",
+        ),
+        APPLIED: _Words(
+            "ApplyPending",
+            "ApplyFailed",
+            "ApplySucceeded",
+            "PlacementApplied",
+            "everything is applied",
+            "not everything is applied",
+        ),
+        AVAILABLE: _Words(
+            "ResourceAvailableUnknown",
+            "ResourceNotAvailableYet",
+            "ResourceAvailable",
+            "PlacementAvailable",
+            "everything is available",
+            "not everything is available",
+        ),
+        DIFF_REPORTED: _Words(
+            "DiffReportingPending",
+            "DiffReportingIncompleteOrFailed",
+            "DiffReportingCompleted",
+            "PlacementDiffReported",
+            "differences are reported",
+            "differences are not reported",
+        ),
+    }
+)
+_APPLYING = (ROLLOUT_STARTED, OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE)
+_COMPARING = (ROLLOUT_STARTED, OVERRIDDEN, WORK_SYNCHRONIZED, DIFF_REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotView:
+    """What a status needs of a resource snapshot group.
+
+    Args:
+        name: Name of the master.
+        index: Its index.
+        identifiers: The content, as ``status.selectedResources`` names it.
+    """
+
+    name: str
+    index: int
+    identifiers: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A Normal event on the placement."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementReport:
+    """The status to store and what is worth an event.
+
+    Args:
+        status: The whole ``status``.
+        events: Only what has just become true.
+        complete: Scheduled and everything expected is True.
+    """
+
+    status: JsonObject
+    events: tuple[Event, ...]
+    complete: bool
+
+    @property
+    def requeue_after(self) -> timedelta | None:
+        """When to look again without an event."""
+        return None if self.complete else RESYNC
+
+
+def condition_type(placement: JsonObject, word: str) -> str:
+    """Return the full type of a condition on the placement: ``ClusterResourcePlacementApplied``."""
+    return ("ResourcePlacement" if namespace_of(placement) else "ClusterResourcePlacement") + word
+
+
+def expected_conditions(placement: JsonObject) -> tuple[str, ...]:
+    """Return the words of the conditions that follow Scheduled, in order."""
+    strategy = spec_of(placement).get("strategy") or {}
+    report_diff = (strategy.get("applyStrategy") or {}).get("type") == "ReportDiff"
+    return _COMPARING if report_diff else _APPLYING
+
+
+def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
+    """Say whether *status* reports the rollout of the placement's present generation as complete."""
+    return all(
+        (
+            find_current(status.get("conditions") or (), condition_type(placement, word), generation_of(placement))
+            or {}
+        ).get("status")
+        == TRUE
+        for word in (SCHEDULED, *expected_conditions(placement))
+    )
+
+
+def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
+    """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8)."""
+    scheduled = _condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
+    old = conditions_of(placement)
+    others = [condition for condition in old if condition.get("type") != scheduled["type"]]
+    status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *others]}
+    return PlacementReport(status, (), complete=False)
+
+
+def placement_status(
+    placement: JsonObject,
+    policy_snapshot: JsonObject | None,
+    bindings: Iterable[JsonObject],
+    latest: SnapshotView | None,
+    now: datetime,
+    *,
+    snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
+) -> PlacementReport:
+    """Decide the status of a placement whose selectors are in order.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
+        policy_snapshot: The latest one, None before there is one.
+        bindings: All bindings of the placement.
+        latest: The content in force; None before there is one, and of no interest with an External strategy.
+        now: The time of a transition.
+        snapshots: By name of the master, those that bindings point at. Only needed for an External strategy.
+    """
+    return _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots).report()
+
+
+def _condition(
+    placement: JsonObject, word: str, status: ConditionStatus, reason: str, message: str, now: datetime
+) -> JsonObject:
+    generation = generation_of(placement)
+    return make_condition(condition_type(placement, word), status, reason, message, generation=generation, now=now)
+
+
+class _Reporter:
+    def __init__(
+        self,
+        placement: JsonObject,
+        policy_snapshot: JsonObject | None,
+        bindings: Iterable[JsonObject],
+        latest: SnapshotView | None,
+        now: datetime,
+        snapshots: Mapping[str, SnapshotView],
+    ) -> None:
+        strategy = spec_of(placement).get("strategy") or {}
+        self._placement = placement
+        self._policy_snapshot = policy_snapshot
+        self._latest = latest
+        self._now = now
+        self._snapshots = snapshots
+        self._external = strategy.get("type") == StrategyType.EXTERNAL
+        self._expected = expected_conditions(placement)
+        self._wanted = Wanted.of(spec_of(placement).get("policy"))
+        policy = name_of(policy_snapshot or {})
+        counting = (
+            binding
+            for binding in bindings
+            if not is_deleting(binding) and spec_of(binding).get("schedulingPolicySnapshotName") == policy
+        )
+        # A live binding hides an Unscheduled one of the same cluster.
+        self._bindings = {
+            str(spec_of(binding).get("targetCluster")): binding
+            for binding in sorted(
+                counting, key=lambda binding: spec_of(binding).get("state") != BindingState.UNSCHEDULED
+            )
+        }
+        old = status_of(placement).get("placementStatuses") or ()
+        self._old_clusters = {entry["clusterName"]: entry for entry in old if entry.get("clusterName")}
+        self._old_shortfall = [entry for entry in old if not entry.get("clusterName")]
+
+    def report(self) -> PlacementReport:
+        old_status = status_of(self._placement)
+        scheduled = self._scheduled()
+        status: JsonObject = {**old_status}
+        if self._latest is not None and not self._external:
+            status["selectedResources"] = list(self._latest.identifiers)
+            status["observedResourceIndex"] = str(self._latest.index)
+        old = conditions_of(self._placement)
+        if scheduled["status"] == UNKNOWN:
+            status.pop("placementStatuses", None)
+            others = [condition for condition in old if condition.get("type") != scheduled["type"]]
+            status["conditions"] = [*merge_conditions(old, [scheduled]), *others]
+            return PlacementReport(status, (), complete=False)
+        decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
+        selected = [decision for decision in decisions if decision.get("selected")]
+        unselected = [decision for decision in decisions if not decision.get("selected")]
+        entries = [self._entry(decision) for decision in selected]
+        status["placementStatuses"] = [*entries, *self._shortfall(len(selected), unselected)]
+        conditions = [scheduled]
+        if self._external:
+            conditions += self._external_conditions(entries, status)
+        else:
+            conditions += self._conditions(entries)
+        synced = condition_type(self._placement, STATUS_SYNCED)
+        kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
+        status["conditions"] = [*merge_conditions(old, conditions), *kept]
+        complete = is_complete(self._placement, status)
+        return PlacementReport(status, tuple(self._events(old_status, conditions, complete=complete)), complete)
+
+    def _is_synced(self) -> bool:
+        return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
+
+    def _scheduled(self) -> JsonObject:
+        snapshot = self._policy_snapshot or {}
+        found = current_condition(snapshot, SCHEDULED)
+        observed = status_of(snapshot).get("observedCRPGeneration") or 0
+        if not found or found.get("status") == UNKNOWN or observed < generation_of(self._placement):
+            message = "the scheduler has not decided yet on the present policy"
+            return _condition(self._placement, SCHEDULED, UNKNOWN, "SchedulePending", message, self._now)
+        reason, message = str(found.get("reason") or ""), str(found.get("message") or "")
+        return _condition(self._placement, SCHEDULED, found["status"], reason, message, self._now)
+
+    def _entry(self, decision: Mapping[str, Any]) -> JsonObject:
+        cluster = str(decision.get("clusterName"))
+        binding = self._bindings.get(cluster)
+        old = (self._old_clusters.get(cluster) or {}).get("conditions") or ()
+        conditions = [self._own(SCHEDULED, TRUE, "Scheduled", str(decision.get("reason") or ""))]
+        conditions += self._cluster_conditions(binding)
+        entry: JsonObject = {"clusterName": cluster, "observedResourceIndex": self._observed_index(binding)}
+        if binding is not None:
+            entry.update(_lists(binding, {condition["type"]: condition["status"] for condition in conditions}))
+        entry["conditions"] = merge_conditions(old, conditions)
+        return {key: value for key, value in entry.items() if value not in ("", [])}
+
+    def _observed_index(self, binding: JsonObject | None) -> str:
+        if not self._external:
+            return str(self._latest.index) if self._latest else ""
+        name = spec_of(binding or {}).get("resourceSnapshotName") or ""
+        return str(self._snapshots[name].index) if name in self._snapshots else ""
+
+    def _own(self, word: str, status: ConditionStatus, reason: str, message: str) -> JsonObject:
+        """Return a condition of one cluster."""
+        generation = generation_of(self._placement)
+        return make_condition(word, status, reason, message, generation=generation, now=self._now)
+
+    def _cluster_conditions(self, binding: JsonObject | None) -> Iterator[JsonObject]:
+        started = current_condition(binding, ROLLOUT_STARTED) if binding is not None else None
+        is_latest = binding is not None and (
+            self._external
+            or (self._latest is not None and spec_of(binding).get("resourceSnapshotName") == self._latest.name)
+        )
+        if binding is None or not is_latest:
+            if started and started.get("status") == FALSE:
+                message = str(started.get("message") or "")
+                yield self._own(ROLLOUT_STARTED, FALSE, _WORDS[ROLLOUT_STARTED].no, message)
+            else:
+                message = "not known yet whether the rollout of the latest content has started"
+                yield self._own(ROLLOUT_STARTED, UNKNOWN, _WORDS[ROLLOUT_STARTED].unknown, message)
+            return
+        for word in self._expected:
+            found = current_condition(binding, word)
+            if not found or found.get("status") not in (TRUE, FALSE):
+                yield self._own(word, UNKNOWN, _WORDS[word].unknown, f"not known yet: {_WORDS[word].good}")
+                return
+            yield self._own(word, found["status"], str(found.get("reason") or ""), str(found.get("message") or ""))
+            if found["status"] == FALSE:
+                return
+
+    def _shortfall(self, found: int, unselected: Sequence[Mapping[str, Any]]) -> Iterator[JsonObject]:
+        missing = 0 if self._wanted.type is PlacementType.PICK_ALL else max(0, (self._wanted.number or 0) - found)
+        for at, decision in enumerate(unselected[:missing]):
+            message = f"{decision.get('clusterName')}: {decision.get('reason') or ''}"
+            old = self._old_shortfall[at].get("conditions") or () if at < len(self._old_shortfall) else ()
+            yield {"conditions": merge_conditions(old, [self._own(SCHEDULED, FALSE, "ScheduleFailed", message)])}
+
+    def _conditions(self, entries: Sequence[JsonObject]) -> Iterator[JsonObject]:
+        """Summarise the clusters, type by type, up to the first that is not True everywhere."""
+        if not entries:
+            return
+        for word in self._expected:
+            words = _WORDS[word]
+            statuses = [_status(entry, word) for entry in entries]
+            unknown, bad = statuses.count(UNKNOWN), statuses.count(FALSE)
+            if unknown:
+                message = f"on {_clusters(unknown)} it is not known yet: {words.good}"
+                yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
+                return
+            if bad:
+                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}", len(entries))
+                return
+            reason, good = words.yes, words.good
+            if word == OVERRIDDEN and not any(_overrides(entry) for entry in entries):
+                reason, good = "NoOverrideSpecified", "no override applies"
+            yield self._summary(word, TRUE, reason, f"on {_clusters(len(entries))} {good}", len(entries))
+
+    def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed: int) -> JsonObject:
+        wanted = self._wanted.number
+        if word == ROLLOUT_STARTED and wanted is not None and placed < wanted:
+            message += f"; only {placed} of {wanted} placed"
+        return _condition(self._placement, word, status, reason, message, self._now)
+
+    def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
+        """Summarise where update runs decide: only when all clusters have the same content."""
+        names = {self._snapshot_of(str(entry["clusterName"])) for entry in entries}
+        common = self._snapshots.get(next(iter(names))) if len(names) == 1 else None
+        status["observedResourceIndex"] = str(common.index) if common else ""
+        status["selectedResources"] = list(common.identifiers) if common else []
+        if not entries:
+            return []
+        reason = "RolloutControlledByExternalController"
+        if common is None:
+            message = f"{_clusters(len(entries))} do not have the same content; update runs decide"
+            return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
+        unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
+        if unknown:
+            message = f"on {_clusters(unknown)} it is not known yet whether an update run has started"
+            return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
+        return self._conditions(entries)
+
+    def _snapshot_of(self, cluster: str) -> str:
+        return str(spec_of(self._bindings.get(cluster) or {}).get("resourceSnapshotName") or "")
+
+    def _events(
+        self, before: Mapping[str, Any], conditions: Iterable[JsonObject], *, complete: bool
+    ) -> Iterator[Event]:
+        generation, old = generation_of(self._placement), before.get("conditions") or ()
+        by_type = {condition_type(self._placement, word): word for word in self._expected}
+        for condition in conditions:
+            word = by_type.get(condition["type"])
+            known = find_current(old, condition["type"], generation)
+            if word and condition["status"] == TRUE and not (known and known.get("status") == TRUE):
+                yield Event(_WORDS[word].event, condition["message"])
+        if complete and not is_complete(self._placement, before):
+            yield Event("PlacementRolloutCompleted", "the rollout is complete")
+
+
+def _status(entry: JsonObject, word: str) -> str:
+    """Return the status of a cluster's condition; the chain ended before it: unknown."""
+    return next((condition["status"] for condition in entry["conditions"] if condition["type"] == word), UNKNOWN)
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"
+
+
+def _overrides(entry: JsonObject) -> bool:
+    return bool(entry.get("applicableClusterResourceOverrides") or entry.get("applicableResourceOverrides"))
+
+
+def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:
+    """Return the lists of a binding that its cluster's entry shows, given the statuses of that entry."""
+    spec, status = spec_of(binding), status_of(binding)
+    found: JsonObject = {}
+    if statuses.get(ROLLOUT_STARTED) == TRUE:
+        found["applicableClusterResourceOverrides"] = spec.get("clusterResourceOverrideSnapshots") or []
+        found["applicableResourceOverrides"] = spec.get("resourceOverrideSnapshots") or []
+    bad = FALSE in (statuses.get(APPLIED), statuses.get(AVAILABLE))
+    if bad:
+        found["failedPlacements"] = status.get("failedPlacements") or []
+    if statuses.get(APPLIED) in (TRUE, FALSE):
+        found["driftedPlacements"] = status.get("driftedPlacements") or []
+    if bad or statuses.get(DIFF_REPORTED) == TRUE:
+        found["diffedPlacements"] = status.get("diffedPlacements") or []
+    return found

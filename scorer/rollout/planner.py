@@ -1,0 +1,333 @@
+"""One reconcile of a rolling update: what may be updated, bound and removed now.
+
+The plan is a function of the bindings as they are; two budgets, how many ready clusters may be taken away and
+how many may be added, are computed once, before anything is picked.
+
+Source: rollout.md 7; KubeFleet pkg/controllers/rollout.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from scorer.api.binding import BindingState
+from scorer.api.int_or_percent import scaled_up
+from scorer.api.placement import PlacementType
+from scorer.rollout.bindings import (
+    NO_OVERRIDES,
+    BindingView,
+    Overrides,
+    has_diff_reported,
+    is_failed,
+    readiness,
+)
+
+CLEANUP_RETRY = timedelta(seconds=5)
+"""How long to wait for a binding that is being deleted to make room for its successor (rollout.md 7.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many clusters the placement asks for.
+
+    Args:
+        type: ``placementType``.
+        number: ``numberOfClusters`` of PickN, or how many names PickFixed lists; None for PickAll.
+    """
+
+    type: PlacementType
+    number: int | None = None
+
+    @classmethod
+    def of(cls, policy: Mapping[str, Any] | None) -> "Wanted":
+        """Read ``spec.policy``; none at all means PickAll.
+
+        Raises:
+            ValueError: ``placementType`` is none of the three types.
+        """
+        given = policy or {}
+        kind = PlacementType(given.get("placementType") or PlacementType.PICK_ALL)
+        match kind:
+            case PlacementType.PICK_N:
+                return cls(kind, given.get("numberOfClusters"))
+            case PlacementType.PICK_FIXED:
+                return cls(kind, len(given.get("clusterNames") or ()))
+            case _:
+                return cls(kind)
+
+    def target(self, placed: int) -> int:
+        """Return N, the number that the limits are percentages of.
+
+        Args:
+            placed: How many bindings are Scheduled or Bound; PickAll takes that number.
+        """
+        return placed if self.type is PlacementType.PICK_ALL or self.number is None else self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``strategy.rollingUpdate`` with its defaults."""
+
+    max_unavailable: int | str = "25%"
+    max_surge: int | str = "25%"
+    unavailable_period: timedelta = timedelta(seconds=60)
+
+    @classmethod
+    def of(cls, strategy: Mapping[str, Any] | None) -> "Limits":
+        """Read ``spec.strategy``; what is absent or null takes its default."""
+        rolling = (strategy or {}).get("rollingUpdate") or {}
+        given = {key: value for key, value in rolling.items() if value is not None}
+        return cls(
+            given.get("maxUnavailable", "25%"),
+            given.get("maxSurge", "25%"),
+            timedelta(seconds=given.get("unavailablePeriodSeconds", 60)),
+        )
+
+
+class Action(StrEnum):
+    """What the reconcile comes to; everything but `ROLL` picks nothing."""
+
+    ROLL = "roll"
+    NOTHING_TO_ROLL = "nothing-to-roll"
+    IGNORED = "ignored"
+    NO_SNAPSHOT = "no-snapshot"
+    WAIT_CLEANUP = "wait-cleanup"
+    ERROR = "error"
+
+
+class Invariant(StrEnum):
+    """What may never be the case; the rollout of the whole placement stops until it is put right."""
+
+    TWO_LIVE_BINDINGS = "two-live-bindings"
+    BOUND_WITH_DELETING = "bound-with-deleting"
+    UNSCHEDULED_FROM_BOUND_WITH_DELETING = "unscheduled-from-bound-with-deleting"
+    INVALID_STRATEGY = "invalid-strategy"
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutError:
+    """A broken invariant. Nothing is planned; try again with backoff, and tell somebody."""
+
+    invariant: Invariant
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The numbers of rollout.md 7.3.
+
+    Args:
+        target: N.
+        ready: Size of Ready.
+        can_be_ready: Size of CanBeReady.
+        may_vanish: Size of MayVanish.
+        max_to_remove: How many ready clusters may be taken away; may be negative.
+        max_to_add: How many clusters may be added; may be negative.
+    """
+
+    target: int = 0
+    ready: int = 0
+    can_be_ready: int = 0
+    may_vanish: int = 0
+    max_to_remove: int = 0
+    max_to_add: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPlan:
+    """What to do now. Every list is in the order of the bindings' names.
+
+    Args:
+        action: What the reconcile comes to.
+        update: Bound, to be written to the latest snapshot and overrides.
+        bind: Scheduled, to be bound to the latest snapshot and overrides.
+        remove: Unscheduled, to be deleted.
+        blocked: Would be updated or bound if the limits allowed: RolloutStarted False.
+        held_removals: Would be removed if the limits allowed; nothing is written on them.
+        up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
+        budget: The numbers behind it.
+        requeue_after: When to plan again; zero: at once, rate limited; None: not without an event.
+        error: Set with `Action.ERROR` only.
+    """
+
+    action: Action
+    update: tuple[BindingView, ...] = ()
+    bind: tuple[BindingView, ...] = ()
+    remove: tuple[BindingView, ...] = ()
+    blocked: tuple[BindingView, ...] = ()
+    held_removals: tuple[BindingView, ...] = ()
+    up_to_date: tuple[BindingView, ...] = ()
+    budget: Budget = Budget()
+    requeue_after: timedelta | None = None
+    error: RolloutError | None = None
+
+
+def plan_rollout(
+    wanted: Wanted,
+    strategy: Mapping[str, Any] | None,
+    bindings: Iterable[BindingView],
+    latest_snapshot: str | None,
+    now: datetime,
+    *,
+    overrides: Mapping[str, Overrides] = MappingProxyType({}),
+    removal_needs_budget: bool = True,
+) -> RolloutPlan:
+    """Plan one reconcile of a placement that is not being deleted.
+
+    Push a changed apply strategy first (`plan_apply_strategy`); when that writes anything, do not plan.
+
+    Args:
+        wanted: How many clusters the placement asks for.
+        strategy: The placement's ``spec.strategy``, None when absent.
+        bindings: All bindings of the placement, in any order, deleting ones included.
+        latest_snapshot: Name of the latest master resource snapshot; None while there is none.
+        now: Decides whether an untrackable binding has been applied for long enough.
+        overrides: The override lists wanted, by cluster; a cluster not named has none.
+        removal_needs_budget: False: with N = 0 every removal, else every removal of a failed binding, is free
+            (``rollout.removalNeedsBudget``, rollout.md 7.6).
+    """
+    if (strategy or {}).get("type") not in (None, "RollingUpdate"):
+        return RolloutPlan(Action.IGNORED)
+    ordered = sorted(bindings, key=lambda binding: binding.name)
+    gate = cleanup_gate(ordered)
+    if gate is not None:
+        return gate
+    if latest_snapshot is None:
+        return RolloutPlan(Action.NO_SNAPSHOT)
+    limits = Limits.of(strategy)
+    classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides)
+    try:
+        budget = _budget(classes, wanted, limits)
+    except ValueError as error:
+        return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
+    if not classes.has_candidates():
+        return RolloutPlan(Action.NOTHING_TO_ROLL, up_to_date=tuple(classes.up_to_date), budget=budget)
+    free, paid = [], classes.removable
+    if not removal_needs_budget:
+        free = [binding for binding in paid if budget.target == 0 or is_failed(binding)]
+        paid = [binding for binding in paid if not (budget.target == 0 or is_failed(binding))]
+    room_to_remove, room_to_add = max(0, budget.max_to_remove), max(0, budget.max_to_add)
+    room_to_update = max(0, room_to_remove - len(paid))
+    return RolloutPlan(
+        Action.ROLL,
+        update=_by_name(classes.failed, classes.updatable[:room_to_update]),
+        bind=tuple(classes.bindable[:room_to_add]),
+        remove=_by_name(free, paid[:room_to_remove]),
+        blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
+        held_removals=tuple(paid[room_to_remove:]),
+        up_to_date=tuple(classes.up_to_date),
+        budget=budget,
+        requeue_after=_requeue_after(classes.waits, limits.unavailable_period),
+    )
+
+
+def cleanup_gate(bindings: Sequence[BindingView]) -> RolloutPlan | None:
+    """Return the plan that holds up the rollout while bindings of one cluster are in each other's way.
+
+    None: nothing is in the way (rollout.md 7.5).
+    """
+    by_cluster: dict[str, list[BindingView]] = defaultdict(list)
+    for binding in bindings:
+        by_cluster[binding.cluster].append(binding)
+    waiting = False
+    for cluster, those in sorted(by_cluster.items()):
+        live = [binding for binding in those if not binding.deleting]
+        if len(live) > 1:
+            names = ", ".join(binding.name for binding in live)
+            return _broken(Invariant.TWO_LIVE_BINDINGS, f"cluster {cluster} has several bindings: {names}")
+        if not live or len(live) == len(those):
+            continue
+        match live[0].state, live[0].previous_state:
+            case BindingState.BOUND, _:
+                broken = Invariant.BOUND_WITH_DELETING
+            case BindingState.UNSCHEDULED, BindingState.BOUND:
+                broken = Invariant.UNSCHEDULED_FROM_BOUND_WITH_DELETING
+            case _:
+                waiting = True
+                continue
+        text = f"binding {live[0].name} was bound on cluster {cluster} while its predecessor is being deleted"
+        return _broken(broken, text)
+    return RolloutPlan(Action.WAIT_CLEANUP, requeue_after=CLEANUP_RETRY) if waiting else None
+
+
+def _broken(invariant: Invariant, message: str) -> RolloutPlan:
+    return RolloutPlan(Action.ERROR, error=RolloutError(invariant, message))
+
+
+@dataclass(slots=True)
+class _Classes:
+    """The sets of rollout.md 7.3, in name order."""
+
+    targeted: int = 0
+    ready: int = 0
+    can_be_ready: int = 0
+    may_vanish: int = 0
+    removable: list[BindingView] = field(default_factory=list)
+    bindable: list[BindingView] = field(default_factory=list)
+    failed: list[BindingView] = field(default_factory=list)
+    updatable: list[BindingView] = field(default_factory=list)
+    up_to_date: list[BindingView] = field(default_factory=list)
+    waits: list[timedelta | None] = field(default_factory=list)
+
+    def has_candidates(self) -> bool:
+        return bool(self.removable or self.bindable or self.failed or self.updatable)
+
+
+def _classify(
+    bindings: Iterable[BindingView], latest: str, now: datetime, period: timedelta, overrides: Mapping[str, Overrides]
+) -> _Classes:
+    classes = _Classes()
+    for binding in bindings:
+        if binding.state is not BindingState.UNSCHEDULED:
+            classes.targeted += 1
+        if binding.state is BindingState.SCHEDULED:
+            classes.bindable.append(binding)
+            continue
+        ready, wait = readiness(binding, now, period)
+        failed = is_failed(binding)
+        classes.can_be_ready += not failed and not has_diff_reported(binding)
+        if ready:
+            classes.ready += 1
+            classes.may_vanish += binding.deleting
+        else:
+            classes.waits.append(wait)
+        if binding.deleting:
+            continue
+        outdated = binding.snapshot != latest or binding.overrides != overrides.get(binding.cluster, NO_OVERRIDES)
+        if binding.state is BindingState.UNSCHEDULED:
+            classes.removable.append(binding)
+        elif not outdated:
+            classes.up_to_date.append(binding)
+        elif failed:
+            classes.failed.append(binding)
+        else:
+            classes.updatable.append(binding)
+    return classes
+
+
+def _budget(classes: _Classes, wanted: Wanted, limits: Limits) -> Budget:
+    target = wanted.target(classes.targeted)
+    lowest = target - scaled_up(limits.max_unavailable, target)
+    highest = target + scaled_up(limits.max_surge, target)
+    return Budget(
+        target=target,
+        ready=classes.ready,
+        can_be_ready=classes.can_be_ready,
+        may_vanish=classes.may_vanish,
+        max_to_remove=classes.ready - classes.may_vanish - lowest,
+        max_to_add=highest - classes.can_be_ready,
+    )
+
+
+def _requeue_after(waits: Sequence[timedelta | None], period: timedelta) -> timedelta:
+    if not waits:
+        return timedelta()
+    return min((wait for wait in waits if wait is not None and wait < period), default=period)
+
+
+def _by_name(*lists: Iterable[BindingView]) -> tuple[BindingView, ...]:
+    return tuple(sorted((binding for those in lists for binding in those), key=lambda binding: binding.name))

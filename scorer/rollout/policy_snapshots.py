@@ -1,0 +1,119 @@
+"""Snapshots of a placement's policy: one index per policy, whatever the number of clusters.
+
+Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/controller.go.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scorer.api.kinds import NAMESPACED_POLICY_SNAPSHOT, POLICY_SNAPSHOT
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+)
+from scorer.api.placement import PlacementType
+from scorer.rollout.documents import (
+    annotation,
+    generation_of,
+    index_of,
+    is_deleting,
+    label,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
+from scorer.rollout.resource_snapshots import history_limit
+from scorer.rollout.writes import Write, create, delete, replace
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySnapshotPlan:
+    """What to write, in order.
+
+    Args:
+        writes: Empty when the latest snapshot says everything already.
+        name: Name of the policy snapshot in force after the writes.
+        index: Its index.
+        error: Several snapshots are labelled latest: nothing is planned, and somebody has to be told.
+    """
+
+    writes: tuple[Write, ...] = ()
+    name: str = ""
+    index: int = -1
+    error: str = ""
+
+
+def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the snapshots labelled latest; more than one breaks an invariant."""
+    return [snapshot for snapshot in snapshots if label(snapshot, IS_LATEST_SNAPSHOT) == "true"]
+
+
+def plan_policy_snapshots(placement: JsonObject, snapshots: Sequence[JsonObject], digest: str) -> PolicySnapshotPlan:
+    """Make sure that the latest policy snapshot holds the placement's policy.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        snapshots: All policy snapshots of the placement.
+        digest: Hash of the policy without ``numberOfClusters``.
+    """
+    labelled = latest_policy_snapshots(snapshots)
+    if len(labelled) > 1:
+        names = ", ".join(sorted(map(name_of, labelled)))
+        return PolicySnapshotPlan(error=f"several policy snapshots are labelled latest: {names}")
+    ordered = sorted(snapshots, key=_index)
+    live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
+    latest = next(reversed(labelled or live), None)
+    annotations = _annotations(placement)
+    text = b64encode(digest.encode()).decode()
+    if latest is not None and spec_of(latest).get("policyHash") == text:
+        labels_agree = label(latest, IS_LATEST_SNAPSHOT) == "true"
+        agree = all(annotation(latest, key) == (value or "") for key, value in annotations.items())
+        wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
+        writes = () if labels_agree and agree else (replace(wanted),)
+        return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
+    planned: list[Write] = []
+    surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
+    if labelled and labelled[0] not in surplus:
+        planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
+    planned += (delete(snapshot) for snapshot in surplus if not is_deleting(snapshot))
+    index = max(map(_index, ordered), default=-1) + 1
+    made = _make(placement, index, text, annotations)
+    return PolicySnapshotPlan((*planned, create(made)), name_of(made), index)
+
+
+def _index(snapshot: JsonObject) -> int:
+    return index_of(snapshot, POLICY_INDEX)
+
+
+def _annotations(placement: JsonObject) -> dict[str, str | None]:
+    policy = spec_of(placement).get("policy") or {}
+    number = policy.get("numberOfClusters") if policy.get("placementType") == PlacementType.PICK_N else None
+    return {
+        PLACEMENT_GENERATION: str(generation_of(placement)),
+        NUMBER_OF_CLUSTERS: None if number is None else str(number),
+    }
+
+
+def _make(placement: JsonObject, index: int, text: str, annotations: Mapping[str, str | None]) -> JsonObject:
+    namespace, name = namespace_of(placement), name_of(placement)
+    kind = NAMESPACED_POLICY_SNAPSHOT if namespace else POLICY_SNAPSHOT
+    meta: JsonObject = {
+        "name": f"{name}-{index}",
+        "labels": {PARENT_PLACEMENT: name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},
+        "annotations": {key: value for key, value in annotations.items() if value is not None},
+        "ownerReferences": [owner_reference(placement)],
+    }
+    if namespace:
+        meta["namespace"] = namespace
+    spec: JsonObject = {"policyHash": text}
+    policy = spec_of(placement).get("policy")
+    if policy is not None:
+        spec["policy"] = {key: value for key, value in policy.items() if key != "numberOfClusters"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}

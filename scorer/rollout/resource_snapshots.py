@@ -1,0 +1,311 @@
+"""Snapshots of what a placement selects: one index per content, split into shards, the oldest dropped.
+
+A snapshot group is the master of one index with its shards. Every step may be the last one before a crash:
+the next plan goes on from whatever is stored.
+
+Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from scorer.api.kinds import NAMESPACED_RESOURCE_SNAPSHOT, RESOURCE_SNAPSHOT
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NEXT_CANDIDATE_DETECTION_TIME,
+    NUMBER_OF_ENVELOPED_OBJECTS,
+    NUMBER_OF_RESOURCE_SNAPSHOTS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GROUP,
+    RESOURCE_HASH,
+    RESOURCE_INDEX,
+    SUBINDEX_OF_RESOURCE_SNAPSHOT,
+)
+from scorer.rollout.documents import (
+    annotation,
+    index_of,
+    is_deleting,
+    label,
+    metadata,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
+from scorer.rollout.selectable_kinds import ENVELOPE_KINDS
+from scorer.rollout.stored_content import resource_identifier
+from scorer.rollout.writes import Write, create, delete, replace
+
+SHARD_LIMIT = 800 * 1024
+"""Bytes of JSON in one snapshot."""
+
+DEFAULT_HISTORY_LIMIT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSettings:
+    """How often content may change (rollout.md 3.5). Both zero: at once.
+
+    Args:
+        interval: At least so much time between two snapshots of a placement.
+        collection: So long changes are collected from the first one on.
+    """
+
+    interval: timedelta = timedelta(seconds=30)
+    collection: timedelta = timedelta(seconds=15)
+
+
+DEFAULT_SETTINGS = SnapshotSettings()
+
+UNTHROTTLED = SnapshotSettings(timedelta(), timedelta())
+"""For update runs, which never wait (staged-updates.md 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotGroup:
+    """The master of one index and its shards in order; the master can be missing after somebody deleted it."""
+
+    index: int
+    master: JsonObject | None
+    shards: tuple[JsonObject, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the master, the one that bindings point at; empty without one."""
+        return name_of(self.master) if self.master else ""
+
+    @property
+    def documents(self) -> tuple[JsonObject, ...]:
+        """All snapshots of the group, the master first."""
+        return (self.master, *self.shards) if self.master else self.shards
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many snapshots exist as the master announces."""
+        return self.master is not None and annotation(self.master, NUMBER_OF_RESOURCE_SNAPSHOTS) == str(
+            len(self.shards) + 1
+        )
+
+    def objects(self) -> list[JsonObject]:
+        """Return what is placed, in order."""
+        return [content for document in self.documents for content in selected_resources(document)]
+
+    def identifiers(self) -> list[JsonObject]:
+        """Return ``status.selectedResources`` of the group's content."""
+        return [resource_identifier(content) for content in self.objects()]
+
+
+def selected_resources(snapshot: JsonObject) -> Sequence[JsonObject]:
+    """Return ``spec.selectedResources``."""
+    return spec_of(snapshot).get("selectedResources") or ()
+
+
+def snapshot_groups(snapshots: Iterable[JsonObject]) -> list[SnapshotGroup]:
+    """Sort the snapshots of one placement into groups, the oldest index first."""
+    by_index: dict[int, list[JsonObject]] = defaultdict(list)
+    for snapshot in snapshots:
+        by_index[index_of(snapshot, RESOURCE_INDEX)].append(snapshot)
+    groups = []
+    for index, documents in sorted(by_index.items()):
+        masters = [document for document in documents if _subindex(document) < 0]
+        shards = sorted((document for document in documents if _subindex(document) >= 0), key=_subindex)
+        groups.append(SnapshotGroup(index, masters[0] if masters else None, tuple(shards)))
+    return groups
+
+
+def _subindex(snapshot: JsonObject) -> int:
+    text = annotation(snapshot, SUBINDEX_OF_RESOURCE_SNAPSHOT)
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the group whose master is labelled latest; none is after a crash: then the greatest index."""
+    masters = [group for group in groups if group.master is not None]
+    labelled = [group for group in masters if _is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
+    return next(reversed(labelled or masters), None)
+
+
+def _is_labelled(group: SnapshotGroup) -> bool:
+    return group.master is not None and label(group.master, IS_LATEST_SNAPSHOT) == "true"
+
+
+def resource_hash(objects: Iterable[JsonObject]) -> str:
+    """Return the hash that tells whether the content changed: lower-case hex SHA-256."""
+    return _hash([_canonical(content) for content in objects])
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}").hexdigest()
+
+
+def _canonical(content: JsonObject) -> bytes:
+    """Encode with sorted keys, so that the order in which a store keeps them does not matter."""
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(orjson.loads(dump_json(content)), option=orjson.OPT_SORT_KEYS)
+
+
+def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
+    """Return how many objects go into each snapshot, greedily and in order; at least one snapshot.
+
+    Args:
+        sizes: Bytes of JSON of each object.
+        limit: Bytes per snapshot; a larger object gets one of its own.
+    """
+    lengths, room = [0], limit
+    for size in sizes:
+        if size > room and lengths[-1]:
+            lengths.append(0)
+            room = limit
+        lengths[-1] += 1
+        room -= size
+    return lengths
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSnapshotPlan:
+    """What to write, and which content is in force meanwhile.
+
+    Args:
+        writes: In this order, one after the other; the oldest groups that exceed the history go before the new one.
+        name: Name of the master to roll out.
+        index: Its index.
+        identifiers: ``status.selectedResources`` to report: the content in force, not what waits.
+        requeue_after: While a change waits: when it may be written.
+    """
+
+    writes: tuple[Write, ...]
+    name: str
+    index: int
+    identifiers: tuple[JsonObject, ...]
+    requeue_after: timedelta | None = None
+
+
+def plan_resource_snapshots(
+    placement: JsonObject,
+    snapshots: Iterable[JsonObject],
+    objects: Sequence[JsonObject],
+    now: datetime,
+    settings: SnapshotSettings = DEFAULT_SETTINGS,
+) -> ResourceSnapshotPlan:
+    """Make sure that the latest snapshot group holds *objects*.
+
+    With an External strategy only update runs call this, with `UNTHROTTLED` (rollout.md 3.7).
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        snapshots: All resource snapshots of the placement.
+        objects: What is selected now, trimmed and in order.
+        now: Decides whether a change has waited long enough.
+        settings: The throttle.
+    """
+    groups = snapshot_groups(snapshots)
+    latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
+    parts = [_canonical(content) for content in objects]
+    digest = _hash(parts)
+    identifiers = tuple(map(resource_identifier, objects))
+    if latest is not None and latest.master is not None and annotation(latest.master, RESOURCE_HASH) == digest:
+        wanted = _make_group(placement, latest.index, objects, parts, digest)
+        return ResourceSnapshotPlan(tuple(_repair(latest, wanted)), latest.name, latest.index, identifiers)
+    writes: list[Write] = []
+    if latest is not None and latest.master is not None and _is_labelled(latest):
+        detected = _detection_time(latest.master)
+        due = _due(latest.master, detected or now, settings)
+        if due > now:
+            if detected is None:
+                mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
+                writes.append(replace(with_metadata(latest.master, annotations=mark)))
+            found = tuple(latest.identifiers())
+            return ResourceSnapshotPlan(tuple(writes), latest.name, latest.index, found, due - now)
+    surplus = groups[: max(0, len(groups) - history_limit(placement) + 1)]
+    if latest is not None and latest.master is not None and _is_labelled(latest) and latest not in surplus:
+        writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
+    writes += (delete(document) for group in surplus for document in group.documents if not is_deleting(document))
+    index = max((group.index for group in groups), default=-1) + 1
+    made = _make_group(placement, index, objects, parts, digest)
+    writes += map(create, made)
+    return ResourceSnapshotPlan(tuple(writes), name_of(made[0]), index, identifiers)
+
+
+def history_limit(placement: JsonObject) -> int:
+    """Return ``spec.revisionHistoryLimit``."""
+    limit = spec_of(placement).get("revisionHistoryLimit")
+    return DEFAULT_HISTORY_LIMIT if limit is None else int(limit)
+
+
+def _detection_time(master: JsonObject) -> datetime | None:
+    try:
+        return parse_time(annotation(master, NEXT_CANDIDATE_DETECTION_TIME))
+    except ValueError:
+        return None
+
+
+def _due(master: JsonObject, detected: datetime, settings: SnapshotSettings) -> datetime:
+    """Return when the successor of *master* may be made; the past when nothing is throttled."""
+    if not settings.interval and not settings.collection:
+        return detected
+    due = detected + settings.collection
+    created = metadata(master).get("creationTimestamp")
+    return max(due, parse_time(created) + settings.interval) if created else due
+
+
+def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
+    """Put right what a crash left of the group with the wanted content, and forget a change that was undone."""
+    master = latest.master or {}
+    if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME):
+        gone: Mapping[str, Any] = {NEXT_CANDIDATE_DETECTION_TIME: None}
+        yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=gone))
+    existing = {name_of(document) for document in latest.documents}
+    if not latest.is_complete:
+        yield from (create(document) for document in wanted if name_of(document) not in existing)
+
+
+def _make_group(
+    placement: JsonObject, index: int, objects: Sequence[JsonObject], parts: Sequence[bytes], digest: str
+) -> list[JsonObject]:
+    lengths = shard_lengths(map(len, parts))
+    kind = NAMESPACED_RESOURCE_SNAPSHOT if namespace_of(placement) else RESOURCE_SNAPSHOT
+    enveloped = sum(is_envelope(content) for content in objects)
+    made, start = [], 0
+    for at, length in enumerate(lengths):
+        labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: str(index)}
+        if at == 0:
+            labels[IS_LATEST_SNAPSHOT] = "true"
+            annotations = {
+                RESOURCE_HASH: digest,
+                NUMBER_OF_RESOURCE_SNAPSHOTS: str(len(lengths)),
+                NUMBER_OF_ENVELOPED_OBJECTS: str(enveloped),
+            }
+        else:
+            annotations = {SUBINDEX_OF_RESOURCE_SNAPSHOT: str(at - 1)}
+        suffix = f"{index}-snapshot" if at == 0 else f"{index}-{at - 1}"
+        meta: JsonObject = {"name": f"{name_of(placement)}-{suffix}", "labels": labels, "annotations": annotations}
+        if namespace := namespace_of(placement):
+            meta["namespace"] = namespace
+        meta["ownerReferences"] = [owner_reference(placement)]
+        content = list(objects[start : start + length])
+        made.append(
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": meta,
+                "spec": {"selectedResources": content},
+            }
+        )
+        start += length
+    return made
+
+
+def is_envelope(content: Mapping[str, Any]) -> bool:
+    """Say whether a placed object is an envelope, whose content gets a Work of its own."""
+    group = str(content.get("apiVersion", "")).partition("/")[0]
+    return group == PLACEMENT_GROUP and content.get("kind") in ENVELOPE_KINDS

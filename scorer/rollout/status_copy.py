@@ -1,0 +1,95 @@
+"""The copy of a placement's status in the namespace it places, for people who may not read cluster-scoped objects.
+
+Source: rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.kinds import NAMESPACE, PLACEMENT_STATUS
+from scorer.api.meta import JsonObject, format_time
+from scorer.rollout.documents import (
+    conditions_of,
+    generation_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    status_of,
+)
+from scorer.rollout.placement_status import STATUS_SYNCED, condition_type
+from scorer.rollout.writes import Write, create, replace
+
+
+def reported_namespace(placement: JsonObject) -> str:
+    """Return the namespace that holds the copy; empty when none is wanted, or none is selected yet."""
+    spec = spec_of(placement)
+    if spec.get("statusReportingScope") != "NamespaceAccessible":
+        return ""
+    for term in spec.get("resourceSelectors") or ():
+        if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind and term.get("name"):
+            return str(term["name"])
+    for item in status_of(placement).get("selectedResources") or ():
+        if (item.get("group") or "", item.get("kind")) == NAMESPACE.group_kind:
+            return str(item.get("name") or "")
+    return ""
+
+
+def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
+    """Return why the placement is invalid: its copy may not move to another namespace. Empty when it does not.
+
+    Args:
+        placement: A ClusterResourcePlacement.
+        copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
+    """
+    namespace = reported_namespace(placement)
+    others = sorted(namespace_of(copy) for copy in copies if namespace_of(copy) != namespace)
+    if not namespace or not others:
+        return ""
+    return (
+        f"statusReportingScope is NamespaceAccessible and the status is reported in namespace {others[0]}: "
+        f"the selected namespace cannot change to {namespace}"
+    )
+
+
+def plan_status_copy(
+    placement: JsonObject, status: Mapping[str, Any], copy: JsonObject | None, now: datetime
+) -> Write | None:
+    """Return what to write so that the copy says what *status* says; None when it does.
+
+    Args:
+        placement: A ClusterResourcePlacement with `reported_namespace`.
+        status: Its status as just decided.
+        copy: The ClusterResourcePlacementStatus of its name in that namespace.
+        now: ``lastUpdatedTime`` of a changed copy.
+    """
+    synced = condition_type(placement, STATUS_SYNCED)
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != synced]
+    source = {**status, "conditions": conditions}
+    if copy is not None:
+        same = copy.get("sourceStatus") == source
+        return None if same else replace({**copy, "sourceStatus": source, "lastUpdatedTime": format_time(now)})
+    return create(
+        {
+            "apiVersion": PLACEMENT_STATUS.api_version,
+            "kind": PLACEMENT_STATUS.kind,
+            "metadata": {
+                "name": name_of(placement),
+                "namespace": reported_namespace(placement),
+                "ownerReferences": [owner_reference(placement)],
+            },
+            "sourceStatus": source,
+            "lastUpdatedTime": format_time(now),
+        }
+    )
+
+
+def with_status_synced(placement: JsonObject, status: JsonObject, error: str, now: datetime) -> JsonObject:
+    """Return *status* with the condition StatusSynced; *error*: why the copy could not be written, else empty."""
+    kind = condition_type(placement, STATUS_SYNCED)
+    reason, message = ("StatusSyncFailed", error) if error else ("StatusSyncSucceeded", "the copy is up to date")
+    made = make_condition(kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now)
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    return {**status, "conditions": [*others, *merge_conditions(conditions_of(placement), [made])]}

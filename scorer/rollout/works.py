@@ -1,0 +1,318 @@
+"""The Works that carry a binding's objects to its member cluster.
+
+One Work per snapshot of the group and one per envelope, under names that follow from what they hold: planning again
+on the result plans nothing.
+
+Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import orjson
+
+from scorer.api.binding import BindingState
+from scorer.api.kinds import KINDS, WORK, Kind
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import (
+    OURS,
+    PARENT_BINDING,
+    PARENT_CLUSTER_OVERRIDE_HASH,
+    PARENT_OVERRIDE_HASH,
+    PARENT_PLACEMENT,
+    PARENT_PLACEMENT_NAMESPACE,
+    PARENT_RESOURCE_SNAPSHOT_INDEX,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
+    member_namespace,
+)
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.bindings import ROLLOUT_STARTED
+from scorer.rollout.documents import (
+    annotation,
+    current_condition,
+    is_deleting,
+    label,
+    name_of,
+    namespace_of,
+    spec_of,
+    with_metadata,
+    with_spec,
+)
+from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
+from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
+from scorer.rollout.writes import Write, create, delete, replace
+
+ABANDON = OURS + "abandon"
+"""On a Work: its objects stay on the member when it goes (rollout.md 18)."""
+
+
+class WorkCause(StrEnum):
+    """What kind of problem keeps the Works from being written."""
+
+    OVERRIDDEN = "Overridden"
+    SYNCHRONIZED = "WorkSynchronized"
+    DUPLICATE_ENVELOPE_WORKS = "DuplicateEnvelopeWorks"
+    NOT_YET = "NotYet"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkProblem:
+    """Why nothing was planned.
+
+    Args:
+        cause: `WorkCause.OVERRIDDEN` and `WorkCause.SYNCHRONIZED` become a condition, the third a Warning event as
+            well; `WorkCause.NOT_YET` leaves the status alone.
+        message: For people.
+        retry: Try again without an event.
+    """
+
+    cause: WorkCause
+    message: str
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideError:
+    """An override that cannot be applied to an object."""
+
+    message: str
+
+
+Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
+"""Applies the binding's overrides to one object: the object as the cluster gets it, None when a rule deletes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """What to write.
+
+    Args:
+        writes: In this order; empty when there is a problem.
+        waiting: A wanted Work is still being deleted, so its successor cannot be made yet.
+        problem: Set when the Works cannot be made.
+    """
+
+    writes: tuple[Write, ...] = ()
+    waiting: bool = False
+    problem: WorkProblem | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether this pass changes any Work: the binding then says that applying is in progress."""
+        return bool(self.writes) or self.waiting
+
+
+def needs_works(binding: JsonObject) -> bool:
+    """Say whether the work generator has anything to do for a binding (rollout.md 9.1).
+
+    A Bound one waits until the rollout has said, for its present spec, that it may start or must wait.
+    """
+    if is_deleting(binding):
+        return False
+    match spec_of(binding).get("state"):
+        case BindingState.UNSCHEDULED:
+            return True
+        case BindingState.BOUND:
+            return (current_condition(binding, ROLLOUT_STARTED) or {}).get("status") in ("True", "False")
+        case _:
+            return False
+
+
+def _as_it_is(content: JsonObject) -> JsonObject:
+    return content
+
+
+def plan_works(
+    binding: JsonObject,
+    group: SnapshotGroup | None,
+    works: Iterable[JsonObject],
+    *,
+    override: Override = _as_it_is,
+    report_back: Mapping[str, Any] | None = None,
+    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+) -> WorkPlan:
+    """Make the Works of a binding match its snapshot group, overrides and apply strategy.
+
+    Args:
+        binding: One that `needs_works`.
+        group: The group of ``spec.resourceSnapshotName``; None when its master is gone.
+        works: All Works that belong to the binding.
+        override: Applies the override snapshots that the binding lists.
+        report_back: The placement's ``strategy.reportBackStrategy``.
+        kinds: Tells the scope of the kinds in envelopes.
+    """
+    return _WorkPlanner(binding, list(works), override, report_back, kinds).plan(group)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """One wanted Work and what goes into it before overrides."""
+
+    name: str
+    contents: Sequence[JsonObject]
+    envelope: EnvelopeKey | None = None
+
+
+class _ProblemError(Exception):
+    def __init__(self, problem: WorkProblem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class _WorkPlanner:
+    def __init__(
+        self,
+        binding: JsonObject,
+        works: list[JsonObject],
+        override: Override,
+        report_back: Mapping[str, Any] | None,
+        kinds: Mapping[tuple[str, str], Kind],
+    ) -> None:
+        spec = spec_of(binding)
+        self._binding = binding
+        self._snapshot = str(spec.get("resourceSnapshotName") or "")
+        self._works = {name_of(work): work for work in works}
+        self._override = override
+        self._kinds = kinds
+        self._strategy = {
+            "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
+            "reportBackStrategy": dict(report_back) if report_back else None,
+        }
+        self._hashes = {
+            PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
+            PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
+        }
+
+    def plan(self, group: SnapshotGroup | None) -> WorkPlan:
+        if group is not None and group.master is not None and not group.is_complete:
+            message = f"resource snapshots of index {group.index} are still being made"
+            return WorkPlan(problem=WorkProblem(WorkCause.NOT_YET, message, retry=True))
+        try:
+            if group is None or group.master is None:
+                return WorkPlan(tuple(self._stranded()))
+            return self._follow(group)
+        except _ProblemError as error:
+            return WorkPlan(problem=error.problem)
+
+    def _stranded(self) -> Iterator[Write]:
+        """Refresh the strategy of Works whose snapshot was dropped from the history."""
+        works = self._works.values()
+        if not works or not all(
+            annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) == self._snapshot and self._hashes_agree(work)
+            for work in works
+        ):
+            message = f"resource snapshot {self._snapshot!r} does not exist any more"
+            raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, message, retry=True))
+        for work in sorted(works, key=name_of):
+            yield from self._refresh(work)
+
+    def _follow(self, group: SnapshotGroup) -> WorkPlan:
+        names = self._envelope_works()
+        wanted: set[str] = set()
+        writes: list[Write] = []
+        waiting = False
+        for slot in self._slots(group):
+            name = names.get(slot.envelope, slot.name) if slot.envelope else slot.name
+            wanted.add(name)
+            work = self._works.get(name)
+            if work is not None and is_deleting(work):
+                waiting = True
+            elif work is not None and self._is_current(work, group.index):
+                writes += self._refresh(work)
+            else:
+                made = self._make(slot, name, work, group.index)
+                writes.append(create(made) if work is None else replace(made))
+        gone = (self._works[name] for name in sorted(self._works.keys() - wanted))
+        writes += (delete(work) for work in gone if not is_deleting(work))
+        return WorkPlan(tuple(writes), waiting)
+
+    def _slots(self, group: SnapshotGroup) -> Iterator[_Slot]:
+        namespace, placement = namespace_of(self._binding), label(self._binding, PARENT_PLACEMENT)
+        base = f"{namespace}.{placement}" if namespace else placement
+        for at, snapshot in enumerate(group.documents):
+            name = f"{base}-work" if at == 0 else f"{base}-{at - 1}"
+            contents = selected_resources(snapshot)
+            yield _Slot(name, [content for content in contents if not is_envelope(content)])
+            for content in contents:
+                if is_envelope(content):
+                    key = EnvelopeKey.of(content)
+                    yield _Slot(key.work_name(name), [content], key)
+
+    def _envelope_works(self) -> dict[EnvelopeKey, str]:
+        """Return the name of the Work that each envelope has already."""
+        found: dict[EnvelopeKey, list[str]] = defaultdict(list)
+        for name, work in sorted(self._works.items()):
+            if (key := EnvelopeKey.of_work(work)) is not None:
+                found[key].append(name)
+        for key, names in found.items():
+            if len(names) > 1:
+                message = f"{key} has several Works: {', '.join(names)}"
+                raise _ProblemError(WorkProblem(WorkCause.DUPLICATE_ENVELOPE_WORKS, message))
+        return {key: names[0] for key, names in found.items()}
+
+    def _hashes_agree(self, work: JsonObject) -> bool:
+        return all(annotation(work, key) == value for key, value in self._hashes.items())
+
+    def _is_current(self, work: JsonObject, index: int) -> bool:
+        return label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
+
+    def _refresh(self, work: JsonObject) -> Iterator[Write]:
+        spec = spec_of(work)
+        stored = {
+            "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
+            "reportBackStrategy": spec.get("reportBackStrategy"),
+        }
+        if stored != self._strategy and not is_deleting(work):
+            yield replace(with_spec(work, **self._strategy))
+
+    def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
+        namespace = namespace_of(self._binding)
+        labels = {
+            PARENT_BINDING: name_of(self._binding),
+            PARENT_PLACEMENT: label(self._binding, PARENT_PLACEMENT),
+            PARENT_RESOURCE_SNAPSHOT_INDEX: str(index),
+            **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
+            **(slot.envelope.labels() if slot.envelope else {}),
+        }
+        annotations: dict[str, str | None] = {PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot, **self._hashes}
+        cluster = str(spec_of(self._binding).get("targetCluster") or "")
+        document = work or {
+            "apiVersion": WORK.api_version,
+            "kind": WORK.kind,
+            "metadata": {"name": name, "namespace": member_namespace(cluster)},
+        }
+        workload = {"manifests": self._manifests(slot)}
+        return with_spec(
+            with_metadata(document, labels=labels, annotations=annotations), workload=workload, **self._strategy
+        )
+
+    def _manifests(self, slot: _Slot) -> list[JsonObject]:
+        if slot.envelope is None:
+            return list(self._overridden(slot.contents))
+        contents = unwrap(slot.contents[0], self._kinds)
+        if isinstance(contents, EnvelopeError):
+            raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
+        return sorted(self._overridden(contents), key=dump_json, reverse=True)
+
+    def _overridden(self, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        for content in contents:
+            result = self._override(content)
+            if isinstance(result, OverrideError):
+                raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
+            if result is not None:
+                yield result
+
+
+def _hash_list(items: Sequence[Any] | None) -> str:
+    return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def abandoned(work: JsonObject) -> JsonObject | None:
+    """Return the Work marked to leave its objects on the member, None when it is marked already."""
+    if annotation(work, ABANDON) == "true":
+        return None
+    return with_metadata(work, annotations={ABANDON: "true"})

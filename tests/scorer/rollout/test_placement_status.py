@@ -1,0 +1,397 @@
+"""The status of a placement: order, aggregation, both strategies, events, and that a second look changes nothing."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scorer.api.placement import PlacementStatus
+from scorer.rollout.placement_status import SnapshotView, invalid_selection, placement_status
+from scorer.rollout.status_copy import moved_namespace_error, plan_status_copy, reported_namespace, with_status_synced
+from scorer.rollout.writes import Verb
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=7)
+LATEST = SnapshotView("shop-2-snapshot", 2, ({"version": "v1", "kind": "Namespace", "name": "shop"},))
+ORDER = ["RolloutStarted", "Overridden", "WorkSynchronized", "Applied", "Available"]
+REASONS = dict(
+    zip(
+        ORDER,
+        ["RolloutStarted", "NoOverrideSpecified", "AllWorkSynced", "AllWorkHaveBeenApplied", "AllWorkAreAvailable"],
+        strict=True,
+    )
+)
+
+
+def make_placement(number=None, namespace="", strategy=None, status=None, generation=4, **spec):
+    policy = {} if number is None else {"policy": {"placementType": "PickN", "numberOfClusters": number}}
+    metadata = {"name": "shop", "uid": "u", "generation": generation} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ResourcePlacement" if namespace else "ClusterResourcePlacement",
+        "metadata": metadata,
+        "spec": {**policy, "strategy": strategy or {}, **spec},
+        "status": status or {},
+    }
+
+
+def make_policy(selected, unselected=(), status="True", observed=4):
+    condition = {"type": "Scheduled", "status": status, "observedGeneration": 1, "message": "found some"}
+    condition["reason"] = "SchedulingPolicyFulfilled" if status == "True" else "SchedulingPolicyUnfulfilled"
+    decisions = [{"clusterName": name, "selected": True, "reason": f"picked {name}"} for name in selected]
+    decisions += [{"clusterName": name, "selected": False, "reason": "AffinityMismatch: no"} for name in unselected]
+    return {
+        "metadata": {"name": "shop-0", "generation": 1},
+        "status": {"observedCRPGeneration": observed, "conditions": [condition], "targetClusters": decisions},
+    }
+
+
+def make_binding(cluster, reached="Available", good=True, *, snapshot="shop-2-snapshot", policy="shop-0", **status):
+    """Make a binding whose conditions go up to *reached*, the last one True or not."""
+    spec = status.pop("spec", {})
+    words = ORDER[: ORDER.index(reached) + 1] if reached in ORDER else [*ORDER[:3], reached]
+    conditions = [
+        {
+            "type": word,
+            "status": "True" if good or word != reached else "False",
+            "reason": REASONS.get(word, "x") if good or word != reached else "Bad",
+            "message": "m",
+            "observedGeneration": 3,
+        }
+        for word in words
+    ]
+    return {
+        "metadata": {"name": f"shop-{cluster}", "generation": 3},
+        "spec": {
+            "state": "Bound",
+            "targetCluster": cluster,
+            "resourceSnapshotName": snapshot,
+            "schedulingPolicySnapshotName": policy,
+            **spec,
+        },
+        "status": {"conditions": conditions, **status},
+    }
+
+
+def short(conditions):
+    return [
+        (condition["type"].removeprefix("ClusterResourcePlacement"), condition["status"], condition["reason"])
+        for condition in conditions
+    ]
+
+
+def decide(placement, policy, bindings, latest=LATEST, **more):
+    """Decide, and check that the result is well formed and that deciding again later changes nothing."""
+    report = placement_status(placement, policy, bindings, latest, NOW, **more)
+    PlacementStatus.read(report.status)
+    again = placement_status({**placement, "status": report.status}, policy, bindings, latest, LATER, **more)
+    assert again.status == report.status
+    assert again.events == ()
+    assert again.complete == report.complete
+    return report
+
+
+DONE = [
+    ("Scheduled", "True", "SchedulingPolicyFulfilled"),
+    ("RolloutStarted", "True", "RolloutStarted"),
+    ("Overridden", "True", "NoOverrideSpecified"),
+    ("WorkSynchronized", "True", "WorkSynchronized"),
+    ("Applied", "True", "ApplySucceeded"),
+    ("Available", "True", "ResourceAvailable"),
+]
+
+
+def test_a_complete_rollout():
+    report = decide(make_placement(2), make_policy("ab"), [make_binding("a"), make_binding("b")])
+    assert short(report.status["conditions"]) == DONE
+    assert (report.complete, report.requeue_after) == (True, None)
+    assert report.status["observedResourceIndex"] == "2"
+    assert report.status["selectedResources"] == list(LATEST.identifiers)
+    assert [event.reason for event in report.events] == [
+        "PlacementRolloutStarted",
+        "PlacementOverriddenSucceeded",
+        "PlacementWorkSynchronized",
+        "PlacementApplied",
+        "PlacementAvailable",
+        "PlacementRolloutCompleted",
+    ]
+    assert all("2 clusters" in condition["message"] for condition in report.status["conditions"][1:])
+    entry = report.status["placementStatuses"][0]
+    assert (entry["clusterName"], entry["observedResourceIndex"]) == ("a", "2")
+    assert short(entry["conditions"])[0] == ("Scheduled", "True", "Scheduled")
+    assert entry["conditions"][0]["message"] == "picked a"
+    assert {condition["observedGeneration"] for condition in entry["conditions"]} == {4}
+
+
+def example(fourth):
+    """The example of rollout.md 16.5: PickN 5, four clusters found."""
+    bindings = [make_binding("a"), make_binding("b", "Available", good=False), make_binding("c", "Applied", good=False)]
+    policy = make_policy("abcd", ["e", "f"], status="False")
+    return decide(make_placement(5), policy, [*bindings, fourth])
+
+
+@pytest.mark.parametrize(
+    ("fourth", "conditions"),
+    [
+        pytest.param(
+            make_binding("d", "RolloutStarted", good=False),
+            [("RolloutStarted", "False", "RolloutNotStartedYet", "1 cluster ")],
+            id="not-started",
+        ),
+        pytest.param(
+            make_binding("d", "RolloutStarted"),
+            [
+                ("RolloutStarted", "True", "RolloutStarted", "4 clusters"),
+                ("Overridden", "Unknown", "OverriddenPending", "1 cluster "),
+            ],
+            id="started",
+        ),
+        pytest.param(
+            make_binding("d"),
+            [
+                ("RolloutStarted", "True", "RolloutStarted", "4 clusters"),
+                ("Overridden", "True", "NoOverrideSpecified", "4 clusters"),
+                ("WorkSynchronized", "True", "WorkSynchronized", "4 clusters"),
+                ("Applied", "False", "ApplyFailed", "1 cluster "),
+            ],
+            id="available",
+        ),
+    ],
+)
+def test_aggregation_stops_at_the_first_that_is_not_true(fourth, conditions):
+    report = example(fourth)
+    found = report.status["conditions"]
+    assert short(found)[0] == ("Scheduled", "False", "SchedulingPolicyUnfulfilled")
+    assert short(found)[1:] == [condition[:3] for condition in conditions]
+    for condition, (*_, count) in zip(found[1:], conditions, strict=True):
+        assert count in condition["message"]
+    assert "only 4 of 5 placed" in found[1]["message"]
+    assert report.requeue_after == timedelta(minutes=30)
+
+
+def test_clusters_that_were_not_found_have_entries_without_a_name():
+    entries = example(make_binding("d")).status["placementStatuses"]
+    assert [entry.get("clusterName") for entry in entries] == ["a", "b", "c", "d", None]
+    assert short(entries[-1]["conditions"]) == [("Scheduled", "False", "ScheduleFailed")]
+    assert entries[-1]["conditions"][0]["message"] == "e: AffinityMismatch: no"
+
+
+@pytest.mark.parametrize(
+    ("binding", "conditions"),
+    [
+        pytest.param(None, [("RolloutStarted", "Unknown", "RolloutStartedUnknown")], id="none"),
+        pytest.param(
+            make_binding("a", policy="shop-9"),
+            [("RolloutStarted", "Unknown", "RolloutStartedUnknown")],
+            id="older-policy",
+        ),
+        pytest.param(
+            make_binding("a", snapshot="shop-1-snapshot"),
+            [("RolloutStarted", "Unknown", "RolloutStartedUnknown")],
+            id="older-content",
+        ),
+        pytest.param(
+            make_binding("a", "RolloutStarted", good=False, snapshot="shop-1-snapshot"),
+            [("RolloutStarted", "False", "RolloutNotStartedYet")],
+            id="older-content-held-back",
+        ),
+        pytest.param(
+            make_binding("a", "Overridden", good=False),
+            [("RolloutStarted", "True", "RolloutStarted"), ("Overridden", "False", "Bad")],
+            id="copied-with-its-reason",
+        ),
+        pytest.param(
+            make_binding("a", "Overridden"),
+            [
+                ("RolloutStarted", "True", "RolloutStarted"),
+                ("Overridden", "True", "NoOverrideSpecified"),
+                ("WorkSynchronized", "Unknown", "WorkSynchronizedUnknown"),
+            ],
+            id="missing-is-unknown",
+        ),
+    ],
+)
+def test_conditions_of_one_cluster(binding, conditions):
+    report = decide(make_placement(1), make_policy("a"), [binding] if binding else [])
+    assert short(report.status["placementStatuses"][0]["conditions"])[1:] == conditions
+
+
+def test_a_deleting_binding_does_not_count():
+    binding = make_binding("a")
+    binding["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
+    report = decide(make_placement(1), make_policy("a"), [binding])
+    assert short(report.status["conditions"])[-1] == ("RolloutStarted", "Unknown", "RolloutStartedUnknown")
+
+
+LISTS = {
+    "failedPlacements": [
+        {"version": "v1", "kind": "K", "name": "f", "condition": {"type": "Applied", "status": "False"}}
+    ],
+    "driftedPlacements": [
+        {
+            "version": "v1",
+            "kind": "K",
+            "name": "d",
+            "observationTime": "2026-11-20T12:00:00Z",
+            "targetClusterObservedGeneration": 1,
+            "firstDriftedObservedTime": "2026-11-20T12:00:00Z",
+        }
+    ],
+    "diffedPlacements": [
+        {
+            "version": "v1",
+            "kind": "K",
+            "name": "d",
+            "observationTime": "2026-11-20T12:00:00Z",
+            "firstDiffedObservedTime": "2026-11-20T12:00:00Z",
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("reached", "good", "strategy", "shown"),
+    [
+        pytest.param("Available", True, "ClientSideApply", {"drifted"}, id="available"),
+        pytest.param("Available", False, "ClientSideApply", {"drifted", "failed", "diffed"}, id="not-available"),
+        pytest.param("Applied", False, "ClientSideApply", {"drifted", "failed", "diffed"}, id="not-applied"),
+        pytest.param("WorkSynchronized", True, "ClientSideApply", set(), id="not-reached"),
+        pytest.param("DiffReported", True, "ReportDiff", {"diffed"}, id="diff-reported"),
+        pytest.param("DiffReported", False, "ReportDiff", set(), id="diff-not-reported"),
+    ],
+)
+def test_which_lists_a_cluster_shows(reached, good, strategy, shown):
+    spec = {
+        "clusterResourceOverrideSnapshots": ["cro-0"],
+        "resourceOverrideSnapshots": [{"name": "r", "namespace": "x"}],
+    }
+    placement = make_placement(1, strategy={"applyStrategy": {"type": strategy}})
+    report = decide(placement, make_policy("a"), [make_binding("a", reached, good, spec=spec, **LISTS)])
+    entry = report.status["placementStatuses"][0]
+    assert {key.removesuffix("Placements") for key in entry if key.endswith("Placements")} == shown
+    assert entry["applicableClusterResourceOverrides"] == ["cro-0"]
+    assert entry["applicableResourceOverrides"] == [{"name": "r", "namespace": "x"}]
+    overridden = short(report.status["conditions"])[2]
+    assert overridden == ("Overridden", "True", "OverriddenSucceeded")
+
+
+def test_report_diff_completes_with_its_own_event():
+    placement = make_placement(1, strategy={"applyStrategy": {"type": "ReportDiff"}})
+    report = decide(placement, make_policy("a"), [make_binding("a", "DiffReported")])
+    assert short(report.status["conditions"])[-1] == ("DiffReported", "True", "DiffReportingCompleted")
+    assert [event.reason for event in report.events][-2:] == ["PlacementDiffReported", "PlacementRolloutCompleted"]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(None, id="no-snapshot"),
+        pytest.param(make_policy("a", observed=3), id="older-generation"),
+        pytest.param(make_policy("a", status="Unknown"), id="unknown"),
+    ],
+)
+def test_while_the_scheduler_has_not_decided_the_rest_stays(policy):
+    before = decide(make_placement(1, generation=3), make_policy("a", observed=3), [make_binding("a")])
+    report = decide(make_placement(1, status=before.status), policy, [make_binding("a")])
+    assert short(report.status["conditions"]) == [("Scheduled", "Unknown", "SchedulePending"), *DONE[1:]]
+    assert "placementStatuses" not in report.status
+    assert not report.complete
+
+
+def test_no_cluster_selected_leaves_scheduled_alone():
+    before = decide(make_placement(0), make_policy("a"), [make_binding("a")])
+    report = decide(make_placement(0, status=before.status), make_policy(""), [])
+    assert short(report.status["conditions"]) == DONE[:1]
+
+
+def test_a_new_generation_repeats_its_events():
+    before = decide(make_placement(1), make_policy("a"), [make_binding("a")])
+    placement = make_placement(1, status=before.status, generation=5)
+    report = placement_status(placement, make_policy("a", observed=5), [make_binding("a")], LATEST, LATER)
+    assert len(report.events) == 6
+    assert {condition["lastTransitionTime"] for condition in report.status["conditions"]} == {"2026-11-20T12:00:00Z"}
+
+
+def test_a_resource_placement_has_its_own_prefix():
+    report = placement_status(make_placement(1, namespace="x"), make_policy("a"), [make_binding("a")], LATEST, NOW)
+    assert report.status["conditions"][-1]["type"] == "ResourcePlacementAvailable"
+    assert report.complete
+
+
+OLDER = SnapshotView("shop-1-snapshot", 1, ({"version": "v1", "kind": "Namespace", "name": "old"},))
+SNAPSHOTS = {view.name: view for view in (OLDER, LATEST)}
+CONTROLLED = ("RolloutStarted", "Unknown", "RolloutControlledByExternalController")
+
+
+@pytest.mark.parametrize(
+    ("bindings", "index", "last"),
+    [
+        pytest.param(
+            [make_binding("a", snapshot="shop-1-snapshot"), make_binding("b", snapshot="shop-1-snapshot")],
+            "1",
+            DONE[-1],
+            id="all-equal",
+        ),
+        pytest.param(
+            [make_binding("a", snapshot="shop-1-snapshot"), make_binding("b")], "", CONTROLLED, id="different"
+        ),
+        pytest.param([make_binding("a", snapshot=""), make_binding("b", snapshot="")], "", CONTROLLED, id="none"),
+        pytest.param([make_binding("a")], "", CONTROLLED, id="one-binding-missing"),
+        pytest.param([make_binding("a"), {**make_binding("b"), "status": {}}], "2", CONTROLLED, id="one-not-started"),
+    ],
+)
+def test_external_rollouts_report_what_runs_on_all_clusters(bindings, index, last):
+    placement = make_placement(2, strategy={"type": "External"})
+    report = decide(placement, make_policy("ab"), bindings, None, snapshots=SNAPSHOTS)
+    assert short(report.status["conditions"])[-1] == last
+    assert report.status["observedResourceIndex"] == index
+    views = {"1": OLDER, "2": LATEST}
+    assert report.status["selectedResources"] == (list(views[index].identifiers) if index else [])
+
+
+def test_a_mistake_in_the_selectors_changes_one_condition():
+    before = decide(make_placement(1), make_policy("a"), [make_binding("a")]).status
+    report = invalid_selection(make_placement(1, status=before), "namespace default is reserved", LATER)
+    assert short(report.status["conditions"]) == [("Scheduled", "False", "InvalidResourceSelectors"), *DONE[1:]]
+    assert report.status["placementStatuses"] == before["placementStatuses"]
+    assert report.requeue_after == timedelta(minutes=30)
+    again = invalid_selection(
+        make_placement(1, status=report.status), "namespace default is reserved", LATER + timedelta(1)
+    )
+    assert again.status == report.status
+
+
+SHARED = {
+    "statusReportingScope": "NamespaceAccessible",
+    "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+}
+
+
+def test_the_status_is_copied_into_the_selected_namespace():
+    placement = make_placement(1, **SHARED)
+    report = decide(placement, make_policy("a"), [make_binding("a")])
+    made = plan_status_copy(placement, report.status, None, NOW)
+    assert made.verb is Verb.CREATE
+    assert (made.name, made.document["metadata"]["namespace"]) == ("shop", "shop")
+    assert made.document["sourceStatus"] == report.status
+    synced = with_status_synced(placement, report.status, "", NOW)
+    assert short(synced["conditions"])[-1] == ("StatusSynced", "True", "StatusSyncSucceeded")
+    placement = {**placement, "status": synced}
+    again = placement_status(placement, make_policy("a"), [make_binding("a")], LATEST, LATER).status
+    assert again == synced
+    assert plan_status_copy(placement, again, made.document, LATER) is None
+    assert with_status_synced(placement, again, "", LATER) == synced
+    changed = plan_status_copy(placement, {**again, "observedResourceIndex": "3"}, made.document, LATER)
+    assert (changed.verb, changed.document["lastUpdatedTime"]) == (Verb.REPLACE, "2026-11-20T12:07:00Z")
+    failed = with_status_synced(placement, again, "the namespace is gone", LATER)
+    assert short(failed["conditions"])[-1] == ("StatusSynced", "False", "StatusSyncFailed")
+
+
+def test_the_namespace_of_the_copy_may_not_change():
+    placement = make_placement(1, **SHARED)
+    copies = [{"metadata": {"name": "shop", "namespace": "old"}}]
+    assert "in namespace old" in moved_namespace_error(placement, copies)
+    assert moved_namespace_error(placement, [{"metadata": {"name": "shop", "namespace": "shop"}}]) == ""
+    assert reported_namespace(make_placement(1)) == ""
+    labelled = {**SHARED, "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace"}]}
+    status = {"selectedResources": list(LATEST.identifiers)}
+    assert reported_namespace(make_placement(1, status=status, **labelled)) == "shop"

@@ -1,0 +1,384 @@
+"""Works of a binding: names, content, reuse, envelopes, and what is reported back on the binding."""
+
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+import pytest
+
+from scorer.api.binding import BindingStatus
+from scorer.api.work import Work
+from scorer.rollout.binding_status import binding_status
+from scorer.rollout.bindings import BindingView, is_failed, readiness
+from scorer.rollout.envelopes import EnvelopeError, unwrap
+from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.works import (
+    ABANDON,
+    OverrideError,
+    WorkCause,
+    WorkPlan,
+    abandoned,
+    needs_works,
+    plan_works,
+)
+from scorer.rollout.writes import Verb
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+GROUP = "placement.kubernetes-fleet.io/v1beta1"
+FLEET = "kubernetes-fleet.io/"
+
+
+def make_object(name, kind="ConfigMap", size=1, api_version="v1", namespace="x", **more):
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": metadata,
+        **more,
+        **({"d": "z" * size} if size > 1 else {}),
+    }
+
+
+def make_group(objects, namespace=""):
+    metadata = {"name": "shop", "uid": "u"} | ({"namespace": namespace} if namespace else {})
+    placement = {"apiVersion": GROUP, "kind": "K", "metadata": metadata, "spec": {}}
+    plan = plan_resource_snapshots(placement, [], objects, NOW, UNTHROTTLED)
+    return snapshot_groups(write.document for write in plan.writes)[0]
+
+
+def make_binding(namespace="", state="Bound", conditions=(), **spec):
+    metadata = {"name": "shop-a-1", "generation": 2, "labels": {FLEET + "parent-CRP": "shop"}}
+    metadata |= {"namespace": namespace} if namespace else {}
+    spec = {"state": state, "targetCluster": "a", "resourceSnapshotName": "shop-0-snapshot", **spec}
+    return {"metadata": metadata, "spec": spec, "status": {"conditions": list(conditions)}}
+
+
+class MemberNamespace:
+    """The Works of one binding as a store would keep them."""
+
+    def __init__(self):
+        self.works = {}
+
+    def plan(self, binding, group, **more):
+        return plan_works(binding, group, self.works.values(), **more)
+
+    def run(self, binding, group, **more):
+        plan = self.plan(binding, group, **more)
+        for write in plan.writes:
+            if write.verb is Verb.DELETE:
+                del self.works[write.name]
+                continue
+            metadata = write.document["metadata"]
+            generation = metadata.get("generation", 0) + 1
+            self.works[write.name] = {**write.document, "metadata": {**metadata, "generation": generation}}
+        if plan.problem is None:
+            assert not self.plan(binding, group, **more).writes
+        return plan
+
+    def report(self, name, conditions, manifests=()):
+        work = self.works[name]
+        generation = work["metadata"]["generation"]
+        made = [
+            {"type": kind, "status": status, "reason": reason, "observedGeneration": generation}
+            for kind, status, reason in conditions
+        ]
+        self.works[name] = {**work, "status": {"conditions": made, "manifestConditions": list(manifests)}}
+
+
+def test_one_work_per_snapshot():
+    hub, group = MemberNamespace(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
+    hub.run(make_binding(applyStrategy={"type": "ServerSideApply"}), group)
+    assert sorted(hub.works) == ["shop-0", "shop-work"]
+    work = hub.works["shop-work"]
+    assert work["metadata"]["namespace"] == "fleet-member-a"
+    assert work["metadata"]["labels"] == {
+        FLEET + "parent-resource-binding": "shop-a-1",
+        FLEET + "parent-CRP": "shop",
+        FLEET + "parent-resource-snapshot-index": "0",
+    }
+    nothing = sha256(b"[]").hexdigest()
+    assert work["metadata"]["annotations"] == {
+        FLEET + "parent-resource-snapshot-name": "shop-0-snapshot",
+        FLEET + "parent-resource-override-snapshot-hash": nothing,
+        FLEET + "parent-cluster-resource-override-snapshot-hash": nothing,
+    }
+    assert work["spec"]["applyStrategy"]["serverSideApplyConfig"] == {"force": False}
+    Work.read(work)
+
+
+def test_a_resource_placement_prefixes_its_namespace():
+    hub = MemberNamespace()
+    hub.run(make_binding(namespace="x"), make_group([make_object("a")], namespace="x"))
+    assert list(hub.works) == ["x.shop-work"]
+    assert hub.works["x.shop-work"]["metadata"]["labels"][FLEET + "parent-placement-namespace"] == "x"
+
+
+def test_an_empty_snapshot_still_has_its_work():
+    hub = MemberNamespace()
+    hub.run(make_binding(), make_group([make_object("a")]), override=lambda content: None)
+    assert hub.works["shop-work"]["spec"]["workload"] == {"manifests": []}
+
+
+def test_only_index_and_overrides_replace_manifests():
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    hub.run(make_binding(), group)
+    strategy = hub.plan(make_binding(applyStrategy={"type": "ReportDiff"}), group)
+    assert strategy.writes[0].document["spec"]["workload"] == hub.works["shop-work"]["spec"]["workload"]
+    overridden = make_binding(clusterResourceOverrideSnapshots=["cro-0"])
+    hub.run(overridden, group, override=lambda content: {**content, "data": {"cluster": "a"}})
+    assert hub.works["shop-work"]["spec"]["workload"]["manifests"][0]["data"] == {"cluster": "a"}
+    mirror = {"type": "Mirror", "destination": "OriginalResource"}
+    hub.run(overridden, group, report_back=mirror)
+    assert hub.works["shop-work"]["spec"]["reportBackStrategy"] == mirror
+
+
+def test_works_no_longer_wanted_are_deleted():
+    hub = MemberNamespace()
+    hub.run(make_binding(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)]))
+    smaller = make_group([make_object("a")])
+    master = {**smaller.master, "metadata": {**smaller.master["metadata"], "name": "shop-1-snapshot"}}
+    master["metadata"]["labels"] = {**master["metadata"]["labels"], FLEET + "resource-index": "1"}
+    hub.run(make_binding(resourceSnapshotName="shop-1-snapshot"), snapshot_groups([master])[0])
+    assert list(hub.works) == ["shop-work"]
+
+
+def test_a_work_that_is_going_is_waited_for():
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    hub.run(make_binding(), group)
+    hub.works["shop-work"]["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
+    plan = hub.plan(make_binding(clusterResourceOverrideSnapshots=["cro-0"]), group)
+    assert (plan.writes, plan.waiting, plan.changed) == ((), True, True)
+
+
+def test_a_dropped_snapshot_does_not_matter_to_works_made_from_it():
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    assert hub.plan(make_binding(), None).problem.cause is WorkCause.OVERRIDDEN
+    hub.run(make_binding(), group)
+    assert hub.plan(make_binding(), None) == WorkPlan()
+    refreshed = hub.plan(make_binding(applyStrategy={"type": "ReportDiff"}), None)
+    assert refreshed.writes[0].document["spec"]["applyStrategy"]["type"] == "ReportDiff"
+    other = hub.plan(make_binding(clusterResourceOverrideSnapshots=["cro-0"]), None)
+    assert "shop-0-snapshot" in other.problem.message
+
+
+def test_missing_shards_are_waited_for():
+    group = make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
+    plan = plan_works(make_binding(), snapshot_groups([group.master])[0], [])
+    assert (plan.problem.cause, plan.problem.retry) == (WorkCause.NOT_YET, True)
+    status = {"conditions": [{"type": "RolloutStarted", "status": "True"}]}
+    assert binding_status({**make_binding(), "status": status}, [], plan, NOW) == status
+
+
+def envelope(kind="ResourceEnvelope", name="e", namespace="x", **data):
+    return {**make_object(name, kind, api_version=GROUP, namespace=namespace), "data": data}
+
+
+def test_an_envelope_has_a_work_of_its_own():
+    wrapped = envelope(one=make_object("a"), two=make_object("b"))
+    hub, group = MemberNamespace(), make_group([make_object("plain"), wrapped])
+    hub.run(make_binding(), group, override=lambda content: {**content, "seen": True})
+    name = "shop-work-envelope-" + sha256(b"ResourceEnvelope/x/e").hexdigest()[:16]
+    assert sorted(hub.works) == ["shop-work", name]
+    work = hub.works[name]
+    assert [manifest["metadata"]["name"] for manifest in work["spec"]["workload"]["manifests"]] == ["b", "a"]
+    assert all(manifest["seen"] for manifest in work["spec"]["workload"]["manifests"])
+    assert (
+        work["metadata"]["labels"]
+        | {
+            FLEET + "envelope-work": "ResourceEnvelope",
+            FLEET + "envelope-name": "e",
+            FLEET + "envelope-namespace": "x",
+        }
+        == work["metadata"]["labels"]
+    )
+    twin = {**work, "metadata": {**work["metadata"], "name": "other"}}
+    plan = plan_works(make_binding(), group, [*hub.works.values(), twin])
+    assert plan.problem.cause is WorkCause.DUPLICATE_ENVELOPE_WORKS
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "words"),
+    [
+        pytest.param(envelope(), "0 objects", id="empty"),
+        pytest.param(envelope(one=make_object("a", namespace="y")), "namespace y", id="another-namespace"),
+        pytest.param(envelope(one=make_object("a", namespace="")), "(none)", id="no-namespace"),
+        pytest.param(
+            envelope(one=make_object("a", "Namespace", namespace="")), "cluster-scoped Namespace", id="cluster-scoped"
+        ),
+        pytest.param(
+            envelope("ClusterResourceEnvelope", one=make_object("a")), "namespaced ConfigMap", id="namespaced"
+        ),
+        pytest.param(envelope(one={"kind": "ConfigMap"}), "lacks apiVersion", id="no-object"),
+        pytest.param(envelope(one=envelope()), "cannot be wrapped", id="nested"),
+        pytest.param(envelope(name="n" * 64, one=make_object("a")), "64 characters", id="name-too-long"),
+    ],
+)
+def test_content_that_cannot_be_placed(wrapped, words):
+    found = unwrap(wrapped)
+    assert isinstance(found, EnvelopeError)
+    assert words in found.message
+    plan = plan_works(make_binding(), make_group([wrapped]), [])
+    status = binding_status(make_binding(), [], plan, NOW)
+    assert (plan.writes, status["conditions"][-1]["reason"]) == ((), "SyncWorkFailed")
+
+
+def test_a_failing_override_is_a_condition():
+    hub = MemberNamespace()
+    plan = hub.run(
+        make_binding(), make_group([make_object("a")]), override=lambda content: OverrideError("no label zone")
+    )
+    status = binding_status(make_binding(), [], plan, NOW)
+    assert [(c["type"], c["reason"], c["message"]) for c in status["conditions"]] == [
+        ("Overridden", "OverriddenFailed", "no label zone")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "rollout", "needed"),
+    [
+        pytest.param("Bound", "True", True, id="started"),
+        pytest.param("Bound", "False", True, id="blocked"),
+        pytest.param("Bound", None, False, id="not-decided"),
+        pytest.param("Unscheduled", None, True, id="unscheduled"),
+        pytest.param("Scheduled", "True", False, id="scheduled"),
+    ],
+)
+def test_when_there_is_work(state, rollout, needed):
+    conditions = [{"type": "RolloutStarted", "status": rollout, "observedGeneration": 2}] if rollout else []
+    assert needs_works(make_binding(state=state, conditions=conditions)) is needed
+    stale = [{**condition, "observedGeneration": 1} for condition in conditions]
+    assert needs_works(make_binding(state=state, conditions=stale)) is (state == "Unscheduled")
+
+
+def test_abandoning_marks_a_work_once():
+    marked = abandoned({"metadata": {"name": "w"}})
+    assert marked["metadata"]["annotations"] == {ABANDON: "true"}
+    assert abandoned(marked) is None
+
+
+STARTED = {"type": "RolloutStarted", "status": "True", "reason": "RolloutStarted", "observedGeneration": 2}
+
+
+def manifest(name, applied="True", available=None, drift=False, diff=False):
+    conditions = [{"type": "Applied", "status": applied, "reason": "r"}]
+    conditions += [{"type": "Available", "status": available, "reason": "s"}] if available else []
+    entry = {
+        "identifier": {"ordinal": 0, "version": "v1", "kind": "ConfigMap", "resource": "configmaps", "name": name},
+        "conditions": conditions,
+    }
+    times = {"observationTime": "2026-11-20T12:00:00Z", "observedInMemberClusterGeneration": 4}
+    if drift:
+        entry["driftDetails"] = {
+            **times,
+            "firstDriftedObservedTime": "2026-11-20T11:00:00Z",
+            "observedDrifts": [{"path": "/a"}],
+        }
+    if diff:
+        entry["diffDetails"] = {
+            **times,
+            "firstDiffedObservedTime": "2026-11-20T11:00:00Z",
+            "observedDiffs": [{"path": "/a"}],
+        }
+    return entry
+
+
+def status_of(first, second, manifests=(), strategy="ClientSideApply"):
+    """Return the status of a binding with two Works that say *first* and *second*."""
+    hub, group = MemberNamespace(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
+    binding = make_binding(conditions=[STARTED], applyStrategy={"type": strategy})
+    hub.run(binding, group)
+    hub.report("shop-work", first, manifests)
+    hub.report("shop-0", second)
+    status = binding_status(binding, hub.works.values(), hub.plan(binding, group), NOW)
+    BindingStatus.read(status)
+    assert binding_status({**binding, "status": status}, hub.works.values(), WorkPlan(), LATER) == status
+    return status
+
+
+YES, NO = ("Applied", "True", "x"), ("Applied", "False", "x")
+UP, DOWN = ("Available", "True", "x"), ("Available", "False", "x")
+UNTRACKED = ("Available", "True", "WorkNotTrackable")
+SEEN = [manifest("b", "False", diff=True), manifest("a", drift=True, available="False")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "last", "lists"),
+    [
+        pytest.param([YES, UP], [YES, UP], ("Available", "AllWorkAreAvailable"), {"drifted"}, id="all-good"),
+        pytest.param(
+            [YES, UP],
+            [YES, UNTRACKED],
+            ("Available", "NotAllWorkAreAvailabilityTrackable"),
+            {"drifted"},
+            id="untrackable",
+        ),
+        pytest.param(
+            [YES, UP], [YES, DOWN], ("Available", "NotAllWorkAreAvailable"), {"drifted", "failed"}, id="not-available"
+        ),
+        pytest.param([YES, UP], [YES], ("Available", "NotAllWorkAreAvailable"), {"drifted"}, id="available-incomplete"),
+        pytest.param(
+            [YES, UP], [NO], ("Applied", "NotAllWorkHaveBeenApplied"), {"drifted", "failed", "diffed"}, id="not-applied"
+        ),
+        pytest.param([NO], [], ("Applied", "NotAllWorkHaveBeenApplied"), set(), id="apply-incomplete"),
+    ],
+)
+def test_what_the_works_say(first, second, last, lists):
+    status = status_of(first, second, SEEN)
+    found = status["conditions"][-1]
+    assert (found["type"], found["reason"]) == last
+    assert [condition["type"] for condition in status["conditions"]][:3] == [
+        "RolloutStarted",
+        "Overridden",
+        "WorkSynchronized",
+    ]
+    assert {key.removesuffix("Placements") for key in status if key != "conditions"} == lists
+    if "failed" in lists:
+        assert [(item["name"], item["condition"]["type"]) for item in status["failedPlacements"]] == [
+            ("a", "Available"),
+            ("b", "Applied"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("second", "reason", "lists"),
+    [
+        pytest.param([("DiffReported", "True", "x")], "AllWorkHaveDiffReported", True, id="reported"),
+        pytest.param([], "NotAllWorkHaveDiffReported", False, id="incomplete"),
+    ],
+)
+def test_report_diff(second, reason, lists):
+    status = status_of([("DiffReported", "True", "x")], second, SEEN, "ReportDiff")
+    assert status["conditions"][-1]["reason"] == reason
+    assert ("diffedPlacements" in status) is lists
+    assert "failedPlacements" not in status
+
+
+def test_a_pass_that_changes_works_says_so_and_nothing_else():
+    binding = make_binding(conditions=[STARTED])
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    plan = hub.run(binding, group)
+    status = binding_status(binding, hub.works.values(), plan, NOW)
+    assert status["conditions"][-1]["reason"] == "ApplyInProgress"
+    assert is_failed(BindingView.of({**binding, "status": status}))
+    diff = make_binding(conditions=[STARTED], applyStrategy={"type": "ReportDiff"})
+    assert binding_status(diff, [], plan, NOW)["conditions"][-1]["reason"] == "DiffReportInProgress"
+
+
+def test_the_wait_for_untrackable_objects_is_not_restarted_by_a_pass():
+    status = status_of([YES, UNTRACKED], [YES, UNTRACKED])
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    hub.run(make_binding(), group)
+    hub.report("shop-work", [YES, UNTRACKED])
+    binding = {**make_binding(), "status": status}
+    again = binding_status(binding, hub.works.values(), WorkPlan(), LATER + timedelta(seconds=1))
+    view = BindingView.of({**binding, "status": again})
+    assert readiness(view, LATER + timedelta(seconds=1), timedelta(seconds=60)).ready
+    moved = {**binding, "metadata": {**binding["metadata"], "generation": 3}}
+    restarted = binding_status(moved, hub.works.values(), WorkPlan(), LATER)
+    assert restarted["conditions"][-1]["lastTransitionTime"] == "2026-11-20T12:01:00Z"
+
+
+def test_lists_are_cut_at_a_hundred():
+    many = [manifest(f"m{at:03}", drift=True) for at in reversed(range(130))]
+    status = status_of([YES, UP], [YES, UP], many)
+    assert [item["name"] for item in status["driftedPlacements"]] == [f"m{at:03}" for at in range(100)]

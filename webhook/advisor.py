@@ -1,0 +1,209 @@
+"""The engine over the present state of the hub: what the HTTP handlers ask.
+
+Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a
+question asked twice within a step gets the same bytes, and moves even when nothing reports, so that
+silence is noticed.
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.placement import PlacementPolicy
+from scorer.columns import BoolColumn
+from scorer.fleet import Fleet
+from scorer.framework.status import Rejection
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.plan_document import decide
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.request import Request, read_request
+from scorer.placement.schedule import Schedule, schedule
+from scorer.placement.trace import explain
+from scorer.selectors import InvalidPolicyError, match_labels
+from webhook.controllers.family import FAMILY_OF
+from webhook.kube.cache import Cache
+from webhook.services import (
+    Eligible,
+    InvalidQuestionError,
+    PlacementRef,
+    Question,
+    Rejected,
+    UnknownObjectError,
+    Verdict,
+)
+from webhook.views import cluster_view, clusters_view, placement_view
+
+STEP = timedelta(seconds=10)
+"""How long one instant is used."""
+
+
+class HubAdvisor:
+    """Answers from a cache.
+
+    Args:
+        cache: The hub's objects.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._now = now
+        self._start = now()
+
+    @property
+    def fleet_revision(self) -> str:
+        """Names the fleet and the step that would be judged now."""
+        return f"{self._cache.fleet.revision}/{(self._now() - self._start) // STEP}"
+
+    def evaluate(self, question: Question) -> Verdict:
+        """Filter and rank as a first run would, whatever is placed already."""
+        policy, namespace = self._policy(question)
+        request = self._request(policy, namespace, question)
+        fleet, now = self._fleet(question), self._instant(question)
+        run = schedule(request, fleet, (), now)
+        wanted = self._wanted_rows(question, fleet)
+        selected = {pick.cluster for pick in run.picked}
+        if isinstance(question.placement, PlacementRef) and question.clusters is None:
+            actual = self._decide(question.placement, now)
+            selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
+        ranked = (*run.picked, *(run.last.losers() if run.last else ()))
+        eligible = [
+            Eligible(scored.cluster, rank, scored.cluster in selected, scored.topology, scored.affinity)
+            for rank, scored in enumerate(ranked, start=1)
+            if _is_wanted(wanted, fleet, scored.cluster)
+        ]
+        rejected = [
+            Rejected(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
+            for name, why in _rejections(run)
+            if _is_wanted(wanted, fleet, name)
+        ]
+        return Verdict(self.fleet_revision, _digest(policy), now, eligible, rejected)
+
+    def explain(self, question: Question) -> JsonObject:
+        """Explain the decision as it stands now, bindings included."""
+        policy, namespace = self._policy(question)
+        request = self._request(policy, namespace, question)
+        now = self._instant(question)
+        if isinstance(question.placement, PlacementRef) and question.clusters is None:
+            run = self._decide(question.placement, now)
+        else:
+            run = schedule(request, self._fleet(question), (), now)
+        wanted = self._wanted_rows(question, run.fleet)
+        items = [item for item in explain(run) if _is_wanted(wanted, run.fleet, item["cluster"])]
+        return {
+            "fleetRevision": self.fleet_revision,
+            "policyHash": _digest(policy),
+            "evaluatedAt": format_time(now),
+            "wanted": request.wanted,
+            "found": run.found,
+            "items": items,
+        }
+
+    def clusters(self) -> JsonObject:
+        """Return all member clusters as the engine sees them."""
+        return {
+            "fleetRevision": self.fleet_revision,
+            "evaluatedAt": format_time(self._now()),
+            "items": clusters_view(self._cache, self._now()),
+        }
+
+    def cluster(self, name: str) -> JsonObject | None:
+        """Return one member cluster."""
+        return cluster_view(self._cache, name, self._now())
+
+    def placements(self) -> JsonObject:
+        """Return all placements with their picks."""
+        found = [
+            placement_view(self._cache, family, document)
+            for family in FAMILY_OF.values()
+            for document in self._cache.list(family.placement)
+        ]
+        return {"fleetRevision": self.fleet_revision, "items": sorted(found, key=lambda item: str(item["ref"]))}
+
+    def placement(self, ref: PlacementRef) -> JsonObject | None:
+        """Return one placement with what it selects and how it is rolled out."""
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if family is None or document is None:
+            return None
+        return {
+            **placement_view(self._cache, family, document),
+            "selectedResources": (document.get("status") or {}).get("selectedResources") or [],
+            "strategy": document["spec"].get("strategy") or {},
+        }
+
+    def _policy(self, question: Question) -> tuple[JsonObject, str]:
+        placement = question.placement
+        if isinstance(placement, PlacementPolicy):
+            return placement.model_dump(mode="json", by_alias=True, exclude_unset=True), ""
+        return self._placement(placement)["spec"].get("policy") or {}, placement.namespace
+
+    def _placement(self, ref: PlacementRef) -> JsonObject:
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if document is None:
+            raise UnknownObjectError(f"there is no placement {ref}")
+        return document
+
+    def _request(self, policy: JsonObject, namespace: str, question: Question) -> Request:
+        try:
+            return read_request(policy, namespace=namespace)
+        except InvalidPolicyError as error:
+            where = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
+            raise InvalidQuestionError(where, str(error)) from error
+
+    def _fleet(self, question: Question) -> Fleet:
+        return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
+
+    def _instant(self, question: Question) -> datetime:
+        """Return the start of the present step; clusters given with the question are judged by the clock itself."""
+        if question.clusters is not None:
+            return self._now()
+        return self._start + (self._now() - self._start) // STEP * STEP
+
+    def _decide(self, ref: PlacementRef, now: datetime) -> Schedule:
+        family, document = FAMILY_OF[ref.kind], self._placement(ref)
+        bindings = family.children(self._cache, family.binding, ref)
+        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+        try:
+            return decide(document, self._cache.fleet, bindings, snapshots, now)
+        except BrokenBindingError as error:
+            raise InvalidQuestionError("/placement/ref", str(error)) from error
+
+    def _wanted_rows(self, question: Question, fleet: Fleet) -> BoolColumn | None:
+        mask: BoolColumn | None = None
+        if question.names is not None:
+            unknown = sorted(name for name in question.names if fleet.row(name) is None)
+            if unknown:
+                raise UnknownObjectError(f"there is no member cluster {unknown[0]!r}")
+            mask = fleet.rows(question.names)
+        if question.selector is not None:
+            matched = match_labels(fleet, question.selector.requirements())
+            if matched is not None:
+                mask = matched if mask is None else mask & matched
+        return mask
+
+
+def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:
+    row = fleet.row(name)
+    return mask is None or (row is not None and bool(mask[row]))
+
+
+def _rejections(run: Schedule) -> list[tuple[str, Rejection]]:
+    found = dict(run.missed)
+    if run.last is not None:
+        for row in run.last.rejected_rows().tolist():
+            if (why := run.last.reject(row)) is not None:
+                found[run.fleet.names[row]] = why
+    return sorted(found.items())
+
+
+def _is_resolvable(rejection: Rejection) -> bool:
+    """Say whether freeing capacity there could help: only readings of available capacity move by that."""
+    return "resources.kubernetes-fleet.io/available-" in rejection.message
+
+
+def _digest(policy: JsonObject) -> str:
+    return f"sha256:{policy_hash(policy)}"

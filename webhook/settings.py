@@ -1,0 +1,119 @@
+"""Everything that can be set, read once into one frozen object.
+
+Nothing else looks at the environment. A setting is named like its field: ``https_port`` is
+``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port`` on the command line.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+PREFIX: Final = "HARBORMASTER_"
+MEBIBYTE: Final = 1024 * 1024
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SettingsError(Exception):
+    """A setting has a value it cannot have; the message names both."""
+
+
+class Settings(BaseModel):
+    """How the server is run; the defaults are those of a server on one's own machine.
+
+    Port 0 means any free port; the server tells which one it got.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    """Address of the HTTPS listener: admission, ``/v1``, the page."""
+    https_port: Port = 9443
+    http_host: str = "127.0.0.1"
+    """Address of the plain HTTP listener: probes and metrics."""
+    http_port: Port = 8081
+    page_on_http: bool = False
+    """Serve the page and the reading part of ``/v1`` on the plain listener too, to this machine only."""
+    dns_names: tuple[str, ...] = ("localhost",)
+    """DNS names in the server certificate."""
+    ip_addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+    """IP addresses in the server certificate."""
+
+    admission_body_bytes: int = Field(default=8 * MEBIBYTE, gt=0)
+    api_body_bytes: int = Field(default=MEBIBYTE, gt=0)
+    admission_in_flight: int = Field(default=100, gt=0)
+    """Admission requests handled at once; one more is answered 503."""
+    connections: int = Field(default=1000, gt=0)
+    """Connections held open; one more closes the one that has been idle longest."""
+    event_streams: int = Field(default=100, gt=0)
+    """Viewers of ``/v1/events`` at once."""
+
+    body_seconds: Seconds = 5
+    handshake_seconds: Seconds = Field(default=10, gt=0)
+    keepalive_seconds: Seconds = 120
+    """Longer than the 90 s after which kube-apiserver closes an idle connection, so that it is never us (1.10)."""
+    drain_seconds: Seconds = 15
+    """How long to go on listening after SIGTERM, at least."""
+    drain_limit_seconds: Seconds = 100
+    """How long to wait for clients to close their connections after SIGTERM, at most."""
+    shutdown_seconds: Seconds = 10
+    """How long requests in flight may take once the listener is closed."""
+
+    data: Path | None = None
+    """Folder that keeps the state of ``up``."""
+    log_format: Literal["json", "text"] = "json"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
+            raise ValueError(
+                f"http_host: {self.http_host!r} is not of this machine alone, which page_on_http asks for; "
+                f"one of {', '.join(LOOPBACK_HOSTS)}"
+            )
+        if self.drain_limit_seconds < self.drain_seconds:
+            raise ValueError(
+                f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}"
+            )
+        return self
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], **given: Any) -> Self:
+        """Take each setting from *given*, else from the environment, else its default.
+
+        Lists in the environment are separated by commas. A given value of None counts as not given. Variables
+        that are no settings are left alone: Kubernetes makes ``HARBORMASTER_SERVICE_HOST`` and the like.
+
+        Raises:
+            SettingsError: A value is wrong.
+        """
+        values: dict[str, Any] = {}
+        for name in cls.model_fields:
+            text = environment.get(PREFIX + name.upper())
+            if text is not None:
+                values[name] = _split(text) if name in {"dns_names", "ip_addresses"} else text
+        values |= {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise SettingsError(_first_mistake(error, given)) from error
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _first_mistake(error: ValidationError, given: Mapping[str, Any]) -> str:
+    detail = error.errors(include_url=False)[0]
+    if not detail["loc"]:
+        return detail["msg"].removeprefix("Value error, ")
+    name = str(detail["loc"][0])
+    shown = name if given.get(name) is not None else PREFIX + name.upper()
+    if detail["type"] == "extra_forbidden":
+        return f"{shown}: there is no such setting"
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return f"{shown}: {str(detail['input'])[:64]!r}: {message}"

@@ -1,0 +1,212 @@
+"""``harbormaster up``: everything in one process, on the embedded store, with simulated members.
+
+All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API,
+the certificate of the authority made at this start, and ``client.json``, by which clients find the
+server. Killed at any point and started again, it goes on where it was.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import orjson
+from aiohttp import web
+
+from scorer.api.kinds import KINDS, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from scorer.rollout.resource_snapshots import SnapshotSettings
+from webhook.admission.context import AdmissionSettings, Context, KnownKinds, UserInfo
+from webhook.advisor import HubAdvisor
+from webhook.changes import HubChanges
+from webhook.controllers.family import FAMILIES
+from webhook.controllers.loop import Loop
+from webhook.embedded.api import add_routes
+from webhook.embedded.members import SimulatedMembers
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
+from webhook.kube.ports import AlreadyExistsError
+from webhook.server import Server
+from webhook.services import Services, utc_now
+from webhook.settings import Settings
+from webhook.views import placement_view
+
+ADMIN: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:authenticated"}))
+FIRST_NAMESPACES: Final = ("default", "kube-system", "harbormaster-system")
+SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
+QUIET_SECONDS: Final = 0.6
+"""So long nothing may move before the fleet counts as settled."""
+THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
+"""Someone who edits an example waits for a second, not for half a minute."""
+
+_CUSTOM_KINDS = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+
+
+class DataFolderError(Exception):
+    """The data folder cannot be used; the message names it and the reason."""
+
+
+class Up:
+    """One whole harbormaster: store, loop, members, server.
+
+    Args:
+        settings: How to serve.
+        data: The folder of all state; made when missing.
+        now: The clock.
+
+    Raises (on entering):
+        DataFolderError: The folder cannot be used.
+        webhook.kube.ports.StoreError: Its database cannot be used.
+        webhook.server.ListenError: A port is in use.
+    """
+
+    def __init__(self, settings: Settings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+        self.settings = settings
+        self.data = data
+        self.token_file = data / "token"
+        self.ca_file = data / "ca.crt"
+        self.client_file = data / "client.json"
+        self._now = now
+        self._stack = AsyncExitStack()
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            token = self._prepare_folder()
+            self.store = EmbeddedStore.open(self.data / "hub.db", now=self._now)
+            stack.callback(self.store.close)
+            self.cache = Cache(self.store)
+            self.hub = Hub(self.store, self.cache)
+            self.loop = Loop(self.hub, self._now, lambda: secrets.token_hex(4), THROTTLE)
+            self.members = SimulatedMembers(self.store, self.data, now=self._now)
+            await self._make_namespaces()
+            changes = HubChanges(self.cache)
+            services = Services(
+                HubAdvisor(self.cache, self._now), changes, self._context, lambda: self.cache.synced, self._now
+            )
+
+            def extend(app: web.Application) -> None:
+                add_routes(app, self.store, lambda: self._context().asked_by(ADMIN), token)
+
+            server = Server(services, self.settings, extend=extend)
+            self._running = asyncio.create_task(self._run(), name="up")
+            stack.push_async_callback(self._stop_running)
+            await stack.enter_async_context(server)
+            self.server = server
+            self._tell_clients(token)
+            stack.callback(self.client_file.unlink, missing_ok=True)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def https_url(self) -> str:
+        """Where everything is served."""
+        return self.server.addresses.https_url
+
+    @property
+    def http_url(self) -> str:
+        """Where this machine sees the page without a certificate."""
+        return self.server.addresses.http_url
+
+    async def wait(self) -> None:
+        """Return when the loop ends, which it does only by an error of ours; that error is raised."""
+        assert self._running is not None
+        await asyncio.wait([self._running, asyncio.create_task(self.server.wait())], return_when="FIRST_COMPLETED")
+        if self._running.done():
+            await self._running
+
+    def placements(self) -> list[JsonObject]:
+        """Return all placements as ``GET /v1/placements`` shows them."""
+        found = (
+            placement_view(self.cache, family, document)
+            for family in FAMILIES
+            for document in self.cache.list(family.placement)
+        )
+        return sorted(found, key=lambda item: str(item["ref"]))
+
+    @property
+    def unsettled(self) -> list[JsonObject]:
+        """The placements that something will still happen to."""
+        return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
+
+    async def settled(self, timeout_seconds: float) -> bool:
+        """Wait until every placement has come to rest and nothing moves; False when it takes too long."""
+        loop = asyncio.get_running_loop()
+        end, quiet_since, revision = loop.time() + timeout_seconds, loop.time(), -1
+        while loop.time() < end:
+            at_rest = self.cache.synced and self.loop.idle and not self.members.busy and not self.unsettled
+            if not at_rest or self.cache.revision != revision:
+                quiet_since, revision = loop.time(), self.cache.revision
+            elif loop.time() - quiet_since >= QUIET_SECONDS:
+                return True
+            await asyncio.sleep(0.05)
+        return False
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cache.run())
+            tasks.create_task(self.loop.run())
+            tasks.create_task(self.members.run())
+
+    async def _stop_running(self) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    def _context(self) -> Context:
+        def existing(kind: Kind) -> list[JsonObject]:
+            return self.cache.list(kind)
+
+        definitions = self.cache.list(_CUSTOM_KINDS)
+        return Context(KnownKinds.of_definitions(definitions), existing, settings=AdmissionSettings(), now=self._now())
+
+    def _prepare_folder(self) -> str:
+        """Make the folder and the token, readable by their owner only; return the token."""
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.token_file.exists() and (token := self.token_file.read_text(encoding="ascii").strip()):
+                return token
+            token = secrets.token_urlsafe(32)
+            _write_private(self.token_file, token.encode())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "its token is not readable text"
+            raise DataFolderError(f"data folder {self.data}: {reason}; choose another with --data") from error
+        return token
+
+    def _tell_clients(self, token: str) -> None:
+        _write_private(self.ca_file, self.server.authority.pem)
+        told = {
+            "server": self.https_url,
+            "http": self.http_url,
+            "token": token,
+            "ca": str(self.ca_file),
+            "pid": os.getpid(),
+        }
+        _write_private(self.client_file, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+
+    async def _make_namespaces(self) -> None:
+        for name in FIRST_NAMESPACES:
+            document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self.store.create(NAMESPACE, document)
+            except AlreadyExistsError:
+                continue
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    passing = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    passing.replace(path)

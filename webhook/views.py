@@ -1,0 +1,212 @@
+"""Member clusters and placements as people look at them: one JSON object each, every state with its reason.
+
+Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page shows nothing else.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.duration import format_duration
+from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.quantity import read_quantity
+from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
+from scorer.framework.status import Category
+from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.rollout.placement_status import condition_type
+from webhook.controllers.family import FAMILIES, Family, is_deleting
+from webhook.kube.cache import Cache
+
+_STATES = {
+    Category.CLUSTER_LEAVING: "leaving",
+    Category.AGENT_NOT_REPORTING: "not reporting",
+    Category.HEARTBEAT_STALE: "silent",
+    Category.AGENT_NOT_JOINED: "not joined",
+    Category.HEALTH_UNKNOWN: "health unknown",
+    Category.CLUSTER_UNHEALTHY: "unhealthy",
+}
+
+
+def clusters_view(cache: Cache, now: datetime) -> list[JsonObject]:
+    """Return every member cluster, by name."""
+    placed = _placements_by_cluster(cache)
+    fleet = cache.fleet
+    return [_cluster(fleet, row, placed.get(name, []), now) for row, name in enumerate(fleet.names)]
+
+
+def cluster_view(cache: Cache, name: str, now: datetime) -> JsonObject | None:
+    """Return one member cluster, None when there is none of that name."""
+    row = cache.fleet.row(name)
+    return None if row is None else _cluster(cache.fleet, row, _placements_by_cluster(cache).get(name, []), now)
+
+
+def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for family in FAMILIES:
+        for binding in cache.list(family.binding):
+            if not is_deleting(binding) and binding["spec"].get("state") != "Unscheduled":
+                found.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
+    return {cluster: sorted(refs) for cluster, refs in found.items()}
+
+
+def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> JsonObject:
+    member = fleet.members[row]
+    rejection = ineligibility(fleet, row, now)
+    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
+    heartbeat = agent.last_received_heartbeat if agent else None
+    nodes = read_property(member, NODE_COUNT)
+    return {
+        "name": member.metadata.name,
+        "state": _STATES[rejection.category] if rejection else "eligible",
+        "stateDetail": rejection.message if rejection else "",
+        "eligible": rejection is None,
+        "reason": str(rejection.category) if rejection else "",
+        "labels": member.metadata.labels,
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
+        "heartbeatAge": format_duration(now - heartbeat) if heartbeat else None,
+        "properties": _properties(member, now),
+        "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
+        "cpu": _capacity(member, "cpu"),
+        "memory": _capacity(member, "memory"),
+        "placements": placements,
+    }
+
+
+def _properties(member: MemberCluster, now: datetime) -> JsonObject:
+    found = {}
+    for name, value in sorted(member.status.properties.items()):
+        observed = observation_time(member, name)
+        found[name] = {"value": value.value, "age": format_duration(now - observed) if observed else None}
+    return found
+
+
+def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
+    usage = member.status.resource_usage
+    available, allocatable = usage.available.get(resource), usage.allocatable.get(resource)
+    if available is None or allocatable is None:
+        return None
+    free, whole = read_quantity(str(available)), read_quantity(str(allocatable))
+    ratio = free.nano / whole.nano if free and whole and whole.nano else None
+    return {"available": str(available), "allocatable": str(allocatable), "ratio": ratio}
+
+
+def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonObject:
+    """Return one placement: what it wants and has, where, and why not everything is fine."""
+    ref = family.ref(document)
+    spec, status = document["spec"], document.get("status") or {}
+    policy = spec.get("policy") or {}
+    generation = document["metadata"].get("generation", 0)
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    scheduled = conditions.get(condition_type(document, "Scheduled")) or {}
+    current = scheduled.get("observedGeneration") == generation
+    reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
+    clusters = [_placed(entry, generation) for entry in reported]
+    names = {entry["cluster"] for entry in clusters}
+    clusters += _removals(cache, family, document, names)
+    live = [entry for entry in clusters if entry["state"] != "removing"]
+    state, why = _placement_state(document, scheduled if current else {}, clusters)
+    kind = policy.get("placementType") or "PickAll"
+    return {
+        "ref": str(ref),
+        "kind": ref.kind,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "type": kind,
+        "wanted": _wanted(kind, policy),
+        "picked": len(live),
+        "available": sum(entry["state"] == "available" for entry in live),
+        "satisfied": current and scheduled.get("status") == TRUE,
+        "state": state,
+        "why": why,
+        "generation": generation,
+        "clusters": clusters,
+        "conditions": list(conditions.values()),
+        "decidedAt": scheduled.get("lastTransitionTime"),
+    }
+
+
+def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
+    match kind:
+        case "PickN":
+            return policy.get("numberOfClusters")
+        case "PickFixed":
+            return len(policy.get("clusterNames") or ())
+        case _:
+            return None
+
+
+def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
+    """Return how far one picked cluster is: the first condition that is not True decides."""
+    for condition in entry.get("conditions") or ():
+        if condition["type"] == "Scheduled" or (
+            condition["status"] == TRUE and condition.get("observedGeneration") == generation
+        ):
+            continue
+        return {
+            "cluster": entry["clusterName"],
+            "state": _progress(condition),
+            "detail": _failure(entry) or condition.get("message") or condition.get("reason", ""),
+        }
+    kinds = {condition["type"] for condition in entry.get("conditions") or ()}
+    done = bool(kinds & {"Available", "DiffReported"})
+    detail = "" if done else "nothing has happened yet"
+    return {"cluster": entry["clusterName"], "state": "available" if done else "waiting", "detail": detail}
+
+
+def _progress(condition: Mapping[str, Any]) -> str:
+    match condition["type"], condition["status"]:
+        case "RolloutStarted", _:
+            return "waiting"
+        case "Overridden" | "WorkSynchronized", status if status == FALSE:
+            return "failed"
+        case "Applied", status if status == FALSE:
+            return "applying" if condition.get("reason") == "ApplyInProgress" else "failed"
+        case _:
+            return "applying"
+
+
+def _failure(entry: Mapping[str, Any]) -> str:
+    failed = entry.get("failedPlacements") or ()
+    if not failed:
+        return ""
+    first = failed[0]
+    where = f"{first['namespace']}/" if first.get("namespace") else ""
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return f"{first['kind']} {where}{first['name']}: {first['condition'].get('message', '')}{more}"
+
+
+def _removals(cache: Cache, family: Family, document: JsonObject, names: Iterable[str]) -> list[JsonObject]:
+    found = {}
+    for binding in cache.labelled(
+        family.binding, PARENT_PLACEMENT, document["metadata"]["name"], document["metadata"].get("namespace", "")
+    ):
+        cluster = binding["spec"]["targetCluster"]
+        if (is_deleting(binding) or binding["spec"].get("state") == "Unscheduled") and cluster not in names:
+            detail = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+            found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail}
+    return [found[cluster] for cluster in sorted(found)]
+
+
+def _placement_state(document: JsonObject, scheduled: Mapping[str, Any], clusters: list[JsonObject]) -> tuple[str, str]:
+    if is_deleting(document):
+        return "removing", "the placement is being deleted"
+    if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
+        return "invalid", str(scheduled.get("message", ""))
+    if scheduled.get("status") in (None, UNKNOWN):
+        return "pending", "not scheduled yet"
+    by_state: dict[str, list[JsonObject]] = {}
+    for entry in clusters:
+        by_state.setdefault(entry["state"], []).append(entry)
+    if failed := by_state.get("failed"):
+        return "failed", f"{failed[0]['cluster']}: {failed[0]['detail']}"
+    busy = [entry for state in ("applying", "waiting", "removing") for entry in by_state.get(state, ())]
+    if busy and (document["spec"].get("strategy") or {}).get("type") == "External":
+        return "external", "waits for a staged update run"
+    if busy:
+        return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
+    if scheduled["status"] == FALSE:
+        return "short", str(scheduled.get("message", ""))
+    return "available", ""
