@@ -1,0 +1,1 @@
+"""Certificates: the authority, when to renew, and the live TLS context."""

@@ -1,0 +1,297 @@
+"""A running server over real sockets and real TLS, and two clients: one polite, one that writes raw bytes."""
+
+import asyncio
+import json
+import ssl
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+
+from webhook.admission.context import Context
+from webhook.server import Server
+from webhook.services import Change, Eligible, InvalidQuestionError, Rejected, Services, UnknownObjectError, Verdict
+from webhook.settings import Settings
+
+EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+
+
+@dataclass
+class Harbour:
+    """A fleet small enough to check by hand: an advisor and a source of changes that keep state.
+
+    ``scores`` are the affinity scores of the eligible clusters; ``closed`` are turned away.
+    """
+
+    scores: dict[str, int] = field(default_factory=lambda: {"bravelion": 20, "jumpingcat": 5, "smartfish": -5})
+    closed: tuple[str, ...] = ("oslo", "zeebrugge")
+    revision: int = 12
+    handlers: list = field(default_factory=list)
+    questions: list = field(default_factory=list)
+
+    @property
+    def fleet_revision(self) -> str:
+        return str(self.revision)
+
+    def _known(self, question):
+        self.questions.append(question)
+        name = getattr(question.placement, "name", "payments")
+        if name == "broken":
+            raise RuntimeError("a secret of the engine")
+        if name == "unusable":
+            raise InvalidQuestionError("/placement/ref", "the policy of crp/unusable cannot be used")
+        if name not in {"payments", ""}:
+            raise UnknownObjectError(f"there is no placement 'crp/{name}'")
+        for name in question.names or ():
+            if name not in self.scores and name not in self.closed:
+                raise UnknownObjectError(f"there is no member cluster {name!r}")
+        return question
+
+    def evaluate(self, question):
+        names = self._known(question).names
+        ranked = sorted(self.scores, key=lambda name: -self.scores[name])
+        eligible = [
+            Eligible(name, rank, selected=rank == 1, topology_spread=-1, affinity=self.scores[name])
+            for rank, name in enumerate(ranked, 1)
+            if names is None or name in names
+        ]
+        rejected = [
+            Rejected(name, "ClusterAffinity", "RequirementNotMet", "no node", resolvable=False)
+            for name in sorted(self.closed)
+            if names is None or name in names
+        ]
+        return Verdict(self.fleet_revision, "sha256:00", EVALUATED, eligible, rejected)
+
+    def explain(self, question):
+        names = self._known(question).names
+        wanted = names if names is not None else (*self.scores, *self.closed)
+        items = [{"cluster": name, "verdict": "Picked" if name == "bravelion" else "ScoreTooLow"} for name in wanted]
+        return {
+            "fleetRevision": self.fleet_revision,
+            "policyHash": "sha256:00",
+            "wanted": 1,
+            "found": 1,
+            "items": items,
+        }
+
+    def clusters(self):
+        items = [self.cluster(name) for name in sorted((*self.scores, *self.closed))]
+        return {"fleetRevision": self.fleet_revision, "evaluatedAt": "2026-03-01T10:00:00Z", "items": items}
+
+    def cluster(self, name):
+        known = name in self.scores or name in self.closed
+        return {"name": name, "state": "eligible" if name in self.scores else "silent"} if known else None
+
+    def placements(self):
+        return {"fleetRevision": self.fleet_revision, "items": [{"ref": "crp/payments"}, {"ref": "rp/shop/cart"}]}
+
+    def placement(self, ref):
+        known = str(ref) in {"crp/payments", "rp/shop/cart"}
+        return {"ref": str(ref), "kind": ref.kind, "selectedResources": []} if known else None
+
+    def everything(self):
+        return Change(self.revision, clusters=True, placements=frozenset({"crp/payments", "rp/shop/cart"}))
+
+    def subscribe(self, handler):
+        self.handlers.append(handler)
+        return lambda: self.handlers.remove(handler)
+
+    def announce(self, *placements, clusters=False):
+        self.revision += 1
+        for handler in tuple(self.handlers):
+            handler(Change(self.revision, clusters, frozenset(placements)))
+
+
+@dataclass
+class Answer:
+    """One HTTP answer as it came over the wire."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+class Connection:
+    """A client that writes what it is told, byte by byte if need be."""
+
+    def __init__(self, reader, writer):
+        self._reader, self._writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def post(self, path: str, body: bytes, **headers: str) -> Answer:
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+        await self.send(head("POST", path, headers) + body)
+        return await self.answer()
+
+    async def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        await self.send(head(method, path, headers))
+        return await self.answer(has_body=method != "HEAD")
+
+    async def answer(self, *, has_body: bool = True) -> Answer:
+        async with asyncio.timeout(20):
+            lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            members = dict(line.split(": ", 1) for line in lines[1:] if line)
+            length = int(members.get("Content-Length", 0)) if has_body else 0
+            return Answer(int(lines[0].split()[1]), members, await self._reader.readexactly(length))
+
+    async def line(self) -> bytes:
+        async with asyncio.timeout(20):
+            return await self._reader.readline()
+
+    async def ended(self) -> bool:
+        """Say whether the server has closed the connection."""
+        async with asyncio.timeout(20):
+            return await self._reader.read(1) == b""
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+def head(method: str, path: str, headers: dict[str, str]) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1"]
+    if "Host" not in headers:
+        lines.append("Host: localhost")
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+async def wait_until(condition) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the server has no event for what tests wait for
+            await asyncio.sleep(0.005)
+
+
+class Port:
+    """A running server with its clients."""
+
+    def __init__(self, server: Server, harbour: Harbour, clock: "Clock"):
+        self.server, self.harbour, self.clock = server, harbour, clock
+        self.trust = ssl.create_default_context(cadata=server.authority.pem.decode())
+        self.trust.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    @property
+    def url(self) -> str:
+        return self.server.addresses.https_url
+
+    @property
+    def http_url(self) -> str:
+        return self.server.addresses.http_url
+
+    @asynccontextmanager
+    async def dial(self, *, plain: bool = False):
+        host, port = self.server.addresses.http if plain else self.server.addresses.https
+        tls = {} if plain else {"ssl": self.trust, "server_hostname": "localhost"}
+        connection = Connection(*await asyncio.open_connection(host, port, **tls))
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @property
+    def in_flight(self) -> float:
+        """Admission reviews being handled."""
+        return self.sample("harbormaster_http_in_flight", surface="admission")
+
+    def sample(self, name: str, **labels: str) -> float:
+        """One value of the metrics."""
+        return self.server.metrics.registry.get_sample_value(name, labels)
+
+    async def until(self, condition) -> None:
+        """Wait for something that happens on the server's side."""
+        await wait_until(condition)
+
+    def session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.trust, limit=0))
+
+
+class Clock:
+    """Stands still unless it is moved."""
+
+    def __init__(self, behind: timedelta):
+        self.now = datetime.now(UTC) - behind
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **duration: float) -> None:
+        self.now += timedelta(**duration)
+
+
+QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
+
+
+@pytest.fixture
+def launch():
+    """Start servers with the settings given; all are stopped in the end."""
+
+    @asynccontextmanager
+    async def start(*, context=Context, synced=lambda: True, extend=None, behind=timedelta(), **settings):
+        harbour, clock = Harbour(), Clock(behind)
+        services = Services(harbour, harbour, context, synced, clock)
+        server = Server(services, Settings(**(QUICK | settings)), extend=extend)
+        await server.start()
+        try:
+            yield Port(server, harbour, clock)
+        finally:
+            await server.stop()
+
+    return start
+
+
+@pytest.fixture
+async def port(launch):
+    """A server with default limits."""
+    async with launch() as running:
+        yield running
+
+
+def make_review(uid: str = "7b1d0d5e", **request) -> dict:
+    """A review of a sound placement."""
+    kind = {"group": "placement.kubernetes-fleet.io", "version": "v1", "kind": "ClusterResourcePlacement"}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+    placement = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": "payments"},
+        "spec": {"resourceSelectors": [selector], "policy": {"placementType": "PickAll"}},
+    }
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": kind,
+            "resource": {"group": kind["group"], "version": "v1", "resource": "clusterresourceplacements"},
+            "name": "payments",
+            "operation": "CREATE",
+            "userInfo": {"username": "ann"},
+            "object": placement,
+            "oldObject": None,
+            **request,
+        },
+    }
+
+
+@pytest.fixture
+def review():
+    """`make_review`, for the tests."""
+    return make_review
+
+
+@pytest.fixture
+def review_bytes():
+    """A sound review on the wire."""
+
+    def dump(uid: str = "7b1d0d5e", **request) -> bytes:
+        return json.dumps(make_review(uid, **request)).encode()
+
+    return dump

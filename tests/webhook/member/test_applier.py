@@ -1,0 +1,577 @@
+"""Works, from the hub to the member and back; on real stores."""
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+
+from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK, group_kind
+from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, key_of
+from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.manifests import CUSTOM_RESOURCE_DEFINITION
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SPACE = "fleet-member-bravelion"
+KEY = Key("web-work", SPACE)
+CONFIG_MAP, DEPLOYMENT, SERVICE = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"], KINDS["", "Service"]
+
+
+def namespace(name="web"):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def config_map(name="settings", space="web", **data):
+    metadata = {"name": name, "namespace": space}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {"level": "info"}}
+
+
+def deployment(image="shop:1", replicas=2):
+    container = {"name": "shop", "image": image}
+    template = {"metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "shop", "namespace": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "shop"}}, "template": template},
+    }
+
+
+class Cluster:
+    """A hub and a member, and what people and controllers do to them."""
+
+    def __init__(self):
+        self.time = START
+        self.hub = EmbeddedStore.open(None, now=self.now)
+        self.member = EmbeddedStore.open(None, now=self.now)
+
+    def now(self):
+        return self.time
+
+    async def place(self, *manifests, name="web-work", **spec):
+        """Create the Work, or change it."""
+        spec = {"workload": {"manifests": list(manifests)}, **spec}
+        key = Key(name, SPACE)
+        try:
+            work = await self.hub.get(WORK, key)
+        except NotFoundError:
+            metadata = {"name": name, "namespace": SPACE}
+            document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
+            return await self.hub.create(WORK, document)
+        return await self.hub.replace(WORK, {**work, "spec": spec})
+
+    async def reconcile(self, name="web-work"):
+        return await reconcile_work(Key(name, SPACE), self.hub, self.member, self.time)
+
+    async def work(self, name="web-work"):
+        return await self.hub.get(WORK, Key(name, SPACE))
+
+    async def conditions(self, name="web-work"):
+        status = (await self.work(name))["status"]
+        return {found["type"]: (found["status"], found["reason"]) for found in status["conditions"]}
+
+    async def reasons(self, name="web-work"):
+        """Return the reason of the first condition of every manifest."""
+        entries = (await self.work(name))["status"]["manifestConditions"]
+        return [entry["conditions"][0]["reason"] for entry in entries]
+
+    async def message(self, ordinal=0, name="web-work"):
+        entries = (await self.work(name))["status"]["manifestConditions"]
+        return entries[ordinal]["conditions"][0]["message"]
+
+    async def live(self, kind, name, space="web"):
+        try:
+            return await self.member.get(kind, Key(name, space))
+        except NotFoundError:
+            return None
+
+    async def edit(self, kind, name, space="web", **changes):
+        live = await self.member.get(kind, Key(name, space))
+        return await self.member.replace(kind, {**live, **changes})
+
+    @property
+    def versions(self):
+        return self.hub.resource_version, self.member.resource_version
+
+
+@pytest.fixture
+async def cluster():
+    cluster = Cluster()
+    await cluster.hub.create(NAMESPACE, namespace(SPACE))
+    yield cluster
+    cluster.hub.close()
+    cluster.member.close()
+
+
+async def test_a_work_arrives_on_the_member(cluster):
+    await cluster.place(deployment(), config_map(), namespace())
+    outcome = await cluster.reconcile()
+    work = await cluster.work()
+    assert work["metadata"]["finalizers"] == [WORK_CLEANUP]
+    assert await cluster.conditions() == {
+        "Applied": ("True", "AllManifestsApplied"),
+        "Available": ("False", "SomeManifestsAreNotAvailable"),
+    }
+    assert not outcome.settled
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    assert owner["spec"] == {"workName": "web-work", "workNamespace": SPACE}
+    assert [entry["kind"] for entry in owner["status"]["appliedResources"]] == ["Deployment", "ConfigMap", "Namespace"]
+    live = await cluster.live(CONFIG_MAP, "settings")
+    (reference,) = live["metadata"]["ownerReferences"]
+    assert reference["uid"] == owner["metadata"]["uid"]
+    assert reference["blockOwnerDeletion"] is True
+    assert orjson.loads(live["metadata"]["annotations"][LAST_APPLIED]) == config_map()
+    assert live["metadata"]["annotations"][SPEC_HASH]
+
+
+async def test_availability_comes_back(cluster):
+    await cluster.place(namespace(), deployment(replicas=2))
+    await cluster.reconcile()
+    counts = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+    live = await cluster.live(DEPLOYMENT, "shop")
+    await cluster.member.replace_status(DEPLOYMENT, {**live, "status": counts})
+    outcome = await cluster.reconcile()
+    assert outcome.settled
+    assert (await cluster.conditions())["Available"] == ("True", "AllManifestsAvailable")
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {},
+        {"type": "ServerSideApply", "serverSideApplyConfig": {"force": True}},
+        {"comparisonOption": "FullComparison"},
+        {"whenToApply": "IfNotDrifted"},
+        {"type": "ReportDiff"},
+        {"type": "ReportDiff", "whenToTakeOver": "Never"},
+    ],
+)
+async def test_a_second_pass_writes_nothing(cluster, strategy):
+    await cluster.place(namespace(), config_map(), deployment(), {"kind": "x"}, config_map(), applyStrategy=strategy)
+    await cluster.member.create(NAMESPACE, namespace("other"))
+    await cluster.reconcile()
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_nulls_in_a_manifest_do_not_make_it_write_again(cluster):
+    with_nulls = deployment()
+    with_nulls["spec"]["template"]["metadata"]["creationTimestamp"] = None
+    with_nulls["spec"]["template"]["spec"]["containers"][0]["resources"] = None
+    await cluster.place(namespace(), with_nulls)
+    await cluster.reconcile()
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_an_empty_work_is_available(cluster):
+    await cluster.place()
+    assert (await cluster.reconcile()).settled
+    assert await cluster.conditions() == {
+        "Applied": ("True", "AllManifestsApplied"),
+        "Available": ("True", "AllManifestsAvailable"),
+    }
+
+
+async def test_a_changed_work_changes_the_member(cluster):
+    await cluster.place(namespace(), config_map(level="info", old="x"), config_map("other"))
+    await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.edit(CONFIG_MAP, "settings", data={**live["data"], "foreign": "f", "level": "debug"})
+    await cluster.place(namespace(), config_map(level="warn"))
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "warn", "foreign": "f"}
+    assert await cluster.live(CONFIG_MAP, "other") is None
+    assert len((await cluster.work())["status"]["manifestConditions"]) == 2
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_changes_on_the_member_are_undone(cluster):
+    await cluster.place(namespace(), config_map(level="info"))
+    await cluster.reconcile()
+    await cluster.edit(CONFIG_MAP, "settings", data={"level": "debug"})
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "info"}
+    await cluster.member.delete(CONFIG_MAP, Key("settings", "web"))
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "info"}
+
+
+async def test_a_deleted_work_leaves_nothing_behind(cluster):
+    await cluster.place(namespace(), config_map(), deployment())
+    await cluster.reconcile()
+    await cluster.hub.delete(WORK, KEY)
+    assert (await cluster.reconcile()).gone
+    assert len(cluster.member) == 0
+    with pytest.raises(NotFoundError):
+        await cluster.work()
+    assert (await cluster.reconcile()).gone
+
+
+async def test_an_abandoned_work_leaves_its_objects(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    work = await cluster.work()
+    marked = {**work["metadata"], "annotations": {ABANDON: "true"}}
+    await cluster.hub.replace(WORK, {**work, "metadata": marked})
+    await cluster.hub.delete(WORK, KEY)
+    assert (await cluster.reconcile()).gone
+    live = await cluster.live(CONFIG_MAP, "settings")
+    assert not live["metadata"].get("ownerReferences")
+    assert len(cluster.member) == 2
+
+
+async def test_a_work_waits_until_its_applied_work_is_gone(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    held = {**owner["metadata"], "finalizers": ["example.com/hold"]}
+    await cluster.member.replace(APPLIED_WORK, {**owner, "metadata": held})
+    await cluster.hub.delete(WORK, KEY)
+    assert not (await cluster.reconcile()).gone
+    assert (await cluster.work())["metadata"]["finalizers"] == [WORK_CLEANUP]
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    await cluster.member.replace(APPLIED_WORK, {**owner, "metadata": {**owner["metadata"], "finalizers": []}})
+    assert (await cluster.reconcile()).gone
+
+
+async def test_bad_manifests_do_not_stop_good_ones(cluster):
+    generated = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-", "namespace": "web"}}
+    unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "web"}}
+    await cluster.place(namespace(), generated, config_map(), config_map(), unknown, config_map("lost", "nowhere"))
+    await cluster.reconcile()
+    assert await cluster.reasons() == [
+        "Applied",
+        "FoundGenerateName",
+        "Applied",
+        "Duplicated",
+        "DecodingErred",
+        "ManifestApplyFailed",
+    ]
+    assert "nowhere" in await cluster.message(5)
+    assert await cluster.conditions() == {"Applied": ("False", "SomeManifestsAreNotApplied")}
+
+
+async def test_a_definition_and_its_object_can_travel_together(cluster):
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": True, "storage": True}],
+        },
+    }
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+    await cluster.place(widget, definition)
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "Applied"]
+    await cluster.place(definition)
+    await cluster.reconcile()
+    assert await cluster.live(CUSTOM_RESOURCE_DEFINITION, "widgets.example.com", "") is not None
+    assert await cluster.live(cluster.member.kinds.find("example.com", "Widget"), "w", "") is None
+
+
+class Failing:
+    """A member that breaks off at a write, as a killed agent or a lost connection does."""
+
+    def __init__(self, store, after):
+        self._store = store
+        self._left = after
+
+    def __getattr__(self, name):
+        call = getattr(self._store, name)
+        if name not in ("create", "replace", "replace_status", "delete"):
+            return call
+
+        async def write(*args, **kwargs):
+            if self._left == 0:
+                raise ConflictError("killed")
+            self._left -= 1
+            return await call(*args, **kwargs)
+
+        return write
+
+
+@pytest.mark.parametrize("hub_writes", range(4))
+async def test_a_pass_cut_off_on_the_hub_is_finished_by_the_next(cluster, hub_writes):
+    await cluster.place(namespace(), config_map(), deployment())
+    try:
+        await reconcile_work(KEY, Failing(cluster.hub, hub_writes), cluster.member, START)
+    except ConflictError:
+        applied = await cluster.live(CONFIG_MAP, "settings")
+        assert applied is None or (await cluster.work())["status"]["manifestConditions"], "write ahead, then apply"
+    await cluster.reconcile()
+    assert (await cluster.conditions())["Applied"][0] == "True"
+    assert len(cluster.member) == 4
+
+
+async def test_what_a_cut_off_pass_applied_is_cleaned_up_when_the_work_changed_meanwhile(cluster):
+    await cluster.place(namespace(), config_map("first"))
+    with pytest.raises(ConflictError):  # finalizer and write-ahead get through, the results do not
+        await reconcile_work(KEY, Failing(cluster.hub, 2), cluster.member, START)
+    assert await cluster.live(CONFIG_MAP, "first") is not None
+    assert await cluster.reasons() == ["PreparingToProcess", "PreparingToProcess"]
+    await cluster.place(namespace(), config_map("second"))
+    await cluster.reconcile()
+    assert await cluster.live(CONFIG_MAP, "first") is None
+    assert await cluster.live(CONFIG_MAP, "second") is not None
+
+
+async def test_an_object_that_failed_to_apply_last_time_is_still_cleaned_up(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    other = await cluster.member.create(CONFIG_MAP, config_map("stranger"))
+    stranger = {"apiVersion": "v1", "kind": "ConfigMap", "name": "stranger", "uid": other["metadata"]["uid"]}
+    owners = [*live["metadata"]["ownerReferences"], stranger]
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "ownerReferences": owners})
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "ManifestApplyFailed"]
+    assert "ConfigMap stranger" in await cluster.message(1)
+    await cluster.place(namespace())
+    await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    assert live["metadata"]["ownerReferences"] == [stranger], "co-owned: only let go"
+
+
+async def test_an_object_of_another_work_is_not_taken(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    await cluster.place(config_map(level="two"), name="other-work", applyStrategy={"allowCoOwnership": True})
+    await cluster.reconcile("other-work")
+    assert await cluster.reasons("other-work") == ["FailedToTakeOver"]
+    assert "AppliedWork web-work" in await cluster.message(name="other-work")
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "one"}
+    await cluster.hub.delete(WORK, Key("other-work", SPACE))
+    await cluster.reconcile("other-work")
+    assert await cluster.live(CONFIG_MAP, "settings") is not None, "not owned, so not deleted"
+    await cluster.reconcile()
+    assert (await cluster.conditions())["Applied"][0] == "True"
+
+
+async def test_an_object_left_behind_by_a_work_that_is_gone_is_taken(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    work = await cluster.work()  # the hub gave the Work up without asking the member
+    await cluster.hub.replace(WORK, {**work, "metadata": {**work["metadata"], "finalizers": []}})
+    await cluster.hub.delete(WORK, KEY)
+    await cluster.place(config_map(level="two"), name="other-work")
+    await cluster.reconcile("other-work")
+    assert await cluster.reasons("other-work") == ["Applied"]
+    live = await cluster.live(CONFIG_MAP, "settings")
+    assert [owner["name"] for owner in live["metadata"]["ownerReferences"]] == ["other-work"]
+    assert live["data"] == {"level": "two"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "owned", "data", "reason", "level"),
+    [
+        pytest.param({}, False, {"level": "x"}, "Applied", "info", id="always"),
+        pytest.param({"whenToTakeOver": "Never"}, False, {"level": "x"}, "NotTakenOver", "x", id="never"),
+        pytest.param({"whenToTakeOver": "IfNoDiff"}, False, {"level": "x"}, "FailedToTakeOver", "x", id="differs"),
+        pytest.param({"whenToTakeOver": "IfNoDiff"}, False, {"level": "info"}, "Applied", "info", id="same"),
+        pytest.param(
+            {"whenToTakeOver": "IfNoDiff"}, False, {"level": "info", "x": "y"}, "Applied", "info", id="partly"
+        ),
+        pytest.param(
+            {"whenToTakeOver": "IfNoDiff", "comparisonOption": "FullComparison"},
+            False,
+            {"level": "info", "x": "y"},
+            "FailedToTakeOver",
+            "info",
+            id="full",
+        ),
+        pytest.param({}, True, {"level": "x"}, "FailedToTakeOver", "x", id="owned-by-others"),
+        pytest.param({"allowCoOwnership": True}, True, {"level": "x"}, "Applied", "info", id="shared"),
+    ],
+)
+async def test_taking_over_what_was_there(cluster, strategy, owned, data, reason, level):
+    await cluster.member.create(NAMESPACE, namespace())
+    stranger = await cluster.member.create(CONFIG_MAP, config_map("stranger"))
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "stranger", "uid": stranger["metadata"]["uid"]}
+    existing = config_map(**data)
+    if owned:
+        existing["metadata"]["ownerReferences"] = [owner]
+    await cluster.member.create(CONFIG_MAP, existing)
+    await cluster.place(config_map(level="info"), applyStrategy=strategy)
+    await cluster.reconcile()
+    assert await cluster.reasons() == [reason]
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"]["level"] == level
+    (entry,) = (await cluster.work())["status"]["manifestConditions"]
+    assert ("diffDetails" in entry) == (reason == "FailedToTakeOver" and not owned)
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_report_diff_changes_no_content(cluster):
+    await cluster.member.create(NAMESPACE, namespace())
+    await cluster.member.create(CONFIG_MAP, config_map(level="debug"))
+    manifests = [namespace(), config_map(level="info"), config_map("missing")]
+    strategy = {"type": "ReportDiff", "whenToTakeOver": "Never"}
+    await cluster.place(*manifests, applyStrategy=strategy)
+    before = cluster.member.resource_version
+    assert (await cluster.reconcile()).settled
+    assert int(cluster.member.resource_version) == int(before) + 1, "only the AppliedWork"
+    assert await cluster.reasons() == ["NoDiffFound", "FoundDiff", "FoundDiff"]
+    assert await cluster.conditions() == {"DiffReported": ("True", "AllManifestsDiffReported")}
+    entries = (await cluster.work())["status"]["manifestConditions"]
+    assert entries[1]["diffDetails"]["observedDiffs"] == [
+        {"path": "/data/level", "valueInMember": "debug", "valueInHub": "info"}
+    ]
+    assert [detail["path"] for detail in entries[2]["diffDetails"]["observedDiffs"]] == ["/"]
+
+
+async def test_an_object_that_was_only_compared_is_not_deleted_later(cluster):
+    await cluster.member.create(NAMESPACE, namespace())
+    await cluster.member.create(CONFIG_MAP, config_map(level="debug"))
+    await cluster.place(config_map(level="info"), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    await cluster.place(namespace(), applyStrategy={})
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "debug"}
+
+
+async def test_from_comparing_to_applying(cluster):
+    manifests = namespace(), config_map(level="info")
+    await cluster.place(*manifests, applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["FoundDiff", "FoundDiff"]
+    await cluster.place(*manifests, applyStrategy={})
+    with pytest.raises(ConflictError):
+        await reconcile_work(KEY, Failing(cluster.hub, 1), cluster.member, START)
+    assert await cluster.reasons() == ["PreparingToProcess", "PreparingToProcess"]
+    await cluster.reconcile()
+    assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
+
+
+async def test_an_earlier_work_of_the_same_name_has_to_be_gone_first(cluster):
+    await cluster.place(namespace())
+    await cluster.reconcile()
+    owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    held = {**owner["metadata"], "finalizers": ["example.com/hold"]}
+    await cluster.member.replace(APPLIED_WORK, {**owner, "metadata": held})
+    await cluster.member.delete(APPLIED_WORK, Key("web-work"))
+    with pytest.raises(StoreError, match="still being deleted"):
+        await cluster.reconcile()
+
+
+async def test_drifts_are_left_alone_when_asked_for(cluster):
+    strategy = {"whenToApply": "IfNotDrifted"}
+    await cluster.place(namespace(), config_map(level="info"), applyStrategy=strategy)
+    await cluster.reconcile()
+    await cluster.edit(CONFIG_MAP, "settings", data={"level": "debug"})
+    cluster.time += timedelta(minutes=1)
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "FoundDrifts"]
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "debug"}
+    details = (await cluster.work())["status"]["manifestConditions"][1]["driftDetails"]
+    assert details["firstDriftedObservedTime"] == "2026-03-01T12:01:00Z"
+    await cluster.place(namespace(), config_map(level="warn"), applyStrategy=strategy)
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "Applied"], "another manifest is applied over a drift"
+
+
+async def test_full_comparison_reports_what_others_added(cluster):
+    await cluster.place(namespace(), config_map(level="info"), applyStrategy={"comparisonOption": "FullComparison"})
+    await cluster.reconcile()
+    await cluster.edit(CONFIG_MAP, "settings", data={"level": "info", "foreign": "f"})
+    await cluster.reconcile()
+    entry = (await cluster.work())["status"]["manifestConditions"][1]
+    assert entry["conditions"][0]["reason"] == "Applied"
+    assert entry["driftDetails"]["observedDrifts"] == [{"path": "/data/foreign", "valueInMember": "f"}]
+
+
+async def test_a_manifest_too_large_for_an_annotation_is_applied_without_it(cluster):
+    await cluster.place(namespace(), config_map(a="x" * 300_000, b="y"))
+    await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    assert live["metadata"]["annotations"][LAST_APPLIED] == ""
+    await cluster.place(namespace(), config_map(a="z" * 300_000))
+    await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    assert live["data"] == {"a": "z" * 300_000, "b": "y"}
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_an_object_being_deleted_is_waited_for(cluster):
+    held = config_map()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await cluster.place(namespace(), held)
+    await cluster.reconcile()
+    await cluster.member.delete(CONFIG_MAP, Key("settings", "web"))
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "ManifestApplyFailed"]
+    assert "being deleted" in await cluster.message(1)
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": []})
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["Applied", "Applied"]
+
+
+class Order:
+    """A member that notes what is created, and refuses some of it."""
+
+    def __init__(self, store, refuses):
+        self._store = store
+        self._refuses = refuses
+        self.created = []
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def create(self, kind, document):
+        self.created.append(key_of(document).name)
+        if group_kind(document) in self._refuses:
+            raise StoreError(f"no {kind.kind} here")
+        return await self._store.create(kind, document)
+
+
+async def test_waves_follow_each_other_even_when_one_fails(cluster):
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa", "namespace": "web"}}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "role"}}
+    binding = {**role, "kind": "ClusterRoleBinding", "metadata": {"name": "binding"}}
+    await cluster.place(deployment(), binding, role, account, namespace())
+    member = Order(cluster.member, {("", "ServiceAccount")})
+    await reconcile_work(KEY, cluster.hub, member, START)
+    assert member.created == ["web-work", "web", "sa", "role", "binding", "shop"]
+    assert await cluster.reasons() == ["Applied", "Applied", "Applied", "ManifestApplyFailed", "Applied"]
+    assert await cluster.message(3) == "no ServiceAccount here"
+
+
+async def test_status_is_brought_back_when_asked_for(cluster):
+    mirror = {"type": "Mirror", "destination": "OriginalResource"}
+    await cluster.place(namespace(), deployment(), reportBackStrategy=mirror)
+    await cluster.reconcile()
+    live = await cluster.live(DEPLOYMENT, "shop")
+    await cluster.member.replace_status(DEPLOYMENT, {**live, "status": {"replicas": 2}})
+    await cluster.reconcile()
+    entry = (await cluster.work())["status"]["manifestConditions"][1]
+    assert entry["backReportedStatus"]["observedStatus"] == {"replicas": 2}
+
+
+async def test_a_manifest_that_moves_to_another_version_stays(cluster):
+    scaler = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "h", "namespace": "web"},
+    }
+    await cluster.place(namespace(), scaler)
+    await cluster.reconcile()
+    uid = (await cluster.live(KINDS["autoscaling", "HorizontalPodAutoscaler"], "h"))["metadata"]["uid"]
+    await cluster.place(namespace(), {**scaler, "apiVersion": "autoscaling/v2"})
+    await cluster.reconcile()
+    assert (await cluster.live(KINDS["autoscaling", "HorizontalPodAutoscaler"], "h"))["metadata"]["uid"] == uid
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions

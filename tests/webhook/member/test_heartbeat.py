@@ -1,0 +1,113 @@
+"""What a heartbeat reports."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
+from scorer.api.member_cluster import MemberCluster
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.ports import Key, NotFoundError
+from webhook.member.heartbeat import NAMESPACE_LIMIT, Figures, heartbeat_status, next_heartbeat, report
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FIGURES = Figures(
+    properties={"kubernetes-fleet.io/node-count": "3"},
+    capacity={"cpu": "12"},
+    allocatable={"cpu": "11"},
+    available={"cpu": "5"},
+)
+
+
+def status(figures=FIGURES, old=None, now=NOW, *, kind=MEMBER_CLUSTER, joined=True):
+    return heartbeat_status(kind, old or {}, figures, now, generation=4, joined=joined)
+
+
+def by_type(conditions):
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in conditions}
+
+
+def test_a_first_heartbeat_says_everything():
+    found = status()
+    assert by_type(found["conditions"]) == {
+        "ReadyToJoin": ("True", "MemberClusterReadyToJoin"),
+        "Joined": ("True", "MemberClusterJoined"),
+        "ClusterPropertyCollectionSucceeded": ("True", "Succeeded"),
+    }
+    (agent,) = found["agentStatus"]
+    assert agent["lastReceivedHeartbeat"] == "2026-03-01T12:00:00Z"
+    assert by_type(agent["conditions"]) == {
+        "Joined": ("True", "InternalMemberClusterJoined"),
+        "Healthy": ("True", "InternalMemberClusterHealthy"),
+    }
+    assert found["properties"] == {
+        "kubernetes-fleet.io/node-count": {"value": "3", "observationTime": "2026-03-01T12:00:00Z"}
+    }
+    assert found["resourceUsage"]["available"] == {"cpu": "5"}
+    assert "namespaces" not in found
+    spec = {"identity": {"kind": "User", "name": "x"}}
+    assert MemberCluster.read({"spec": spec, "status": found}).status.properties
+
+
+def test_the_agent_does_not_speak_for_the_hub():
+    assert "Joined" not in by_type(status(kind=INTERNAL_MEMBER_CLUSTER)["conditions"])
+
+
+def test_times_of_transition_stay_while_nothing_changes():
+    first = status()
+    later = status(old=first, now=NOW + timedelta(minutes=1))
+    assert later["agentStatus"][0]["lastReceivedHeartbeat"] == "2026-03-01T12:01:00Z"
+    assert [c["lastTransitionTime"] for c in later["agentStatus"][0]["conditions"]] == ["2026-03-01T12:00:00Z"] * 2
+    sick = status(Figures(healthy=False), later, NOW + timedelta(minutes=2))
+    healthy = sick["agentStatus"][0]["conditions"][1]
+    assert (healthy["status"], healthy["lastTransitionTime"]) == ("False", "2026-03-01T12:02:00Z")
+
+
+def test_a_leaving_agent_says_so():
+    found = status(joined=False)
+    assert by_type(found["conditions"])["Joined"] == ("False", "MemberClusterLeft")
+    assert by_type(found["agentStatus"][0]["conditions"])["Joined"] == ("False", "InternalMemberClusterLeft")
+
+
+def test_other_agents_keep_their_entries():
+    other = {"type": "ServiceExportImportAgent", "conditions": []}
+    assert status(old={"agentStatus": [other]})["agentStatus"][1:] == [other]
+
+
+def test_namespaces_are_limited_and_the_report_says_so():
+    few = status(Figures(namespaces={"b": "", "a": "work"}))
+    assert few["namespaces"] == {"a": "work", "b": ""}
+    assert by_type(few["conditions"])["NamespaceCollectionSucceeded"] == ("True", "Succeeded")
+    many = status(Figures(namespaces={f"n{n:03}": "" for n in range(NAMESPACE_LIMIT + 1)}))
+    assert len(many["namespaces"]) == NAMESPACE_LIMIT
+    assert by_type(many["conditions"])["NamespaceCollectionSucceeded"] == ("False", "Degraded")
+
+
+def test_a_problem_is_shown():
+    found = status(Figures(problem="no answer"))
+    assert by_type(found["conditions"])["ClusterPropertyCollectionSucceeded"] == ("False", "Failed")
+
+
+@pytest.mark.parametrize(("jitter", "seconds"), [(0, 60), (1, 63), (-1, 57), (0.5, 61.5)])
+def test_the_next_heartbeat_is_a_period_away_give_or_take_a_twentieth(jitter, seconds):
+    assert next_heartbeat(NOW, 60, jitter) - NOW == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("kind", [MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER])
+async def test_report_writes_only_the_status(kind):
+    hub = EmbeddedStore.open(None, now=lambda: NOW)
+    namespace = "fleet-member-a" if kind.namespaced else ""
+    if namespace:
+        await hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    spec = {"identity": {"kind": "User", "name": "a"}, "state": "Join"}
+    metadata = {"name": "a", **({"namespace": namespace} if namespace else {})}
+    made = await hub.create(
+        kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+    )
+    stored = await report(hub, kind, Key("a", namespace), FIGURES, NOW)
+    assert stored["spec"] == made["spec"]
+    assert stored["metadata"]["generation"] == made["metadata"]["generation"]
+    assert stored["status"]["agentStatus"][0]["lastReceivedHeartbeat"] == "2026-03-01T12:00:00Z"
+    with pytest.raises(NotFoundError):
+        await report(hub, kind, Key("b", namespace), FIGURES, NOW)
+    hub.close()

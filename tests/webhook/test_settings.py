@@ -1,0 +1,58 @@
+"""Settings: defaults, sources, and errors that name the setting and the value."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.settings import Settings, SettingsError
+
+
+def test_the_defaults_are_those_of_the_reference():
+    settings = Settings.read({})
+    assert (settings.https_port, settings.http_port) == (9443, 8081)
+    assert (settings.admission_body_bytes, settings.api_body_bytes) == (8 * 1024**2, 1024**2)
+    assert (settings.body_seconds, settings.handshake_seconds, settings.keepalive_seconds) == (5, 10, 120)
+    assert (settings.drain_seconds, settings.drain_limit_seconds, settings.shutdown_seconds) == (15, 100, 10)
+    assert (settings.admission_in_flight, settings.connections) == (100, 1000)
+
+
+def test_what_is_given_wins_over_the_environment_and_that_over_the_default():
+    environment = {"HARBORMASTER_HTTPS_PORT": "1", "HARBORMASTER_HTTP_PORT": "2", "HARBORMASTER_DATA": "/srv/hm"}
+    settings = Settings.read(environment, https_port=3, host=None)
+    assert (settings.https_port, settings.http_port, settings.host) == (3, 2, "127.0.0.1")
+    assert settings.data == Path("/srv/hm")
+
+
+def test_lists_are_separated_by_commas():
+    settings = Settings.read({"HARBORMASTER_DNS_NAMES": "harbormaster.ns.svc, localhost,"})
+    assert settings.dns_names == ("harbormaster.ns.svc", "localhost")
+
+
+def test_variables_of_kubernetes_and_of_others_are_left_alone():
+    Settings.read({"HARBORMASTER_PORT": "tcp://10.0.0.1:443", "HARBORMASTER_SERVICE_HOST": "10.0.0.1", "PATH": "/bin"})
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "words"),
+    [
+        pytest.param({"HARBORMASTER_HTTPS_PORT": "x"}, {}, ["HARBORMASTER_HTTPS_PORT", "'x'"], id="no-number"),
+        pytest.param({"HARBORMASTER_HTTP_PORT": "65536"}, {}, ["HARBORMASTER_HTTP_PORT", "65536"], id="no-port"),
+        pytest.param({}, {"https_port": -1}, ["https_port", "-1"], id="negative"),
+        pytest.param({}, {"log_format": "xml"}, ["log_format", "'xml'", "'json'"], id="not-in-the-list"),
+        pytest.param({}, {"body_seconds": float("nan")}, ["body_seconds", "nan"], id="nan"),
+        pytest.param({}, {"https_prt": 1}, ["https_prt", "no such setting"], id="typo"),
+        pytest.param({}, {"page_on_http": True, "http_host": "0.0.0.0"}, ["http_host", "0.0.0.0"], id="page-for-all"),
+        pytest.param({}, {"drain_limit_seconds": 5}, ["drain_limit_seconds", "5", "15"], id="limit-below-grace"),
+    ],
+)
+def test_a_wrong_value_is_named(environment, given, words):
+    with pytest.raises(SettingsError) as caught:
+        Settings.read(environment, **given)
+    text = str(caught.value)
+    assert all(word in text for word in words), text
+    assert "\n" not in text
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValueError):
+        Settings().https_port = 1

@@ -1,0 +1,125 @@
+"""The two web applications: HTTPS for everything, plain HTTP for probes and, on one's own machine, the page.
+
+There is no middleware on the HTTPS application: admission is the busy path, and what every answer needs is done
+by one signal handler.
+
+Source: serving.md 0 (D1) and 3.3.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+from aiohttp import web
+
+from webhook.endpoints import admission, clusters, events, page, placements, probes, scoring
+from webhook.endpoints.answers import REQUEST_ID, request_id
+from webhook.endpoints.api import Api
+from webhook.endpoints.problems import Problem, ProblemError, problem_response
+from webhook.health import Health
+from webhook.metrics import Metrics
+from webhook.services import Services
+from webhook.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the applications of one server share."""
+
+    services: Services
+    settings: Settings = field(default_factory=Settings)
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+PARTS: Final = web.AppKey("PARTS", Parts)
+
+
+def make_app(parts: Parts) -> web.Application:
+    """Make the HTTPS application: admission, ``/v1`` and the page."""
+    app = _application(parts)
+    admission.add_routes(app, parts.services, parts.settings, parts.health, parts.metrics)
+    api = Api(app, parts.services, parts.settings, parts.metrics)
+    parts.metrics.watch_in_flight("api", lambda: api.in_flight)
+    scoring.add_routes(api)
+    _add_viewing_routes(api, parts.health)
+    return app
+
+
+def make_probe_app(parts: Parts) -> web.Application:
+    """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
+
+    With the page on it, every request must name this machine as its host: else a web page of someone else could
+    read it through a name that it points at 127.0.0.1.
+    """
+    app = _application(parts)
+    probes.add_routes(app, parts.health, parts.metrics)
+    if parts.settings.page_on_http:
+        app.middlewares.append(_only_this_machine)
+        api = Api(app, parts.services, parts.settings, parts.metrics)
+        scoring.add_routes(api, explain_only=True)
+        _add_viewing_routes(api, parts.health)
+    return app
+
+
+def _add_viewing_routes(api: Api, health: Health) -> None:
+    clusters.add_routes(api)
+    placements.add_routes(api)
+    events.add_routes(api, health)
+    page.add_routes(api.app)
+
+
+def _application(parts: Parts) -> web.Application:
+    app = web.Application(client_max_size=parts.settings.admission_body_bytes)
+    app[PARTS] = parts
+    draining = parts.health.draining
+
+    async def finish(request: web.BaseRequest, response: web.StreamResponse) -> None:
+        headers = response.headers
+        headers.popall("Server", None)
+        if REQUEST_ID not in headers:
+            headers[REQUEST_ID] = request_id(request)
+        headers["X-Content-Type-Options"] = "nosniff"
+        if draining.is_set():
+            headers["Connection"] = "close"
+        if headers.get("Connection") == "close":
+            response.force_close()
+
+    app.on_response_prepare.append(finish)
+    return app
+
+
+def add_last_route(app: web.Application) -> None:
+    """Answer every path that nothing else answers; to be called after all other routes are added."""
+
+    async def unknown(request: web.Request) -> web.Response:
+        return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))
+
+    app.router.add_route("*", "/{rest:.*}", unknown)
+
+
+@web.middleware
+async def _only_this_machine(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if not is_this_machine(request.headers.get("Host", "")):
+        return problem_response(
+            request, ProblemError(Problem.FORBIDDEN, "this address answers only to localhost, 127.0.0.1 and [::1]")
+        )
+    return await handler(request)
+
+
+def is_this_machine(host: str) -> bool:
+    """Say whether a ``Host`` header names the loopback interface, with or without a port."""
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name = host
+    elif not (port.isascii() and port.isdigit()):
+        return False
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,305 @@
+"""The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
+
+JSON only; writes pass admission (`webhook.embedded.write_rules`); refusals are ``Status`` objects. Left out on
+purpose: patches other than the merge patch, deletion of collections, paging, tables, OpenAPI.
+"""
+
+import asyncio
+import hmac
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject
+from scorer.api.staged_update import RunState
+from webhook.admission.context import Context
+from webhook.admission.review import BadReviewError, parse_object
+from webhook.embedded import discovery
+from webhook.embedded.answers import ApiError, json_response, of_store, success
+from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
+from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.target import Target, parse_target
+from webhook.embedded.watch_stream import WatchOptions, stream
+from webhook.embedded.watcher import Watcher
+from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
+from webhook.kube.ports import ConflictError, NotFoundError, StoreError
+from webhook.validation.field import quote
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+_PATCH_ATTEMPTS: Final = 5
+_TRUE: Final = ("1", "true", "True")
+
+
+def add_routes(
+    app: web.Application,
+    store: EmbeddedStore,
+    context: Callable[[], Context],
+    token: str,
+    *,
+    staged_run_default_state: str = RunState.INITIALIZE.value,
+) -> None:
+    """Serve *store* under ``/api``, ``/apis`` and ``/version`` of *app*.
+
+    Args:
+        app: The application; its ``client_max_size`` limits the bodies.
+        store: What is served.
+        context: Returns what admission rules may look at, for every request anew; its user is the one who asks.
+        token: What a client must send as ``Authorization: Bearer``.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run.
+    """
+    if not token:
+        raise ValueError("the token of the embedded API must not be empty")
+    api = _Api(store, context, token.encode(), staged_run_default_state)
+    for path in ("/api", "/api/{rest:.*}", "/apis", "/apis/{rest:.*}", "/version"):
+        app.router.add_route("*", path, api.handle)
+    app.on_shutdown.append(api.end_watches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    store: EmbeddedStore
+    context: Callable[[], Context]
+    token: bytes
+    staged_run_default_state: str
+    watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
+    patching: asyncio.Lock = field(default_factory=asyncio.Lock)  # patches never lose against one another
+
+    async def end_watches(self, _app: web.Application) -> None:
+        """Let open watches end, so that the server can stop."""
+        for watcher in tuple(self.watchers):
+            watcher.end()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer any request."""
+        try:
+            self._authenticate(request)
+            _check_accept(request)
+            return await self._route(request)
+        except ApiError as error:
+            return json_response(error.body(), code=error.code, warnings=error.warnings, headers=error.headers)
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        segments = [unquote(part) for part in request.rel_url.raw_path.strip("/").split("/")]
+        match segments:
+            case ["version" | "api" | "apis"] | ["api", _] | ["apis", _] | ["apis", _, _]:
+                return self._discover(request, segments)
+            case ["api", version, *rest]:
+                return await self._serve(request, "", version, rest)
+            case ["apis", group, version, *rest]:
+                return await self._serve(request, group, version, rest)
+            case _:
+                raise ApiError(404, "the server could not find the requested resource")
+
+    def _authenticate(self, request: web.Request) -> None:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        known = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token)
+        if scheme.lower() != "bearer" or not known:
+            raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+
+    def _discover(self, request: web.Request, segments: list[str]) -> web.Response:
+        _check_method(request, ("GET",))
+        kinds = self.store.kinds
+        match segments:
+            case ["version"]:
+                return json_response(discovery.VERSION)
+            case ["api"]:
+                return json_response(discovery.core_versions())
+            case ["apis"]:
+                return json_response(discovery.groups(kinds))
+            case ["apis", group]:
+                return json_response(discovery.group(kinds, group))
+            case _:
+                return json_response(discovery.resources(kinds, *["", *segments[1:]][-2:]))
+
+    async def _serve(self, request: web.Request, group: str, version: str, rest: list[str]) -> web.StreamResponse:
+        target = parse_target(self.store.kinds, group, version, rest)
+        _check_method(request, target.methods)
+        serve: Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
+        match request.method:
+            case "POST":
+                serve = self._create
+            case "PUT":
+                serve = self._replace
+            case "PATCH":
+                serve = self._patch
+            case "DELETE":
+                serve = self._delete
+            case _:
+                serve = self._get if target.name else self._list
+        try:
+            return await serve(request, target)
+        except StoreError as error:
+            raise of_store(error, target.kind, target.name) from error
+
+    async def _get(self, _request: web.Request, target: Target) -> web.Response:
+        return json_response(target.present(await self.store.get(target.kind, target.key)))
+
+    async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
+        query = request.query
+        try:
+            labels = parse_label_selector(query.get("labelSelector", ""))
+            fields = parse_field_selector(query.get("fieldSelector", ""))
+        except ValueError as error:
+            raise ApiError(400, str(error)) from None
+
+        def accepts(document: JsonObject) -> bool:
+            return selected_by_fields(fields, document)
+
+        if query.get("watch") in _TRUE:
+            starts_with_list = query.get("sendInitialEvents") in _TRUE
+            options = WatchOptions(
+                since="" if starts_with_list else query.get("resourceVersion", ""),
+                labels=labels,
+                accepts=accepts,
+                bookmarks=query.get("allowWatchBookmarks") in _TRUE,
+                marks_end_of_list=starts_with_list and query.get("allowWatchBookmarks") in _TRUE,
+                seconds=_timeout(query.get("timeoutSeconds", "")),
+            )
+            return await stream(request, self.store, target, options, self.watchers.add)
+        listing = await self.store.list(target.kind, target.namespace)
+        items = [
+            target.present(document)
+            for document in listing.items
+            if accepts(document) and labels.matches(document["metadata"].get("labels", {}))
+        ]
+        metadata = {"resourceVersion": listing.resource_version}
+        kind = f"{target.kind.kind}List"
+        return json_response({"kind": kind, "apiVersion": target.api_version, "metadata": metadata, "items": items})
+
+    async def _create(self, request: web.Request, target: Target) -> web.Response:
+        document = _addressed(target, await _body(request))
+        document, warnings = self._rules(request).admit(target, document, None)
+        try:
+            stored = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
+        except StoreError as error:
+            raise of_store(error, target.kind, str(document["metadata"].get("name", ""))) from error
+        return json_response(target.present(stored), code=201, warnings=warnings)
+
+    async def _replace(self, request: web.Request, target: Target) -> web.Response:
+        document = _addressed(target, await _body(request))
+        old = await self.store.get(target.kind, target.key)
+        return await self._update(request, target, document, old)
+
+    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+        patch = await _body(request, MERGE_PATCH)
+        metadata = patch.get("metadata")
+        is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
+        async with self.patching:
+            for _ in range(0 if is_conditional else _PATCH_ATTEMPTS - 1):
+                with suppress(ConflictError):
+                    return await self._patch_once(request, target, patch)
+            return await self._patch_once(request, target, patch)
+
+    async def _patch_once(self, request: web.Request, target: Target, patch: JsonObject) -> web.Response:
+        old = await self.store.get(target.kind, target.key)
+        document = _addressed(target, merge_patch(target.present(old), patch))
+        return await self._update(request, target, document, old)
+
+    async def _update(
+        self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
+    ) -> web.Response:
+        document, warnings = self._rules(request).admit(target, document, old)
+        write = self.store.replace_status if target.subresource else self.store.replace
+        stored = await write(target.kind, document, dry_run=_is_dry_run(request))
+        return json_response(target.present(stored), warnings=warnings)
+
+    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+        options = await _body(request) if request.can_read_body else {}
+        old = await self.store.get(target.kind, target.key)
+        warnings = list(self._rules(request).admit_deletion(target, old))
+        if "Orphan" in (options.get("propagationPolicy"), request.query.get("propagationPolicy")):
+            warnings.append("propagationPolicy Orphan is not supported: dependents are deleted in the background")
+        preconditions = options.get("preconditions") or {}
+        if not isinstance(preconditions, dict):
+            raise ApiError(400, f"preconditions must be an object, not {quote(preconditions)}")
+        uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
+        dry_run = _is_dry_run(request, options.get("dryRun"))
+        await self.store.delete(target.kind, target.key, uid=uid, resource_version=version, dry_run=dry_run)
+        try:
+            left = await self.store.get(target.kind, target.key)
+        except NotFoundError:
+            left = None
+        metadata = old["metadata"]
+        if left is None or dry_run or left["metadata"]["uid"] != metadata["uid"]:
+            return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
+        return json_response(target.present(left), warnings=warnings)
+
+    def _rules(self, request: web.Request) -> WriteRules:
+        validation = request.query.get("fieldValidation") or "Warn"
+        if validation not in FIELD_VALIDATIONS:
+            raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
+        return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state)
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """Apply a merge patch (RFC 7396) and return the result; the arguments stay as they are."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for member, value in patch.items():
+        if value is None:
+            merged.pop(member, None)
+        else:
+            merged[member] = merge_patch(merged.get(member), value)
+    return merged
+
+
+async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:
+    if "Content-Type" in request.headers and request.content_type != content_type:
+        raise ApiError(415, f"the body must be {content_type}, not {request.content_type[:64]}")
+    try:
+        return parse_object(await request.read())
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ApiError(413, f"the body is too large: {error.text}") from error
+    except BadReviewError as error:
+        raise ApiError(400, str(error)) from error
+
+
+def _addressed(target: Target, document: JsonObject) -> JsonObject:
+    """Return *document* with the namespace of the URL. Raises `ApiError` when it is another object than the URL's."""
+    for member, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
+        if document.get(member) != wanted:
+            raise ApiError(
+                400, f"{member} of the object is {quote(document.get(member))}, the URL is of {quote(wanted)}"
+            )
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ApiError(400, f"metadata must be an object, not {quote(metadata)}")
+    given = {member: value for member, value in metadata.items() if value is not None}
+    for member, wanted in (("name", target.name), ("namespace", target.namespace or "")):
+        if wanted and given.setdefault(member, wanted) != wanted:
+            raise ApiError(400, f"metadata.{member} is {quote(given[member])}, the URL says {quote(wanted)}")
+    return document | {"metadata": given}
+
+
+def _is_dry_run(request: web.Request, option: object = None) -> bool:
+    values = [*request.query.getall("dryRun", []), *(option if isinstance(option, list) else [])]
+    if any(value != "All" for value in values):
+        raise ApiError(400, f"dryRun must be All, not {quote(values)}")
+    return bool(values)
+
+
+def _timeout(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise ApiError(400, f"timeoutSeconds {text[:64]!r} is no number of seconds")
+    return int(text) or None
+
+
+def _check_method(request: web.Request, methods: tuple[str, ...]) -> None:
+    if request.method not in methods:
+        message = "the server does not allow this method on the requested resource"
+        raise ApiError(405, message, headers={"Allow": ", ".join(methods)})
+
+
+def _check_accept(request: web.Request) -> None:
+    accepted = request.headers.get("Accept", "*/*")
+    kinds = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
+    if not kinds & {"*/*", "application/*", "application/json", ""}:
+        raise ApiError(406, "only application/json is served")

@@ -1,0 +1,255 @@
+"""The durable half of the embedded store: every write as one row, in the order of resource versions.
+
+The rows are both the objects and the event log. An object is its newest row; a watch is resumed by reading
+the rows after a version. A row that is no longer the newest of its object, or that only records a deletion,
+goes when the *horizon* passes it: the version behind which nobody can resume.
+
+Every append is one transaction in write-ahead mode, so a killed process loses nothing that was acknowledged,
+and a transaction cut off in the middle never happened. The file is locked for one process.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from webhook.kube.ports import EventType, ExpiredError, Key, StoreError
+
+SCHEMA_VERSION: Final = 1
+APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS", told apart by file(1) and by us from any other SQLite file
+RETAINED: Final = 4096
+"""Versions a watch can resume from."""
+
+_TABLES: Final = (
+    """CREATE TABLE journal (
+        version INTEGER PRIMARY KEY, type TEXT NOT NULL, api_group TEXT NOT NULL, kind TEXT NOT NULL,
+        namespace TEXT NOT NULL, name TEXT NOT NULL, old_labels BLOB, body BLOB NOT NULL)""",
+    "CREATE TABLE horizon (version INTEGER NOT NULL)",
+    "INSERT INTO horizon VALUES (0)",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+
+KindId = tuple[str, str]
+"""Group and kind."""
+
+
+class Row(NamedTuple):
+    """One write.
+
+    Args:
+        version: Resource version that the write made.
+        type: What it did to the object.
+        kind: Group and kind of the object.
+        key: The object.
+        body: The object afterwards, as JSON; of a deletion, the last state.
+        old_labels: The labels before, as JSON, where they differ from those in *body*.
+        replaced: Version of the row that this one supersedes, 0 for a new object; not stored.
+    """
+
+    version: int
+    type: EventType
+    kind: KindId
+    key: Key
+    body: bytes
+    old_labels: bytes | None = None
+    replaced: int = 0
+
+
+class Journal:
+    """An open journal. All calls are synchronous and from the thread that opened it."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, retained: int) -> None:
+        self._connection = connection
+        self._name = name
+        self._retained = retained
+        self._slack = max(64, min(512, retained // 4))
+        self._dead: list[int] = []
+        self.version = 0
+        self.horizon = 0
+
+    @classmethod
+    def open(cls, path: Path | None, *, retained: int = RETAINED) -> "Journal":
+        """Open the file, or make it; None: in memory.
+
+        Raises:
+            StoreError: Not a file we can use; the message names it and what to do.
+        """
+        if path is None:
+            return cls(_prepare(sqlite3.connect(":memory:", isolation_level=None), ":memory:"), "memory", retained)
+        _make_file(path)
+        try:
+            connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot open {path}: {error}") from error
+        try:
+            return cls(_prepare(connection, str(path)), str(path), retained)
+        except sqlite3.Error as error:
+            connection.close()
+            raise StoreError(_open_failure(path, error)) from error
+        except StoreError:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        """Release the file. A second call does nothing."""
+        self._connection.close()
+
+    def load(self) -> Iterator[tuple[int, KindId, bytes]]:
+        """Yield version, kind and body of every object that exists, oldest write first. Call it once, first of all."""
+        newest: dict[tuple[KindId, Key], int] = {}
+        try:
+            (self.horizon,) = self._connection.execute("SELECT version FROM horizon").fetchone()
+            columns = "version, type, api_group, kind, namespace, name"
+            for version, kind_of_event, group, kind, namespace, name in self._connection.execute(
+                f"SELECT {columns} FROM journal ORDER BY version"  # noqa: S608 - constant text
+            ):
+                subject = (group, kind), Key(name, namespace)
+                if superseded := newest.pop(subject, 0):
+                    self._dead.append(superseded)
+                if kind_of_event == EventType.DELETED:
+                    self._dead.append(version)
+                else:
+                    newest[subject] = version
+                self.version = version
+            for (kind_id, _), version in newest.items():
+                (body,) = self._connection.execute("SELECT body FROM journal WHERE version = ?", (version,)).fetchone()
+                yield version, kind_id, body
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot read {self._name}: {error}; restore it from a copy, or remove it") from error
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Store *rows*, all or none; they are durable against a killed process when this returns.
+
+        Raises:
+            StoreError: The rows could not be stored, for example on a full disk.
+        """
+        values = [
+            (row.version, row.type.value, *row.kind, row.key.namespace, row.key.name, row.old_labels, row.body)
+            for row in rows
+        ]
+        statement = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        try:
+            if len(values) == 1:
+                self._connection.execute(statement, values[0])
+            else:
+                with _Transaction(self._connection):
+                    self._connection.executemany(statement, values)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write {self._name}: {error}; nothing was changed") from error
+        for row in rows:
+            if row.replaced:
+                self._dead.append(row.replaced)
+            if row.type is EventType.DELETED:
+                self._dead.append(row.version)
+        self.version = rows[-1].version
+
+    def compact(self) -> None:
+        """Move the horizon when enough was written since; called after an append, cheap on average.
+
+        Raises:
+            StoreError: Nothing was removed; what is stored stays readable.
+        """
+        if self.version - self.horizon <= self._retained + self._slack:
+            return
+        horizon = self.version - self._retained
+        passed = [(version,) for version in self._dead if version <= horizon]
+        try:
+            with _Transaction(self._connection):
+                self._connection.executemany("DELETE FROM journal WHERE version = ?", passed)
+                self._connection.execute("UPDATE horizon SET version = ?", (horizon,))
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot compact {self._name}: {error}") from error
+        self.horizon = horizon
+        self._dead = [version for version in self._dead if version > horizon]
+
+    def read(self, kind: KindId, after: int, limit: int) -> list[Row]:
+        """Return up to *limit* writes to objects of *kind* after a version, in order.
+
+        Raises:
+            ExpiredError: Some of them are gone, or *after* lies in the future.
+        """
+        if after > self.version:
+            raise ExpiredError(f"resource version {after} is later than the newest, {self.version}: list again")
+        if after < self.horizon:
+            raise ExpiredError(f"resource version {after} is older than the oldest kept, {self.horizon}: list again")
+        try:
+            found = self._connection.execute(
+                "SELECT version, type, namespace, name, old_labels, body FROM journal"
+                " WHERE version > ? AND api_group = ? AND kind = ? ORDER BY version LIMIT ?",
+                (after, *kind, limit),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot read {self._name}: {error}") from error
+        return [
+            Row(version, EventType(word), kind, Key(name, namespace), body, labels)
+            for version, word, namespace, name, labels, body in found
+        ]
+
+
+class _Transaction:
+    """``BEGIN IMMEDIATE`` … ``COMMIT``, or ``ROLLBACK`` when the block raises."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        if failure is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:  # SQLite may have rolled back itself, for example on a full disk
+            self._connection.execute("ROLLBACK")
+
+
+def _make_file(path: Path) -> None:
+    """Make sure that *path* is a file we may write: SQLite's own words for this are hard to understand."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except IsADirectoryError as error:
+        raise StoreError(f"cannot open {path}: it is a directory; name a file in it") from error
+    except (NotADirectoryError, FileExistsError) as error:
+        raise StoreError(f"cannot open {path}: a part of the path is a file, not a directory") from error
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise StoreError(f"cannot open {path}: {why}; make it writable, or choose another folder") from error
+
+
+def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
+    """Lock the file, check whose it is, and make the tables of a new one; a foreign file is left untouched."""
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    is_new = (application, schema, tables) == (0, 0, 0)
+    if not is_new and application != APPLICATION_ID:
+        raise StoreError(f"cannot use {name}: it is a database of another program; choose another folder")
+    if schema > SCHEMA_VERSION:
+        raise StoreError(
+            f"cannot use {name}: a newer harbormaster wrote it (schema {schema}, this one reads up to"
+            f" {SCHEMA_VERSION}); start that version, or choose another folder"
+        )
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = NORMAL",
+        "cache_size = -128",  # KiB: objects are read from memory, pages only by a resumed watch
+        "wal_autocheckpoint = 2048",
+        "journal_size_limit = 8388608",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    with _Transaction(connection):
+        if is_new:
+            for statement in _TABLES:
+                connection.execute(statement)
+    return connection
+
+
+def _open_failure(path: Path, error: sqlite3.Error) -> str:
+    if error.sqlite_errorname in ("SQLITE_BUSY", "SQLITE_LOCKED"):
+        return f"cannot open {path}: another process is using it; stop that one, or choose another folder"
+    if error.sqlite_errorname == "SQLITE_NOTADB":
+        return f"cannot open {path}: it is not a database of harbormaster; choose another folder"
+    return f"cannot open {path}: {error}; restore it from a copy, or choose another folder"

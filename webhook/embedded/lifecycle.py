@@ -1,0 +1,182 @@
+"""How an object changes: the state an API server would store after a write. Pure functions.
+
+Every function returns a new document that shares parts with its arguments; ``resourceVersion`` and the
+final copy are the store's. ``apiVersion`` becomes the preferred version of the kind, whatever was written:
+all versions of a kind have one schema here, so the version is only a matter of how an object is asked for.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import NAMESPACE, Kind, group_kind
+from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
+from webhook.embedded.metadata import (
+    METADATA,
+    InvalidMetadataError,
+    validate_members,
+    validate_place,
+    validate_type,
+    validate_update,
+)
+from webhook.kube.ports import ConflictError, key_of
+from webhook.validation.field import Cause, FieldError, invalid, quote
+
+_USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
+_GENERATED: Final = 5
+_LONGEST_PREFIX: Final = 63 - _GENERATED
+
+
+def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
+    """Return *document* without nulls in its head, once it is fit to be created; its name may still be empty.
+
+    Raises:
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    metadata = document["metadata"]
+    errors = [*validate_type(kind, document), *validate_place(kind, metadata), *validate_members(metadata, {})]
+    if metadata.get("resourceVersion", ""):
+        at = METADATA / "resourceVersion"
+        errors.append(invalid(at, metadata["resourceVersion"], "must not be set on an object to be created"))
+    if errors:
+        raise InvalidMetadataError(kind, _name(metadata), tuple(errors))
+    return document
+
+
+def generated_name(prefix: str, suffix: Callable[[int], str]) -> str:
+    """Return a name for ``generateName``; *suffix* makes that many random characters."""
+    return prefix[:_LONGEST_PREFIX] + suffix(_GENERATED)
+
+
+def created(kind: Kind, document: JsonObject, *, name: str, uid: str, now: datetime) -> JsonObject:
+    """Return the first state of an object that passed `checked_new`."""
+    given = document["metadata"]
+    metadata: JsonObject = {"name": name}
+    if kind.namespaced:
+        metadata["namespace"] = given["namespace"]
+    metadata |= {"uid": uid, "generation": 1, "creationTimestamp": format_time(now)}
+    metadata |= _user_members(given)
+    first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **_content(kind, document)}
+    if kind.group_kind == NAMESPACE.group_kind:
+        first["status"] = {"phase": "Active"}
+    return first
+
+
+def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after an update; *current* itself when nothing changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    given, old = document["metadata"], current["metadata"]
+    check_preconditions(kind, current, given.get("uid", ""), given.get("resourceVersion", ""))
+    errors = (*validate_type(kind, document), *validate_members(given, old), *validate_update(given, old))
+    if errors:
+        raise InvalidMetadataError(kind, old["name"], errors)
+    content, stored = _content(kind, document), _content(kind, current)
+    same_content = same_json(content, stored)
+    metadata = {member: value for member, value in old.items() if member not in _USER_MEMBERS} | _user_members(given)
+    if same_content and same_json(metadata, old):
+        return current
+    if not same_content:
+        metadata["generation"] = old["generation"] + 1
+    head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    status = {"status": current["status"]} if kind.has_status and "status" in current else {}
+    return head | content | status
+
+
+def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after a write to the status subresource; *current* itself when nothing changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    document = _head(kind, document)
+    given = document["metadata"]
+    check_preconditions(kind, current, given.get("uid", ""), given.get("resourceVersion", ""))
+    status = document.get("status")
+    if same_json(status, current.get("status")):
+        return current
+    changed = {member: value for member, value in current.items() if member != "status"}
+    if status is not None:
+        changed["status"] = orjson.loads(dump_json(status))
+    return changed
+
+
+def deleting(current: JsonObject, now: datetime) -> JsonObject:
+    """Return the state of an object that is deleted but held: by finalizers, or a namespace by its content."""
+    metadata = current["metadata"]
+    marks = {"generation": metadata["generation"] + 1, "deletionTimestamp": format_time(now)}
+    marked = current | {"metadata": metadata | marks | {"deletionGracePeriodSeconds": 0}}
+    if group_kind(current) == NAMESPACE.group_kind:
+        marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
+    return marked
+
+
+def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
+    """Return the state of an object that keeps only the owners whose uid is in *alive*."""
+    uids = frozenset(alive)
+    owners = [owner for owner in current["metadata"]["ownerReferences"] if owner["uid"] in uids]
+    return current | {"metadata": current["metadata"] | {"ownerReferences": owners}}
+
+
+def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_version: object) -> None:
+    """Raise `ConflictError` unless *current* has the uid and version that are given (not empty)."""
+    metadata, what = current["metadata"], f"{kind.kind} {key_of(current)}"
+    if uid and uid != metadata["uid"]:
+        raise ConflictError(f"{what}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
+    if resource_version and resource_version != metadata["resourceVersion"]:
+        raise ConflictError(
+            f"{what}: resource version {quote(resource_version)} was expected, but the object is at"
+            f" {quote(metadata['resourceVersion'])}: read it again and repeat the change"
+        )
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Compare as JSON does: ``1``, ``1.0`` and ``true`` differ, the order of members does not count."""
+    if one is other:
+        return True
+    return bool(one == other) and _sorted(one) == _sorted(other)
+
+
+def _sorted(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(orjson.loads(dump_json(value)), option=orjson.OPT_SORT_KEYS)
+
+
+def _head(kind: Kind, document: JsonObject) -> JsonObject:
+    """Drop null members of the object and of ``metadata``, and make sure that there is one."""
+    document = {member: value for member, value in document.items() if value is not None}
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        cause = Cause.REQUIRED if metadata is None else Cause.TYPE_INVALID
+        raise InvalidMetadataError(kind, "", (FieldError(METADATA, cause, "must be an object"),))
+    if "status" in document and kind.has_status and not isinstance(document["status"], dict):
+        error = FieldError(
+            FieldPath.of("status"), Cause.TYPE_INVALID, f"{quote(document['status'])}: must be an object"
+        )
+        raise InvalidMetadataError(kind, _name(metadata), (error,))
+    return document | {"metadata": without_nulls(metadata)}
+
+
+def _name(metadata: JsonObject) -> str:
+    return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _user_members(metadata: JsonObject) -> JsonObject:
+    return {member: metadata[member] for member in _USER_MEMBERS if metadata.get(member)}
+
+
+def _content(kind: Kind, document: JsonObject) -> JsonObject:
+    """Return what counts for the generation: all but identity, metadata and a status that is a subresource."""
+    apart = ("apiVersion", "kind", "metadata", "status") if kind.has_status else ("apiVersion", "kind", "metadata")
+    return {member: value for member, value in document.items() if member not in apart}

@@ -1,0 +1,527 @@
+"""Simulated members: the clusters behind the MemberClusters of an embedded hub.
+
+Each has its own store, in which its agent (`webhook.member`) applies the Works meant for it, and in
+which `webhook.embedded.kubelet` makes the objects ready. What a member reports and how it behaves
+is said in its MemberCluster: see `webhook.embedded.simulation`.
+
+The hub's part of joining and leaving is played here as well: label, finalizer and namespace of a
+member that joins; the end of its Works, its namespace and its finalizer when it has left.
+
+Two watches on the hub serve all members. Everything that has to be done, now or later, is an entry
+of one agenda, handled by a few workers: a member at rest costs a place in a heap.
+
+Source: rollout.md 11 and 21; scheduling.md 18 and 19.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    IS_FLEET_RESOURCE,
+    MEMBER_CLUSTER_FINALIZER,
+    MEMBER_NAME,
+    MEMBER_NAMESPACE_PREFIX,
+    WORK_CLEANUP,
+    member_namespace,
+)
+from webhook.embedded.kubelet import SIMULATED_KINDS, WORKLOAD_KINDS, is_simulated, requests, settle
+from webhook.embedded.member_stores import MemberStores, ObservedStore
+from webhook.embedded.simulation import (
+    SIMULATE_APPLY,
+    Behaviour,
+    figures,
+    node_count,
+    parse_behaviour,
+    silent_status,
+)
+from webhook.embedded.store import EmbeddedStore, utc_now
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    EventType,
+    ExpiredError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+    WatchEvent,
+    key_of,
+)
+from webhook.member.agenda import Agenda
+from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.heartbeat import next_heartbeat, report
+from webhook.member.owners import is_applied_work, owners
+from webhook.member.requeue import Pace, next_pace
+
+WORKERS = 8
+OPEN_STORES = 128
+
+_AFTER_CONFLICT = timedelta(milliseconds=100)
+_LONGEST_BACKOFF = timedelta(minutes=1)
+_RELIST_AFTER_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Look(NamedTuple):
+    """The MemberCluster has to be looked at."""
+
+    cluster: str
+    what: str = "member"
+
+
+class _Beat(NamedTuple):
+    """A heartbeat is due."""
+
+    cluster: str
+    what: str = "heartbeat"
+
+
+class _Apply(NamedTuple):
+    """A Work has to be reconciled."""
+
+    cluster: str
+    work: str
+    what: str = "work"
+
+
+class _Settle(NamedTuple):
+    """An object on the member may have reached its next state."""
+
+    cluster: str
+    kind: Kind
+    key: Key
+    what: str = "object"
+
+
+_Entry: TypeAlias = _Look | _Beat | _Apply | _Settle
+
+
+@dataclass(slots=True)
+class _Member:
+    """What is remembered of a member; all of it can be found out again."""
+
+    mark: tuple[Any, ...]
+    behaviour: Behaviour
+    joined: bool = False
+    leaving: bool = False
+    has_beaten: bool = False
+    counted: bool = False
+    placed: dict[str, int] = field(default_factory=dict)
+    namespaces: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def applies(self) -> bool:
+        """Whether its agent takes Works."""
+        return self.joined and not self.leaving and not self.behaviour.silent
+
+
+class SimulatedMembers:
+    """All simulated members of one embedded hub.
+
+    Args:
+        hub: Where MemberClusters and Works are.
+        data: Folder of the hub's data; the members' stores are ``members/<name>.db`` in it. None: in memory.
+        now: The clock.
+        sleep: Waits for a number of seconds of that clock.
+        workers: How many entries are handled at a time.
+        open_stores: How many files of members may be open while idle.
+    """
+
+    def __init__(
+        self,
+        hub: Store,
+        data: Path | None,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        workers: int = WORKERS,
+        open_stores: int = OPEN_STORES,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._sleep = sleep
+        self._workers = workers
+        self._stores = MemberStores(data / "members" if data is not None else None, now, open_stores)
+        self._agenda: Agenda[_Entry] = Agenda(now, sleep)
+        self._members: dict[str, _Member] = {}
+        self._works: dict[str, dict[str, tuple[Any, ...]]] = {}
+        self._paces: dict[_Apply, Pace] = {}
+        self._failures: dict[_Entry, int] = {}
+        self._recovered: set[str] = set()
+
+    async def run(self) -> None:
+        """Play all members until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._agenda.run())
+                group.create_task(self._follow(MEMBER_CLUSTER, self._members_listed, self._member_changed))
+                group.create_task(self._follow(WORK, self._works_listed, self._work_changed))
+                for _ in range(self._workers):
+                    group.create_task(self._worker())
+        finally:
+            self._stores.close()
+
+    @property
+    def open_stores(self) -> int:
+        """How many stores of members are open."""
+        return len(self._stores)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being done right now, or could be at once."""
+        return self._agenda.busy
+
+    @asynccontextmanager
+    async def store(self, cluster: str) -> AsyncIterator[EmbeddedStore]:
+        """Look into a member, while `run` is running.
+
+        Raises:
+            NotFoundError: There is no such member.
+            StoreError: Its file cannot be opened.
+        """
+        if cluster not in self._members:
+            raise NotFoundError(f"MemberCluster {cluster} not found")
+        async with self._stores.use(cluster) as store:
+            yield store
+
+    # What is heard from the hub becomes entries of the agenda.
+
+    async def _follow(
+        self, kind: Kind, listed: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
+    ) -> None:
+        while True:
+            try:
+                listing = await self._hub.list(kind)
+                listed(listing.items)
+                async for event in self._hub.watch(kind, listing.resource_version):
+                    if event.type is not EventType.BOOKMARK:
+                        changed(event)
+            except ExpiredError:
+                continue
+            except StoreError as error:
+                _log.warning("watch on the hub ended", extra={"kind": kind.kind, "error": str(error)})
+                await self._sleep(_RELIST_AFTER_SECONDS)
+
+    def _members_listed(self, items: Sequence[JsonObject]) -> None:
+        for name in self._members.keys() - {item["metadata"]["name"] for item in items}:
+            self._member_gone(name)
+        for item in items:
+            self._note_member(item)
+
+    def _member_changed(self, event: WatchEvent) -> None:
+        if event.type is EventType.DELETED:
+            self._member_gone(event.document["metadata"]["name"])
+        else:
+            self._note_member(event.document)
+
+    def _note_member(self, document: JsonObject) -> None:
+        metadata = document["metadata"]
+        name = metadata["name"]
+        mark = (
+            metadata["uid"],
+            metadata.get("generation"),
+            metadata.get("deletionTimestamp"),
+            tuple(metadata.get("finalizers") or ()),
+            tuple(sorted((metadata.get("annotations") or {}).items())),
+            (metadata.get("labels") or {}).get(MEMBER_NAME),
+        )
+        known = self._members.get(name)
+        if known is not None and known.mark == mark:
+            return
+        behaviour = parse_behaviour(metadata.get("annotations") or {})
+        news = behaviour.problem if known is None or known.behaviour != behaviour else ""
+        if known is None:
+            self._members[name] = _Member(mark, behaviour)
+        else:
+            known.mark, known.behaviour = mark, behaviour
+        if news:
+            _log.warning("annotation not understood", extra={"cluster": name, "problem": behaviour.problem})
+        self._agenda.add(_Look(name))
+
+    def _member_gone(self, name: str) -> None:
+        if self._members.pop(name, None) is not None:
+            self._agenda.forget(_Beat(name))
+            for work in self._works.get(name, ()):
+                self._agenda.forget(_Apply(name, work))
+
+    def _works_listed(self, items: Sequence[JsonObject]) -> None:
+        listed = {key_of(item) for item in items}
+        for cluster, works in self._works.items():
+            for name in [name for name in works if Key(name, member_namespace(cluster)) not in listed]:
+                self._work_gone(cluster, name)
+        for item in items:
+            self._note_work(item)
+
+    def _work_changed(self, event: WatchEvent) -> None:
+        if event.type is EventType.DELETED:
+            key = key_of(event.document)
+            self._work_gone(key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX), key.name)
+        else:
+            self._note_work(event.document)
+
+    def _note_work(self, document: JsonObject) -> None:
+        key = key_of(document)
+        if not key.namespace.startswith(MEMBER_NAMESPACE_PREFIX):
+            return
+        cluster = key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
+        metadata = document["metadata"]
+        abandoned = (metadata.get("annotations") or {}).get(ABANDON)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), abandoned)
+        works = self._works.setdefault(cluster, {})
+        if works.get(key.name) != mark:
+            works[key.name] = mark
+            self._take_up(cluster, key.name)
+
+    def _take_up(self, cluster: str, work: str) -> None:
+        member = self._members.get(cluster)
+        if member is None or not member.applies:
+            return  # all Works are taken up when it joins
+        if member.behaviour.slow:
+            self._agenda.add_at(_Apply(cluster, work), self._now() + member.behaviour.slow)
+        else:
+            self._agenda.add(_Apply(cluster, work))
+
+    def _work_gone(self, cluster: str, name: str) -> None:
+        self._works.get(cluster, {}).pop(name, None)
+        entry = _Apply(cluster, name)
+        self._agenda.forget(entry)
+        self._paces.pop(entry, None)
+        self._failures.pop(entry, None)
+
+    # The entries of the agenda, and what is done about them.
+
+    async def _worker(self) -> None:
+        while True:
+            entry = await self._agenda.take()
+            try:
+                await self._handle(entry)
+                self._failures.pop(entry, None)
+            except ConflictError:
+                self._agenda.add_at(entry, self._now() + _AFTER_CONFLICT)
+            except StoreError as error:
+                _log.warning(
+                    "will try again", extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)}
+                )
+                self._retry(entry)
+            except Exception:  # noqa: BLE001 - the loop of the queue: a mistake of ours must not end the other members
+                _log.exception("failed", extra={"entry": entry.what, "cluster": entry.cluster})
+                self._retry(entry)
+            finally:
+                self._agenda.done(entry)
+
+    def _retry(self, entry: _Entry) -> None:
+        count = self._failures[entry] = self._failures.get(entry, 0) + 1
+        self._agenda.add_at(entry, self._now() + min(timedelta(seconds=2 ** min(count, 10) / 2), _LONGEST_BACKOFF))
+
+    async def _handle(self, entry: _Entry) -> None:
+        match entry:
+            case _Look(cluster):
+                await self._look(cluster)
+            case _Beat(cluster):
+                await self._beat(cluster)
+            case _Apply():
+                await self._apply(entry)
+            case _Settle():
+                await self._settle(entry)
+
+    async def _look(self, cluster: str) -> None:
+        """Bring the member in, out, or up to date with its annotations."""
+        member = self._members.get(cluster)
+        if member is None:
+            return
+        try:
+            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
+        except NotFoundError:
+            return
+        member.leaving = bool(document["metadata"].get("deletionTimestamp"))
+        if member.leaving:
+            await self._drop_works(cluster)
+            if not member.behaviour.leaving:
+                await self._leave(cluster, member)
+                return
+        else:
+            await self._join(document)
+            if member.behaviour.leaving:
+                await self._hub.delete(MEMBER_CLUSTER, Key(cluster), uid=document["metadata"]["uid"])
+        member.joined = True
+        self._agenda.add(_Beat(cluster))
+        for work in self._works.get(cluster, ()):
+            self._take_up(cluster, work)
+
+    async def _join(self, document: JsonObject) -> None:
+        """Do the hub's part of joining: finalizer, label and namespace (rollout.md 21.1)."""
+        metadata = document["metadata"]
+        cluster = metadata["name"]
+        labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
+        if labels.get(MEMBER_NAME) != cluster or MEMBER_CLUSTER_FINALIZER not in finalizers:
+            held = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
+            changed = {**metadata, "labels": {**labels, MEMBER_NAME: cluster}, "finalizers": held}
+            await self._hub.replace(MEMBER_CLUSTER, {**document, "metadata": changed})
+        namespace = Key(member_namespace(cluster))
+        try:
+            await self._hub.get(NAMESPACE, namespace)
+        except NotFoundError:
+            labelled = {"name": namespace.name, "labels": {IS_FLEET_RESOURCE: "true"}}
+            try:
+                await self._hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": labelled})
+            except AlreadyExistsError:
+                return
+
+    async def _drop_works(self, cluster: str) -> None:
+        """Do the agent's part of leaving: let go of the Works; what was placed stays on the member."""
+        for work in (await self._hub.list(WORK, member_namespace(cluster))).items:
+            await self._release(WORK, work, keep=lambda finalizer: finalizer != WORK_CLEANUP)
+
+    async def _leave(self, cluster: str, member: _Member) -> None:
+        """Report that the agent has left, then do the hub's part of leaving (rollout.md 21.2)."""
+        namespace = member_namespace(cluster)
+        try:
+            if not member.behaviour.silent:
+                reported = figures(member.behaviour, member.placed, member.namespaces)
+                await report(self._hub, MEMBER_CLUSTER, Key(cluster), reported, self._now(), joined=False)
+            for work in (await self._hub.list(WORK, namespace)).items:
+                await self._release(WORK, work, keep=lambda _: False)
+            await self._delete(WORK, [key_of(work) for work in (await self._hub.list(WORK, namespace)).items])
+            await self._delete(NAMESPACE, [Key(namespace)])
+            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
+        except NotFoundError:
+            return
+        await self._release(MEMBER_CLUSTER, document, keep=lambda finalizer: finalizer != MEMBER_CLUSTER_FINALIZER)
+
+    async def _release(self, kind: Kind, document: JsonObject, *, keep: Callable[[str], bool]) -> None:
+        metadata = document["metadata"]
+        finalizers = list(metadata.get("finalizers") or ())
+        kept = [finalizer for finalizer in finalizers if keep(finalizer)]
+        if kept != finalizers:
+            try:
+                await self._hub.replace(kind, {**document, "metadata": {**metadata, "finalizers": kept}})
+            except NotFoundError:
+                return
+
+    async def _delete(self, kind: Kind, keys: Sequence[Key]) -> None:
+        for key in keys:
+            try:
+                await self._hub.delete(kind, key)
+            except NotFoundError:
+                continue
+
+    async def _beat(self, cluster: str) -> None:
+        """Report what the member's agent reports each period."""
+        member = self._members.get(cluster)
+        if member is None:
+            return
+        try:
+            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
+            if member.behaviour.silent:
+                await self._adopt(document, member.behaviour)
+                return
+            await self._count(cluster, member)
+            now = self._now()
+            reported = figures(member.behaviour, member.placed, member.namespaces)
+            await report(self._hub, MEMBER_CLUSTER, Key(cluster), reported, now)
+        except NotFoundError:
+            return
+        period = (document.get("spec") or {}).get("heartbeatPeriodSeconds") or 60
+        if member.has_beaten:
+            due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
+        else:  # all members start together; from then on they are spread over the period
+            due = now + timedelta(seconds=period * _dice(cluster))
+            member.has_beaten = True
+        self._agenda.add_at(_Beat(cluster), due)
+
+    async def _adopt(self, document: JsonObject, behaviour: Behaviour) -> None:
+        """Give a silent member the status that was written for it, once."""
+        if document.get("status"):
+            return
+        status = silent_status(behaviour, self._now(), generation=document["metadata"].get("generation", 0))
+        if status:
+            await self._hub.replace_status(MEMBER_CLUSTER, {**document, "status": status})
+
+    async def _count(self, cluster: str, member: _Member) -> None:
+        """Sum up what is placed on the member, if that has changed."""
+        if member.counted or not self._stores.exists(cluster):
+            return
+        member.counted = True
+        nodes = node_count(member.behaviour)
+        placed: dict[str, int] = {}
+        async with self._stores.use(cluster) as store:
+            for kind in WORKLOAD_KINDS:
+                for document in (await store.list(kind)).items:
+                    for name, amount in requests(document, nodes=nodes).items():
+                        placed[name] = placed.get(name, 0) + amount
+            found = (await store.list(NAMESPACE)).items
+        member.placed = placed
+        member.namespaces = {item["metadata"]["name"]: _maker(item) for item in found}
+
+    async def _apply(self, entry: _Apply) -> None:
+        """Reconcile one Work, and see to it that what was written on the member comes to life."""
+        cluster = entry.cluster
+        member = self._members.get(cluster)
+        if member is None or not member.applies:
+            return
+        refuses = f"member {cluster} refuses all objects ({SIMULATE_APPLY}: fail)" if member.behaviour.refuses else ""
+        async with self._stores.use(cluster) as store:
+            await self._recover(cluster, store)
+            observed = ObservedStore(store, refuses)
+            try:
+                outcome = await reconcile_work(
+                    Key(entry.work, member_namespace(cluster)), self._hub, observed, self._now()
+                )
+            finally:
+                self._look_after(cluster, member, observed)
+        if outcome.gone:
+            self._paces.pop(entry, None)
+            return
+        pace = self._paces[entry] = next_pace(self._paces.get(entry), outcome)
+        self._agenda.add_at(entry, self._now() + pace.delay)
+
+    def _look_after(self, cluster: str, member: _Member, observed: ObservedStore) -> None:
+        for kind, key in observed.written:
+            if is_simulated(kind):
+                self._agenda.add(_Settle(cluster, kind, key))
+        if observed.written or observed.deleted:
+            member.counted = False
+        reports_namespaces = (member.behaviour.status or {}).get("namespaces") is not None
+        if reports_namespaces and any(kind == NAMESPACE for kind, _ in observed.written):
+            self._agenda.add(_Beat(cluster))
+
+    async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
+        """After a start, look once at everything on the member that may have been on its way."""
+        if cluster in self._recovered:
+            return
+        self._recovered.add(cluster)
+        for kind in SIMULATED_KINDS:
+            for document in (await store.list(kind)).items:
+                self._agenda.add(_Settle(cluster, kind, key_of(document)))
+
+    async def _settle(self, entry: _Settle) -> None:
+        member = self._members.get(entry.cluster)
+        if member is None:
+            return
+        nodes = node_count(member.behaviour)
+        async with self._stores.use(entry.cluster) as store:
+            settled = await settle(store, entry.kind, entry.key, self._now(), nodes=nodes)
+        for work in settled.works:
+            if member.applies:
+                self._agenda.add(_Apply(entry.cluster, work))
+        if settled.changes_at is not None:
+            self._agenda.add_at(entry, settled.changes_at)
+
+
+def _maker(namespace: JsonObject) -> str:
+    return next((owner["name"] for owner in owners(namespace) if is_applied_work(owner)), "")
+
+
+def _dice(seed: str) -> float:
+    """Return a number from 0 to 1 that looks like chance and is always the same for one *seed*."""
+    return zlib.crc32(seed.encode()) / 0xFFFFFFFF

@@ -1,0 +1,192 @@
+"""What the embedded store demands of ``metadata``, as an API server does for every kind.
+
+The admission rules know names and labels too; here is the whole of it, because controllers and simulated
+members write to the store without passing admission.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import Kind, api_version
+from scorer.api.label_selector import (
+    dns_label_error,
+    dns_subdomain_error,
+    label_value_error,
+    qualified_name_error,
+)
+from scorer.api.meta import JsonObject
+from webhook.kube.ports import InvalidObjectError
+from webhook.validation.field import Cause, FieldError, duplicate, invalid, quote
+
+METADATA: Final = FieldPath.of("metadata")
+KNOWN_MEMBERS: Final = frozenset(
+    {
+        *("name", "generateName", "namespace", "labels", "annotations", "finalizers", "ownerReferences"),
+        *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+        *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
+    }
+)
+"""What ``metadata`` may hold; anything else is pruned."""
+
+LONGEST_ANNOTATIONS: Final = 256 * 1024
+_LABEL_NAMED: Final = frozenset({("", "Namespace"), ("", "Service")})
+_PATH_NAMED_GROUP: Final = "rbac.authorization.k8s.io"
+_PATH_SEGMENT: Final = re.compile(r"[^/%]{1,253}")
+
+
+class InvalidMetadataError(InvalidObjectError):
+    """The store refuses the object; ``errors`` holds every reason."""
+
+    def __init__(self, kind: Kind, name: str, errors: tuple[FieldError, ...]) -> None:
+        super().__init__(f"{kind.kind} {quote(name)} is invalid: " + "; ".join(map(str, errors)))
+        self.errors = errors
+
+
+def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:
+    """``kind`` and ``apiVersion`` must be those of the kind; any version that is served will do."""
+    if document.get("kind") != kind.kind:
+        yield invalid(FieldPath.of("kind"), document.get("kind"), f"must be {kind.kind}")
+    if document.get("apiVersion") != kind.api_version:
+        served = [api_version(kind.group, version) for version in kind.versions]
+        if document.get("apiVersion") not in served:
+            yield invalid(FieldPath.of("apiVersion"), document.get("apiVersion"), f"must be {' or '.join(served)}")
+
+
+def validate_place(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
+    """Name and namespace must be there, fit the kind, and have their grammar."""
+    for member in ("name", "generateName", "namespace"):
+        if not isinstance(metadata.get(member, ""), str):
+            yield _wrong_type(METADATA / member, metadata[member], "a string")
+            return
+    yield from _validate_name(kind, metadata)
+    namespace = metadata.get("namespace", "")
+    if kind.namespaced and not namespace:
+        yield FieldError(METADATA / "namespace", Cause.REQUIRED, f"a {kind.kind} lives in a namespace")
+    elif kind.namespaced and (error := dns_label_error(namespace)):
+        yield invalid(METADATA / "namespace", namespace, error)
+    elif not kind.namespaced and namespace:
+        yield invalid(METADATA / "namespace", namespace, f"a {kind.kind} is cluster-scoped")
+
+
+def _validate_name(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
+    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
+    if not name and not prefix:
+        yield FieldError(METADATA / "name", Cause.REQUIRED, "name or generateName is required")
+    elif name and (error := _name_error(kind, name)):
+        yield invalid(METADATA / "name", name, error)
+    elif not name and (error := _name_error(kind, prefix + "x")):
+        yield invalid(METADATA / "generateName", prefix, error)
+
+
+def _name_error(kind: Kind, name: str) -> str:
+    if kind.group == _PATH_NAMED_GROUP:
+        fits = name not in (".", "..") and _PATH_SEGMENT.fullmatch(name)
+        return "" if fits else "must have 1 to 253 characters, no '/' and no '%', and not be '.' or '..'"
+    return dns_label_error(name) if kind.group_kind in _LABEL_NAMED else dns_subdomain_error(name)
+
+
+def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """Labels, annotations, finalizers and owners have the right type and grammar.
+
+    Args:
+        metadata: Without nulls.
+        old: What is stored, empty for a new object; members equal to it were checked when they came in.
+    """
+    for member, rules in _RULES.items():
+        if member in metadata and metadata[member] != old.get(member):
+            yield from rules(METADATA / member, metadata[member])
+
+
+def validate_update(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    """An update keeps what identifies the object, and adds no finalizer once the object is being deleted.
+
+    Args:
+        metadata: Without nulls; an absent member keeps its stored value.
+        old: What is stored.
+    """
+    for member in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if member in metadata and metadata[member] != old.get(member):
+            yield invalid(METADATA / member, metadata[member], "field is immutable")
+    finalizers = metadata.get("finalizers", [])
+    if "deletionTimestamp" in old and isinstance(finalizers, list):
+        added = [word for word in finalizers if word not in old.get("finalizers", [])]
+        if added:
+            words = ", ".join(quote(word) for word in added)
+            why = f"no new finalizers can be added while the object is being deleted, found {words}"
+            yield FieldError(METADATA / "finalizers", Cause.FORBIDDEN, why)
+
+
+def _validate_labels(at: FieldPath, labels: object) -> Iterator[FieldError]:
+    if not isinstance(labels, dict):
+        yield _wrong_type(at, labels, "an object")
+        return
+    for key, value in labels.items():
+        if error := qualified_name_error(key):
+            yield invalid(at, key, error)
+        if not isinstance(value, str):
+            yield _wrong_type(at / key, value, "a string")
+        elif error := label_value_error(value):
+            yield invalid(at / key, value, error)
+
+
+def _validate_annotations(at: FieldPath, annotations: object) -> Iterator[FieldError]:
+    if not isinstance(annotations, dict):
+        yield _wrong_type(at, annotations, "an object")
+        return
+    size = 0
+    for key, value in annotations.items():
+        if error := qualified_name_error(key.lower()):
+            yield invalid(at, key, error)
+        if isinstance(value, str):
+            size += len(key.encode(errors="replace")) + len(value.encode(errors="replace"))
+        else:
+            yield _wrong_type(at / key, value, "a string")
+    if size > LONGEST_ANNOTATIONS:
+        yield FieldError(at, Cause.TOO_LONG, f"may not be more than {LONGEST_ANNOTATIONS} bytes, is {size}")
+
+
+def _validate_finalizers(at: FieldPath, finalizers: object) -> Iterator[FieldError]:
+    if not isinstance(finalizers, list):
+        yield _wrong_type(at, finalizers, "a list")
+        return
+    for position, word in enumerate(finalizers):
+        if not isinstance(word, str):
+            yield _wrong_type(at / position, word, "a string")
+        elif error := qualified_name_error(word):
+            yield invalid(at / position, word, error)
+
+
+def _validate_owners(at: FieldPath, owners: object) -> Iterator[FieldError]:
+    if not isinstance(owners, list):
+        yield _wrong_type(at, owners, "a list")
+        return
+    controllers = 0
+    for position, owner in enumerate(owners):
+        if not isinstance(owner, dict):
+            yield _wrong_type(at / position, owner, "an object")
+            continue
+        for member in ("apiVersion", "kind", "name", "uid"):
+            value = owner.get(member)
+            if not isinstance(value, str):
+                yield _wrong_type(at / position / member, value, "a string")
+            elif not value:
+                yield FieldError(at / position / member, Cause.REQUIRED, "must not be empty")
+        controllers += owner.get("controller") is True
+        if owner.get("controller") is True and controllers == 2:
+            yield duplicate(at / position / "controller", value=True, why="only one owner can be the controller")
+
+
+_RULES: Final = {
+    "labels": _validate_labels,
+    "annotations": _validate_annotations,
+    "finalizers": _validate_finalizers,
+    "ownerReferences": _validate_owners,
+}
+
+
+def _wrong_type(at: FieldPath, value: Any, wanted: str) -> FieldError:
+    if value is None:
+        return FieldError(at, Cause.REQUIRED, f"must be {wanted}")
+    return FieldError(at, Cause.TYPE_INVALID, f"{quote(value)}: must be {wanted}")

@@ -1,0 +1,127 @@
+"""What happens to an object between the wire and the store, in the order of an API server.
+
+Unknown fields go, nulls go, the defaults of the schema come in, the mutating hook changes, the validating hook
+judges. The same functions stand behind the HTTPS hooks, so this door cannot be more lenient than that one.
+
+Source: placement-api.md 2.8.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
+from scorer.api.staged_update import RunState
+from webhook.admission import registry
+from webhook.admission.context import Context
+from webhook.admission.judge import Judgement, judge, mutate
+from webhook.admission.review import status_of
+from webhook.embedded.answers import ApiError
+from webhook.embedded.metadata import KNOWN_MEMBERS, METADATA
+from webhook.embedded.target import Target
+
+FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
+FIELD_VALIDATIONS: Final = get_args(FieldValidation)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """Says what becomes of one request's write.
+
+    Args:
+        context: What rules may look at.
+        validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run.
+    """
+
+    context: Context
+    validation: FieldValidation = "Warn"
+    staged_run_default_state: str = RunState.INITIALIZE.value
+
+    def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
+        """Return *document* as it is to be stored, and warnings.
+
+        Args:
+            target: What is written to.
+            document: As it came, of the version of *target*.
+            old: The stored object on an update.
+
+        Raises:
+            ApiError: Refused, with every reason.
+        """
+        kind = target.kind
+        pruned = prune(kind, document)
+        warnings = list(self._unknown_fields((*pruned.dropped, *_unknown_metadata(document))))
+        document = strip_nulls(kind, pruned.document)
+        if not _has_rules(target):
+            return document, tuple(warnings)
+        before = target.present(old) if old is not None else None
+        operation = "CREATE" if old is None else "UPDATE"
+        if not target.subresource:
+            document = self._with_defaults(kind, _as_stored(kind, document, old))
+            mutation = mutate(document, before, operation)
+            document = self._with_defaults(kind, mutation.document)
+            warnings.extend(mutation.warnings)
+        judgement = judge(operation, document, before, self.context, subresource=target.subresource)
+        warnings.extend(judgement.warnings)
+        _check(target, judgement, document, tuple(warnings))
+        return document, tuple(warnings)
+
+    def admit_deletion(self, target: Target, old: JsonObject) -> tuple[str, ...]:
+        """Return the warnings of a deletion. Raises `ApiError` when it is refused."""
+        if not _has_rules(target):
+            return ()
+        judgement = judge("DELETE", None, target.present(old), self.context)
+        _check(target, judgement, old, judgement.warnings)
+        return judgement.warnings
+
+    def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
+
+    def _unknown_fields(self, fields: tuple[FieldPath, ...]) -> Iterator[str]:
+        words = [f'unknown field "{field}"' for field in fields]
+        if words and self.validation == "Strict":
+            raise ApiError(400, f"strict decoding error: {', '.join(words)}")
+        if self.validation == "Warn":
+            yield from words
+
+
+def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
+    """Return *document* with what a write to the object itself cannot change: status and deletion mark."""
+    if kind.has_status:
+        document = {member: value for member, value in document.items() if member != "status"}
+    if old is None:
+        return document
+    if kind.has_status and "status" in old:
+        document["status"] = old["status"]
+    metadata, marked = document.get("metadata"), old["metadata"].get("deletionTimestamp")
+    if marked and isinstance(metadata, dict):
+        document["metadata"] = {"deletionTimestamp": marked, **metadata}
+    return document
+
+
+def _unknown_metadata(document: JsonObject) -> Iterator[FieldPath]:
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        yield from (METADATA / member for member in metadata if member not in KNOWN_MEMBERS)
+
+
+def _has_rules(target: Target) -> bool:
+    return registry.find(target.kind.group, target.version, target.kind.kind) is not None
+
+
+def _check(target: Target, judgement: Judgement, document: JsonObject, warnings: tuple[str, ...]) -> None:
+    if judgement.allowed:
+        return
+    request = {"kind": {"group": target.kind.group, "kind": target.kind.kind}, "object": document}
+    raise ApiError(
+        judgement.code,
+        judgement.message,
+        reason=judgement.reason,
+        details=status_of(judgement, request).get("details"),
+        warnings=warnings,
+        headers={"Retry-After": str(judgement.retry_after_seconds)} if judgement.retry_after_seconds else None,
+    )

@@ -1,0 +1,1 @@
+"""Thin handlers, one module per family of URLs: parse, one call, answer."""

@@ -1,0 +1,217 @@
+"""``/validate`` and ``/mutate``: what happens to a review before and after it is judged.
+
+The checks of HTTP come in the order of the table in serving.md 1.8 part A; what the review says is judged by
+`webhook.admission.review`. Errors are Kubernetes ``Status`` objects, the only text that reaches a user.
+
+This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
+
+Source: serving.md 1.3 and 1.8.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from scorer.api.kinds import OUR_KINDS
+from scorer.api.meta import JsonObject
+from webhook.admission.review import BadReviewError, answer, parse_review
+from webhook.endpoints.answers import REQUEST_ID, encode, has_json_body, headers, request_id
+from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.health import Health
+from webhook.metrics import Metrics
+from webhook.services import Services
+from webhook.settings import Settings
+
+Hook = Literal["validate", "mutate"]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
+THREAD_BYTES: Final = 256 * 1024
+"""Reviews longer than this are parsed in a thread, so that they do not hold up the others."""
+BUDGET_SECONDS: Final = 4.0
+BUDGET_MARGIN_SECONDS: Final = 0.5
+"""How much earlier than the API server we give up, so that our answer still reaches it."""
+LONGEST_QUERY: Final = 256
+"""Characters of the query that are looked at."""
+
+_TIMEOUT: Final = re.compile(r"([0-9]{1,6})s", re.ASCII)
+_JSON: Final = headers(Content_Type="application/json")
+_AGAIN: Final = headers(Content_Type="application/json", Retry_After="1")
+_ONLY_POST: Final = headers(Content_Type="application/json", Allow="POST")
+_REASONS: Final = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+_HEADERS: Final = {405: _ONLY_POST, 503: _AGAIN}
+
+_log = logging.getLogger(__name__)
+
+
+def add_routes(app: web.Application, services: Services, settings: Settings, health: Health, metrics: Metrics) -> None:
+    """Serve both hooks, on their bare paths and on one path per kind."""
+    desk = _Desk(services, settings, health, metrics)
+    metrics.watch_in_flight("admission", lambda: desk.in_flight)
+    for hook in HOOKS:
+        handle = desk.handler(hook)
+        app.router.add_route("*", f"/{hook}", handle)
+        for kind in OUR_KINDS:
+            app.router.add_route("*", f"/{hook}/{kind.group}/{kind.plural}", handle)
+        app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
+
+
+async def _unknown_path(request: web.Request) -> web.Response:
+    if request.method != "POST":
+        return _status(405, f"{request.method} is not understood here, only POST")
+    return _status(404, "there is no such path; a hook's path ends in /<group>/<plural> of a kind with rules")
+
+
+def _status(code: int, message: str) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": _REASONS[code],
+        "code": code,
+    }
+    response = web.Response(status=code, body=encode(body), headers=_HEADERS.get(code, _JSON))
+    if code in {408, 413, 503}:  # the rest of the body is not wanted; a repeated call may reach another replica
+        response.force_close()
+    return response
+
+
+@lru_cache(maxsize=64)
+def _budget(query: str) -> float:
+    """Return the seconds we may take, by the query of the request: a little less than the API server waits."""
+    match = _TIMEOUT.fullmatch(parse_qs(query[:LONGEST_QUERY]).get("timeout", [""])[0])
+    return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
+
+
+class _Desk:
+    """Where reviews come in; counts those being handled."""
+
+    def __init__(self, services: Services, settings: Settings, health: Health, metrics: Metrics) -> None:
+        self.in_flight = 0
+        self._context = services.admission
+        self._synced = services.synced
+        self._settings = settings
+        self._health = health
+        self._metrics = metrics
+
+    def handler(self, hook: Hook) -> Handler:
+        """Return the handler of one hook."""
+
+        async def handle(request: web.Request) -> web.Response:
+            if request.method != "POST":
+                return _status(405, f"{request.method} is not understood here, only POST")
+            if not has_json_body(request):
+                return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
+            if self._health.closed:
+                return self._refuse(503, "draining", "this replica has shut down")
+            if not self._synced():
+                return self._refuse(503, "not_ready", "this replica is starting")
+            if self.in_flight >= self._settings.admission_in_flight:
+                return self._refuse(503, "overload", "this replica is busy")
+            self.in_flight += 1
+            try:
+                return await self._review(hook, request)
+            except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
+                return self._fail(hook, request, "")
+            finally:
+                self.in_flight -= 1
+
+        return handle
+
+    async def _review(self, hook: Hook, request: web.Request) -> web.Response:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        deadline = started + _budget(request.query_string)
+        try:
+            body = await read_body(request, self._settings.admission_body_bytes, self._settings.body_seconds)
+            if len(body) > THREAD_BYTES:
+                async with asyncio.timeout_at(deadline):
+                    review = await asyncio.to_thread(parse_review, body)
+            else:
+                review = parse_review(body)
+        except BodyTooLargeError as error:
+            return self._refuse(413, "size", str(error))
+        except BodyTimeoutError as error:
+            return self._refuse(408, "timeout", str(error))
+        except BrokenBodyError as error:
+            return self._refuse(400, "malformed", str(error))
+        except BadReviewError as error:
+            return self._refuse(error.code, "malformed", error.message)
+        except TimeoutError:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        try:
+            verdict = answer(review, hook, self._context())
+        except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
+            return self._fail(hook, request, review["request"]["uid"])
+        now = loop.time()
+        if now > deadline:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        self._record(hook, review["request"], verdict["response"], now - started)
+        return web.Response(body=encode(verdict), headers=_JSON)
+
+    def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
+        identity = request_id(request)
+        _log.exception("admission review failed", extra={"request": identity, "hook": hook, "uid": uid})
+        self._metrics.reviews.failed(hook)
+        response = _status(500, f"internal error; the log of harbormaster has more under {identity}")
+        response.headers[REQUEST_ID] = identity
+        return response
+
+    def _refuse(self, code: int, reason: str, message: str) -> web.Response:
+        self._metrics.rejected("admission", reason)
+        return _status(code, message)
+
+    def _record(self, hook: Hook, asked: JsonObject, response: JsonObject, seconds: float) -> None:
+        resource = asked.get("resource")
+        plural = resource.get("resource") if isinstance(resource, dict) else None
+        operation = asked.get("operation")
+        allowed = response["allowed"]
+        code = "200" if allowed else str(response["status"]["code"])
+        self._metrics.reviews.decided(
+            hook,
+            operation if isinstance(operation, str) else "",
+            plural if isinstance(plural, str) else "",
+            "allowed" if allowed else "denied",
+            code,
+            seconds,
+        )
+        level = logging.DEBUG if allowed else logging.INFO
+        if _log.isEnabledFor(level):
+            _log.log(level, "admission review", extra=_fields(hook, asked, response, code, seconds))
+
+
+def _fields(hook: Hook, asked: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:
+    kind = asked.get("kind")
+    user = asked.get("userInfo")
+    details = response.get("status", {}).get("details", {})
+    return {
+        "uid": asked["uid"],
+        "hook": hook,
+        "operation": asked.get("operation"),
+        "gvk": "/".join(str(kind.get(part, "")) for part in ("group", "version", "kind"))
+        if isinstance(kind, dict)
+        else "",
+        "object": "/".join(str(asked[part]) for part in ("namespace", "name") if asked.get(part)),
+        "user": user.get("username") if isinstance(user, dict) else None,
+        "decision": "allowed" if response["allowed"] else "denied",
+        "code": int(code),
+        "causes": len(details.get("causes", ())),
+        "seconds": round(seconds, 6),
+    }

@@ -1,0 +1,54 @@
+"""The token that continues a list: where the next page begins, for this query and this state of the fleet only.
+
+The token is sealed, so a caller can neither read on in another query nor in a fleet that has moved on.
+
+Source: serving.md 3.2.
+"""
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+_SEAL_BYTES: Final = 16
+
+
+class ContinueExpiredError(Exception):
+    """The token belongs to another query or another state of the fleet."""
+
+
+class Continuation:
+    """Makes and reads tokens under one key.
+
+    Args:
+        key: Secret; equal for all servers that shall understand each other's tokens.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def token(self, start: int, revision: str, query: bytes) -> str:
+        """Return the token of the page that begins at *start*."""
+        position = start.to_bytes(4)
+        return urlsafe_b64encode(position + self._seal(position, revision, query)).decode()
+
+    def start(self, token: str, revision: str, query: bytes) -> int:
+        """Return where the page of *token* begins; the empty token is the first page.
+
+        Raises:
+            ContinueExpiredError: Not a token for this query and revision.
+        """
+        if not token:
+            return 0
+        try:
+            raw = urlsafe_b64decode(token.encode("ascii"))
+        except ValueError as error:
+            raise ContinueExpiredError from error
+        position, seal = raw[:4], raw[4:]
+        if not hmac.compare_digest(seal, self._seal(position, revision, query)):
+            raise ContinueExpiredError
+        return int.from_bytes(position)
+
+    def _seal(self, position: bytes, revision: str, query: bytes) -> bytes:
+        text = b"\0".join((position, revision.encode(), query))
+        return hmac.new(self._key, text, hashlib.sha256).digest()[:_SEAL_BYTES]

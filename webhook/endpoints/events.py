@@ -1,0 +1,89 @@
+"""``/v1/events``: server-sent events that tell a viewer when to look again.
+
+The stream carries only what changed, not the change itself: a viewer that missed something asks again and has
+the truth. Changes are merged while a viewer is slow or within a quarter of a second.
+"""
+
+import asyncio
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from webhook.endpoints.api import Api
+from webhook.endpoints.problems import Problem, ProblemError
+from webhook.health import Health
+from webhook.services import Change
+
+PAUSE_SECONDS: Final = 0.25
+"""Shortest time between two events."""
+COMMENT_SECONDS: Final = 15.0
+"""Longest silence, so that whatever is in between keeps the connection."""
+WRITE_SECONDS: Final = 30.0
+"""How long a viewer may take to accept an event before it is given up."""
+
+
+def add_routes(api: Api, health: Health) -> None:
+    """Serve the stream."""
+    viewers: set[_Viewer] = set()
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        if len(viewers) >= api.settings.event_streams:
+            raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
+        changes, viewer = api.services.changes, _Viewer()
+        viewers.add(viewer)
+        unsubscribe = changes.subscribe(viewer.add)
+        ending = asyncio.create_task(health.draining.wait())
+        ending.add_done_callback(lambda _: viewer.wake.set())
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        response.force_close()
+        try:
+            viewer.add(changes.everything())
+            await response.prepare(request)
+            while request.method != "HEAD" and not health.draining.is_set():
+                text = await viewer.next()
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await response.write(text)
+        except (ConnectionError, TimeoutError):
+            pass  # the viewer has left
+        finally:
+            unsubscribe()
+            viewers.discard(viewer)
+            ending.cancel()
+        return response
+
+    api.get("/v1/events", "/v1/events", events)
+
+
+class _Viewer:
+    """One open page: what it has not been told yet."""
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self._pending: Change | None = None
+        self._told = 0.0
+
+    def add(self, change: Change) -> None:
+        """Remember *change* for the next event."""
+        self._pending = change if self._pending is None else self._pending | change
+        self.wake.set()
+
+    async def next(self) -> bytes:
+        """Return the next event, or a comment after a long silence."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(COMMENT_SECONDS):
+                await self.wake.wait()
+        except TimeoutError:
+            return b": still here\n\n"
+        await asyncio.sleep(max(0.0, self._told + PAUSE_SECONDS - loop.time()))
+        self.wake.clear()
+        self._told = loop.time()
+        change, self._pending = self._pending, None
+        return b": goodbye\n\n" if change is None else event(change)
+
+
+def event(change: Change) -> bytes:
+    """Write *change* as one server-sent event."""
+    data = {"revision": change.revision, "clusters": change.clusters, "placements": sorted(change.placements)}
+    return b"event: change\ndata: " + orjson.dumps(data) + b"\n\n"

@@ -1,0 +1,141 @@
+"""The request bodies of ``/v1/score``, ``/v1/filter`` and ``/v1/explain``.
+
+Source: serving.md 3.2.
+"""
+
+from typing import Annotated, Any, Final, Literal, Self
+
+import pydantic
+from pydantic import Field, model_validator
+
+from scorer.api.field_path import json_pointer
+from scorer.api.label_selector import LabelSelector
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementPolicy
+from webhook.endpoints.api import RequestModel
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.services import PlacementRef, Question
+from webhook.validation.field import FieldError, shape_errors
+
+CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
+MOST_EXPLAINED: Final = 50
+"""Clusters whose explanation may be asked for by name at once."""
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class RefModel(RequestModel):
+    """Names a placement on the hub."""
+
+    kind: Literal["ClusterResourcePlacement", "ResourcePlacement"]
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.kind == CLUSTER_PLACEMENT) == bool(self.namespace):
+            raise ValueError("a ResourcePlacement has a namespace, a ClusterResourcePlacement has none")
+        return self
+
+
+class PlacementModel(RequestModel):
+    """A placement by name, or a policy that exists nowhere yet."""
+
+    ref: RefModel | None = None
+    inline: PlacementPolicy | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.ref is None) == (self.inline is None):
+            raise ValueError("give either ref or inline")
+        return self
+
+
+class CandidatesModel(RequestModel):
+    """Which clusters: by name, by label, or a fleet of the caller's own."""
+
+    names: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
+    label_selector: LabelSelector | None = None
+    inline: Annotated[tuple[dict[str, Any], ...], Field(max_length=500)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [value for value in (self.names, self.label_selector, self.inline) if value is not None]
+        if len(given) != 1:
+            raise ValueError("give one of names, labelSelector and inline, or no candidates at all for the whole fleet")
+        return self
+
+
+class QuestionModel(RequestModel):
+    """Body of ``/v1/filter``, and what the others have in common with it."""
+
+    placement: PlacementModel
+    candidates: CandidatesModel | None = None
+
+    def question(self) -> Question:
+        """Return what is asked.
+
+        Raises:
+            ProblemError: A cluster of the caller's own is not a MemberCluster.
+        """
+        placement: PlacementRef | PlacementPolicy
+        if self.placement.inline is not None:
+            placement = self.placement.inline
+        else:
+            ref = self.placement.ref
+            assert ref is not None
+            placement = PlacementRef(ref.kind, ref.name, ref.namespace)
+        if self.candidates is None:
+            return Question(placement)
+        inline = self.candidates.inline
+        return Question(
+            placement,
+            names=self.candidates.names,
+            selector=self.candidates.label_selector,
+            clusters=None if inline is None else tuple(_cluster(item, index) for index, item in enumerate(inline)),
+        )
+
+
+class ScoreModel(QuestionModel):
+    """Body of ``/v1/score``."""
+
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
+    explain: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.explain and self.limit > MOST_EXPLAINED:
+            raise ValueError(f"explain needs a limit of at most {MOST_EXPLAINED}, not {self.limit}")
+        return self
+
+
+class ExplainModel(QuestionModel):
+    """Body of ``/v1/explain``."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = self.candidates.names if self.candidates else None
+        if names is not None and len(names) > MOST_EXPLAINED:
+            raise ValueError(f"at most {MOST_EXPLAINED} clusters are explained at once, not {len(names)}")
+        return self
+
+
+def _cluster(document: JsonObject, index: int) -> MemberCluster:
+    at = ("candidates", "inline", index)
+    try:
+        cluster = MemberCluster.read(document)
+    except pydantic.ValidationError as error:
+        mistakes = [_mistake(found, at) for found in shape_errors(error)]
+        raise ProblemError(
+            Problem.VALIDATION_FAILED, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes
+        ) from error
+    if not cluster.metadata.name:
+        mistake = Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
+        raise ProblemError(Problem.VALIDATION_FAILED, f"{mistake.pointer}: must be given", mistakes=[mistake])
+    return cluster
+
+
+def _mistake(error: FieldError, at: tuple[str | int, ...]) -> Mistake:
+    return Mistake(json_pointer((*at, *error.field.parts)), "invalid", error.text())

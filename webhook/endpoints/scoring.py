@@ -1,0 +1,126 @@
+"""``/v1/score``, ``/v1/filter`` and ``/v1/explain``.
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+import hashlib
+import secrets
+from dataclasses import replace
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject, format_time
+from webhook.endpoints.answers import tagged
+from webhook.endpoints.api import Api
+from webhook.endpoints.continuation import Continuation, ContinueExpiredError
+from webhook.endpoints.problems import Problem, ProblemError
+from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
+from webhook.services import Eligible, Rejected, Verdict
+
+
+def add_routes(api: Api, *, explain_only: bool = False) -> None:
+    """Serve the three questions, or only the last."""
+    advisor = api.services.advisor
+    continuation = Continuation(secrets.token_bytes(32))
+
+    async def score(request: web.Request) -> web.Response:
+        body = await api.read(request, ScoreModel)
+        question = body.question()
+        verdict = advisor.evaluate(question)
+        query = hashlib.sha256(body.model_dump_json(exclude={"continue_"}).encode()).digest()
+        try:
+            start = continuation.start(body.continue_, verdict.fleet_revision, query)
+        except ContinueExpiredError:
+            raise ProblemError(
+                Problem.CONTINUE_EXPIRED, "the token is of another query or the fleet has moved on; begin again"
+            ) from None
+        items = _page(verdict, start, body.limit)
+        if body.explain and items:
+            names = tuple(item["cluster"] for item in items)
+            trace = advisor.explain(replace(question, names=names))["items"]
+            explained = {item["cluster"]: item for item in trace}
+            items = [{**item, "explanation": explained.get(item["cluster"])} for item in items]
+        end = start + len(items)
+        more = end < len(verdict.eligible) + len(verdict.rejected)
+        document = {
+            **_head(verdict),
+            "items": items,
+            "continue": continuation.token(end, verdict.fleet_revision, query) if more else "",
+        }
+        return tagged(request, document, verdict.fleet_revision)
+
+    async def filtered(request: web.Request) -> web.Response:
+        verdict = advisor.evaluate((await api.read(request, QuestionModel)).question())
+        document = {
+            **_head(verdict),
+            "eligible": sorted(item.cluster for item in verdict.eligible),
+            "rejected": [{"cluster": item.cluster, **rejection(item)} for item in verdict.rejected],
+        }
+        return tagged(request, document, verdict.fleet_revision)
+
+    async def explain(request: web.Request) -> web.Response:
+        document = advisor.explain((await api.read(request, ExplainModel)).question())
+        return tagged(request, document, str(document["fleetRevision"]))
+
+    api.post("/v1/explain", "/v1/explain", explain)
+    if not explain_only:
+        api.post("/v1/score", "/v1/score", score)
+        api.post("/v1/filter", "/v1/filter", filtered)
+
+
+def normalized(score: int, low: int, high: int) -> int:
+    """Stretch *score* to 0…100 over the range *low* to *high*; halves round up, no range gives 0.
+
+    Args:
+        score: An affinity score.
+        low: The least of all scores and of 0.
+        high: The largest of all scores.
+
+    Source: serving.md 2.6 with M = 100.
+    """
+    span = high - low
+    return (200 * (score - low) + span) // (2 * span) if span else 0
+
+
+def rejection(item: Rejected) -> JsonObject:
+    """Return why a cluster was turned away, as JSON."""
+    return {"plugin": item.plugin, "code": item.code, "message": item.message, "resolvable": item.resolvable}
+
+
+def _head(verdict: Verdict) -> JsonObject:
+    return {
+        "fleetRevision": verdict.fleet_revision,
+        "policyHash": verdict.policy_hash,
+        "evaluatedAt": format_time(verdict.evaluated_at),
+    }
+
+
+def _page(verdict: Verdict, start: int, limit: int) -> list[JsonObject]:
+    eligible, count = verdict.eligible, len(verdict.eligible)
+    low = high = 0
+    if eligible:
+        affinity = [item.affinity for item in eligible]
+        low, high = min(0, min(affinity)), max(affinity)
+    items = [_ranked(item, low, high) for item in eligible[start : start + limit]]
+    room = limit - len(items)
+    first = max(0, start - count)
+    items += [
+        {"cluster": item.cluster, "eligible": False, "rejection": rejection(item)}
+        for item in verdict.rejected[first : first + room]
+    ]
+    return items
+
+
+def _ranked(item: Eligible, low: int, high: int) -> JsonObject:
+    return {
+        "cluster": item.cluster,
+        "eligible": True,
+        "selected": item.selected,
+        "rank": item.rank,
+        "score": {
+            "topologySpread": item.topology_spread,
+            "affinity": item.affinity,
+            "total": item.topology_spread + item.affinity,
+            "normalized": normalized(item.affinity, low, high),
+        },
+    }

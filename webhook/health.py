@@ -1,0 +1,44 @@
+"""What the server knows about itself, for the probes and for the handlers.
+
+Source: serving.md 1.14 and 6.4.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+LONGEST_LAG_SECONDS: Final = 5.0
+
+Check = Callable[[], str]
+"""Returns the empty string when all is well, else what is wrong."""
+
+
+class Health:
+    """Readiness checks by name, in order of registration, and the progress of a shutdown.
+
+    Attributes:
+        draining: Set once the server is asked to stop: not ready, every answer closes its connection.
+        closed: Nothing is admitted any more.
+        lag_seconds: How late the event loop wakes its timers.
+    """
+
+    def __init__(self) -> None:
+        self.draining = asyncio.Event()
+        self.closed = False
+        self.lag_seconds = 0.0
+        self._readiness: dict[str, Check] = {
+            "not-draining": lambda: "the server is shutting down" if self.draining.is_set() else ""
+        }
+
+    def require(self, name: str, check: Check) -> None:
+        """Make readiness depend on *check*."""
+        self._readiness[name] = check
+
+    def readiness(self) -> dict[str, str]:
+        """Run every check of readiness."""
+        return {name: check() for name, check in self._readiness.items()}
+
+    def liveness(self) -> dict[str, str]:
+        """Run every check of liveness: never anything outside this process."""
+        late = self.lag_seconds >= LONGEST_LAG_SECONDS
+        return {"event-loop": f"timers are {self.lag_seconds:.1f} s late" if late else ""}

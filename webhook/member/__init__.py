@@ -1,0 +1,1 @@
+"""What the agent in a member cluster runs: heartbeat and figures, applying Works."""

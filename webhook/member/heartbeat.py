@@ -1,0 +1,179 @@
+"""What the agent of a member cluster says about its cluster, once per heartbeat period.
+
+The same document goes into an InternalMemberCluster, where the hub's controller picks it up, or
+straight into the MemberCluster; the latter also gets the conditions that the hub would add.
+
+Source: scheduling.md 18 and 19; rollout.md 21.1; placement-api.md 3.11.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject, format_time
+from webhook.kube.ports import Key, Store
+
+JITTER = 0.05
+"""Heartbeats come up to this share of the period early or late."""
+
+NAMESPACE_LIMIT = 200
+"""Namespaces that are reported; with more, the report says that it is incomplete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was collected from the member for one heartbeat.
+
+    Args:
+        properties: Property name to value.
+        capacity, allocatable, available: Resource name to quantity, summed over the nodes.
+        namespaces: Namespace to the Work that made it, or to an empty text; None: not collected.
+        healthy: Whether the member's API server answers ``/readyz``.
+        problem: Why the properties could not be collected; empty when they could.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    available: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Mapping[str, str] | None = None
+    healthy: bool = True
+    problem: str = ""
+
+
+def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetime:
+    """Return when the heartbeat after one at *now* is due.
+
+    Args:
+        now: When the last one was sent.
+        period_seconds: ``spec.heartbeatPeriodSeconds``.
+        jitter: -1 for as early as allowed, 1 for as late.
+    """
+    return now + timedelta(seconds=period_seconds * (1 + JITTER * jitter))
+
+
+def heartbeat_status(
+    kind: Kind, old: Mapping[str, Any], figures: Figures, now: datetime, *, generation: int, joined: bool = True
+) -> JsonObject:
+    """Return the ``status`` that a heartbeat stores.
+
+    Args:
+        kind: MemberCluster or InternalMemberCluster.
+        old: The status stored now, for the times of transitions; agents of other types keep their entries.
+        figures: What was collected.
+        now: The time of the heartbeat.
+        generation: Of the object.
+        joined: False for the last report of an agent that leaves.
+    """
+    at = format_time(now)
+    agents = [agent for agent in old.get("agentStatus") or () if isinstance(agent, Mapping)]
+    ours = next((agent for agent in agents if agent.get("type") == MEMBER_AGENT), {})
+    agent = {
+        "type": MEMBER_AGENT,
+        "conditions": merge_conditions(
+            ours.get("conditions") or (), _agent_conditions(figures, joined=joined, generation=generation, now=now)
+        ),
+        "lastReceivedHeartbeat": at,
+    }
+    conditions = _collection_conditions(figures, generation, now)
+    if kind == MEMBER_CLUSTER:
+        conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
+    status: JsonObject = {
+        "conditions": merge_conditions(old.get("conditions") or (), conditions),
+        "properties": {
+            name: {"value": value, "observationTime": at} for name, value in sorted(figures.properties.items())
+        },
+        "resourceUsage": {
+            "capacity": dict(figures.capacity),
+            "allocatable": dict(figures.allocatable),
+            "available": dict(figures.available),
+            "observationTime": at,
+        },
+        "agentStatus": [agent, *(other for other in agents if other.get("type") != MEMBER_AGENT)],
+    }
+    if figures.namespaces is not None:
+        status["namespaces"] = dict(sorted(figures.namespaces.items())[:NAMESPACE_LIMIT])
+    return status
+
+
+async def report(
+    hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool = True
+) -> JsonObject:
+    """Write one heartbeat into the status of the object; return the object as stored.
+
+    Raises:
+        NotFoundError: The object is gone: the member has left.
+        StoreError: The hub did not answer.
+    """
+    document = await hub.get(kind, key)
+    metadata = document["metadata"]
+    status = heartbeat_status(
+        kind, document.get("status") or {}, figures, now, generation=metadata.get("generation", 0), joined=joined
+    )
+    unversioned = {name: value for name, value in metadata.items() if name != "resourceVersion"}
+    return await hub.replace_status(kind, {**document, "metadata": unversioned, "status": status})
+
+
+def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+    def made(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
+        status, index = (TRUE, 0) if good else (FALSE, 1)
+        return make_condition(kind, status, reasons[index], messages[index], generation=generation, now=now)
+
+    return [
+        made(
+            "Joined",
+            joined,
+            ("InternalMemberClusterJoined", "InternalMemberClusterLeft"),
+            ("the agent takes Works", "the agent has left and takes no more Works"),
+        ),
+        made(
+            "Healthy",
+            figures.healthy,
+            ("InternalMemberClusterHealthy", "InternalMemberClusterUnhealthy"),
+            ("the API server is ready", "the API server is not ready"),
+        ),
+    ]
+
+
+def _cluster_conditions(*, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+    if joined:
+        pairs = (
+            ("ReadyToJoin", TRUE, "MemberClusterReadyToJoin", "the hub is ready for the agent"),
+            ("Joined", TRUE, "MemberClusterJoined", "all agents have joined"),
+        )
+    else:
+        pairs = (
+            ("ReadyToJoin", FALSE, "MemberClusterNotReadyToJoin", "the member is leaving"),
+            ("Joined", FALSE, "MemberClusterLeft", "all agents have left"),
+        )
+    return [
+        make_condition(kind, status, reason, message, generation=generation, now=now)
+        for kind, status, reason, message in pairs
+    ]
+
+
+def _collection_conditions(figures: Figures, generation: int, now: datetime) -> list[JsonObject]:
+    good = not figures.problem
+    made = [
+        make_condition(
+            "ClusterPropertyCollectionSucceeded",
+            TRUE if good else FALSE,
+            "Succeeded" if good else "Failed",
+            figures.problem or "all properties were collected",
+            generation=generation,
+            now=now,
+        )
+    ]
+    if figures.namespaces is not None:
+        count = len(figures.namespaces)
+        complete = count <= NAMESPACE_LIMIT
+        message = f"{count} namespaces" if complete else f"{NAMESPACE_LIMIT} of {count} namespaces are listed"
+        status, reason = (TRUE, "Succeeded") if complete else (FALSE, "Degraded")
+        made.append(
+            make_condition("NamespaceCollectionSucceeded", status, reason, message, generation=generation, now=now)
+        )
+    return made

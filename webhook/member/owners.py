@@ -1,0 +1,41 @@
+"""Who owns an object on a member: the AppliedWorks among its owner references, and everybody else.
+
+Source: rollout.md 11.1 and 11.5.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from scorer.api.kinds import APPLIED_WORK, group_kind
+from scorer.api.meta import JsonObject
+
+
+def owner_reference(applied_work: JsonObject) -> JsonObject:
+    """Return the owner reference that everything applied for a Work carries."""
+    return {
+        "apiVersion": APPLIED_WORK.api_version,
+        "kind": APPLIED_WORK.kind,
+        "name": applied_work["metadata"]["name"],
+        "uid": applied_work["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+
+
+def owners(document: Mapping[str, Any]) -> list[JsonObject]:
+    """Return the owner references of an object."""
+    return list(document["metadata"].get("ownerReferences") or ())
+
+
+def is_applied_work(owner: Mapping[str, Any]) -> bool:
+    """Say whether an owner reference names an AppliedWork."""
+    return group_kind(owner) == APPLIED_WORK.group_kind
+
+
+def is_owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Say whether *owner* is among the owners; an AppliedWork that was made anew is another one."""
+    return any(is_applied_work(known) and known["uid"] == owner["uid"] for known in owners(document))
+
+
+def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObject:
+    """Return *document* with these owners and no others."""
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": references}}

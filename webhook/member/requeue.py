@@ -1,0 +1,55 @@
+"""When a Work is looked at again although nothing was heard of it.
+
+Source: rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+FIRST = timedelta(seconds=5)
+SLOW_START = timedelta(seconds=2)
+SLOW_LIMIT = timedelta(seconds=15)
+FAST_LIMIT = timedelta(minutes=15)
+_SLOW_GROWTH = 1.2
+_FAST_GROWTH = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one pass over a Work came to.
+
+    Args:
+        generation: Of the Work.
+        digest: Equal for two passes with equal results.
+        settled: Everything is available, or all differences are reported.
+        gone: Nothing is left to do for this Work: it is not there any more.
+    """
+
+    generation: int = 0
+    digest: str = ""
+    settled: bool = False
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The wait chosen after a pass, and what the next choice depends on."""
+
+    delay: timedelta
+    outcome: Outcome
+    growing_fast: bool = False
+
+
+def next_pace(last: Pace | None, outcome: Outcome) -> Pace:
+    """Return the wait after a pass that ended in *outcome*.
+
+    5 s first; then from 2 s by a fifth more each time up to 15 s; then by half more each time up to 15 min.
+    A settled Work goes over to the last phase at once; another generation or another result starts anew.
+    """
+    if last is None or (last.outcome.generation, last.outcome.digest) != (outcome.generation, outcome.digest):
+        return Pace(FIRST, outcome)
+    if outcome.settled or last.growing_fast or last.delay == SLOW_LIMIT:
+        return Pace(min(last.delay * _FAST_GROWTH, FAST_LIMIT), outcome, growing_fast=True)
+    if last.delay == FIRST:
+        return Pace(SLOW_START, outcome)
+    return Pace(min(last.delay * _SLOW_GROWTH, SLOW_LIMIT), outcome)

@@ -1,0 +1,191 @@
+"""The metrics of one server, in a registry of its own.
+
+All label sets are fixed and exist from the start at 0; nothing a user chose becomes a label.
+
+Source: serving.md 6.1.
+"""
+
+import platform
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from itertools import accumulate
+from typing import Final
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from scorer.api.kinds import OUR_KINDS
+
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+HOOKS: Final = ("validate", "mutate")
+OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+OTHER: Final = "other"
+REJECTIONS: Final = ("size", "media_type", "malformed", "overload", "draining", "not_ready", "timeout", "deadline")
+API_ROUTES: Final = (
+    "/v1/score",
+    "/v1/filter",
+    "/v1/explain",
+    "/v1/clusters",
+    "/v1/clusters/*",
+    "/v1/placements",
+    "/v1/placements/*",
+    "/v1/events",
+)
+"""Templates of all ``/v1`` routes."""
+SURFACES: Final = ("admission", "api")
+
+
+class AdmissionReviews(Collector):
+    """Counts admission reviews, and turns the counts into metrics only when asked for them.
+
+    Plain dictionaries: the library's own counters take a lock and several calls per increment, which is a tenth of
+    the time that a review may take.
+    """
+
+    def __init__(self) -> None:
+        resources = [*sorted({kind.plural for kind in OUR_KINDS}), OTHER]
+        self._buckets = {(hook, name): [0] * (len(BUCKETS) + 1) for hook in HOOKS for name in resources}
+        self._sums = dict.fromkeys(self._buckets, 0.0)
+        self._outcomes = {
+            (hook, operation, name, "allowed", "200"): 0
+            for hook, name in self._buckets
+            for operation in ("CREATE", "UPDATE")
+        }
+        self._outcomes |= {(hook, OTHER, OTHER, "error", "500"): 0 for hook in HOOKS}
+
+    def decided(self, hook: str, operation: str, resource: str, result: str, code: str, seconds: float) -> None:
+        """Count one decision; words outside their list count as ``other``."""
+        buckets = self._buckets.get((hook, resource))
+        if buckets is None:
+            resource = OTHER
+            buckets = self._buckets[hook, OTHER]
+        if operation not in OPERATIONS:
+            operation = OTHER
+        outcome = (hook, operation, resource, result, code)
+        self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+        buckets[bisect_left(BUCKETS, seconds)] += 1
+        self._sums[hook, resource] += seconds
+
+    def failed(self, hook: str) -> None:
+        """Count one review that ended in an error of ours."""
+        self._outcomes[hook, OTHER, OTHER, "error", "500"] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; called by the registry."""
+        requests = CounterMetricFamily(
+            "harbormaster_admission_requests",
+            "Admission reviews by decision.",
+            labels=("hook", "operation", "resource", "result", "code"),
+        )
+        for outcome, count in self._outcomes.items():
+            requests.add_metric(outcome, count)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "harbormaster_admission_duration_seconds",
+            "Time from the headers of a review to its answer.",
+            labels=("hook", "resource"),
+        )
+        bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
+        for key, counts in self._buckets.items():
+            seconds.add_metric(key, list(zip(bounds, accumulate(counts), strict=True)), self._sums[key])
+        yield seconds
+
+
+class Metrics:
+    """Counts what the server does.
+
+    Args:
+        registry: Where the metrics are registered; the loop adds its own to the same one.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
+        self.registry = registry or CollectorRegistry(auto_describe=True)
+        ProcessCollector(registry=self.registry)
+        Gauge(
+            "harbormaster_build_info",
+            "Which build this is; always 1.",
+            ("version", "commit", "python"),
+            registry=self.registry,
+        ).labels(version("harbormaster"), "", platform.python_version()).set(1)
+        self.reviews = AdmissionReviews()
+        self.registry.register(self.reviews)
+        self._in_flight = Gauge(
+            "harbormaster_http_in_flight", "Requests being handled.", ("surface",), registry=self.registry
+        )
+        self._rejected = Counter(
+            "harbormaster_http_rejected",
+            "Requests refused before they were understood.",
+            ("surface", "reason"),
+            registry=self.registry,
+        )
+        self._api_requests = Counter(
+            "harbormaster_api_requests", "Requests to /v1 by outcome.", ("route", "code"), registry=self.registry
+        )
+        self._api_seconds = Histogram(
+            "harbormaster_api_duration_seconds",
+            "Time to answer a /v1 request.",
+            ("route",),
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.certificate_not_after = Gauge(
+            "harbormaster_certificate_expiration_timestamp_seconds",
+            "When a certificate expires.",
+            ("role",),
+            registry=self.registry,
+        )
+        self.certificate_not_before = Gauge(
+            "harbormaster_certificate_not_before_timestamp_seconds",
+            "Since when a certificate is valid.",
+            ("role",),
+            registry=self.registry,
+        )
+        self.renewals = Counter(
+            "harbormaster_certificate_renewals",
+            "Certificates made anew.",
+            ("role", "result"),
+            registry=self.registry,
+        )
+        self._lag = Gauge(
+            "harbormaster_event_loop_lag_seconds", "How late the event loop wakes its timers.", registry=self.registry
+        )
+        self._create_series()
+
+    def _create_series(self) -> None:
+        self._refusals = {
+            (surface, reason): self._rejected.labels(surface, reason) for surface in SURFACES for reason in REJECTIONS
+        }
+        for result in ("success", "failure"):
+            self.renewals.labels("leaf", result)
+        self._api = {
+            route: (self._api_seconds.labels(route), self._api_requests.labels(route, "200")) for route in API_ROUTES
+        }
+
+    def rejected(self, surface: str, reason: str) -> None:
+        """Count one request refused before it was understood."""
+        self._refusals[surface, reason].inc()
+
+    def answered(self, route: str, code: int, seconds: float) -> None:
+        """Count one ``/v1`` request."""
+        durations, fine = self._api[route]
+        (fine if code == 200 else self._api_requests.labels(route, str(code))).inc()
+        durations.observe(seconds)
+
+    def watch_in_flight(self, surface: str, count: Callable[[], float]) -> None:
+        """Read the number of requests being handled from *count*, whenever metrics are asked for."""
+        self._in_flight.labels(surface).set_function(count)
+
+    def watch_lag(self, seconds: Callable[[], float]) -> None:
+        """Read the event loop's lag from *seconds*, whenever metrics are asked for."""
+        self._lag.set_function(seconds)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics in the format that suits the ``Accept`` header, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
