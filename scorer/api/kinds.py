@@ -35,6 +35,9 @@ class Kind:
     has_status: bool = True
     built_in: bool = False
 
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
     @property
     def api_version(self) -> str:
         """``apiVersion`` with the preferred version."""

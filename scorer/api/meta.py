@@ -119,7 +119,7 @@ def parse_time(text: str) -> datetime:
 
 def format_time(instant: datetime) -> str:
     """Write *instant* as Kubernetes does: UTC, whole seconds."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 Time = Annotated[AwareDatetime, PlainSerializer(format_time, return_type=str, when_used="json")]

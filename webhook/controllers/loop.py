@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from scorer.api.conditions import TRUE
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, WORK, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT_NAMESPACE
@@ -20,7 +20,7 @@ from scorer.api.placement import PlacementType
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selection import is_concerned
+from scorer.rollout.selection import DEFAULT_SETTINGS, is_concerned
 from webhook.controllers.events import EventRecorder
 from webhook.controllers.family import CLUSTER, FAMILIES, NAMESPACED, Family, is_deleting
 from webhook.controllers.placement import NAMESPACED_KINDS, PlacementController
@@ -37,7 +37,9 @@ WORKERS = 4
 COALESCE = timedelta(milliseconds=100)
 """A placement's status waits so long after a binding changed: the bindings of one placement change together."""
 
-_SELECTABLE = tuple(kind for kind in KINDS.values() if kind not in OUR_KINDS)
+_SELECTABLE = tuple(
+    kind for kind in KINDS.values() if DEFAULT_SETTINGS.is_selectable(kind.group, kind.versions[0], kind.kind)
+)
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +127,7 @@ class Loop:
             ref = family.parent(document)
             if old is None or new is None or _labels_and_annotations(old) != _labels_and_annotations(new):
                 self.scheduling.add(ref)
-            if old is None or new is None or old.get("status") != new.get("status"):
+            if new is None or (old is not None and old.get("status") != new.get("status")):
                 self.placements.add(ref)
 
         return handle
@@ -135,7 +137,8 @@ class Loop:
             document = new or old
             assert document is not None
             self.rollouts.add(family.parent(document))
-            self.placements.add(family.parent(document))
+            if new is None:
+                self.placements.add(family.parent(document))
 
         return handle
 
@@ -167,7 +170,7 @@ class Loop:
         before, after = (None if document is None else MemberCluster.read(document) for document in (old, new))
         by_name = {str(ref): ref for ref, _ in self._all_placements()}
         sleepers = (_sleeper(ref, document) for ref, document in self._all_placements())
-        for name in woken(before, after, sleepers, self._now(), self._hub.cache.fleet.limits):
+        for name in woken(before, after, sleepers, self._now(), self._hub.cache.limits):
             self.scheduling.add(by_name[name])
         if old is None and new is not None:
             self._wake_bindings(new["metadata"]["name"])
@@ -206,7 +209,7 @@ class Loop:
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
     before, after = old["metadata"], new["metadata"]
-    return any(before.get(key) != after.get(key) for key in ("generation", "deletionTimestamp", "finalizers"))
+    return any(before.get(key) != after.get(key) for key in ("generation", "deletionTimestamp"))
 
 
 def _labels_and_annotations(document: JsonObject) -> tuple[object, object]:

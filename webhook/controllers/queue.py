@@ -106,6 +106,7 @@ class WorkQueue(Generic[K]):
             if key in self._again:
                 self._again.discard(key)
                 self.add(key)
+            await asyncio.sleep(0)  # a store in this process never makes us wait: give way to the others
 
     async def _one(self, key: K) -> None:
         self.reconciled += 1

@@ -98,7 +98,8 @@ class Cache:
         self._store = store
         self._shelves: dict[Kind, Shelf] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._fleet = Fleet([], limits=limits)
+        self.limits = limits or EligibilityLimits()
+        self._fleet = Fleet([], limits=self.limits)
         self._changed_members: dict[str, JsonObject | None] = {}
         self.revision = 0
         """Grows with every change of any object."""

@@ -1,0 +1,158 @@
+"""A whole hub in memory: store, cache, loop and simulated members, all of them the real ones."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.rollout.resource_snapshots import SnapshotSettings
+from webhook.controllers.family import FAMILIES, is_deleting
+from webhook.controllers.loop import Loop
+from webhook.embedded.members import SimulatedMembers
+from webhook.embedded.simulation import keep_status
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
+from webhook.kube.ports import Key
+from webhook.services import utc_now
+from webhook.views import placement_view
+
+CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
+AT_ONCE = SnapshotSettings(timedelta(), timedelta())
+
+
+class World:
+    """The hub and everything that runs on it."""
+
+    def __init__(self) -> None:
+        self.store = EmbeddedStore.open(None)
+        self.cache = Cache(self.store)
+        self.hub = Hub(self.store, self.cache)
+        numbers = itertools.count(1)
+        self.loop = Loop(self.hub, utc_now, lambda: f"{next(numbers):08x}", AT_ONCE)
+        self.members = SimulatedMembers(self.store, None)
+
+    async def add(self, *documents: JsonObject) -> None:
+        """Create objects."""
+        for document in documents:
+            kind = next(kind for kind in KINDS.values() if kind.kind == document["kind"])
+            await self.store.create(kind, keep_status(document))
+
+    async def change(self, kind: Kind, name: str, namespace: str = "", **spec: Any) -> None:
+        """Replace fields of an object's spec."""
+        stored = await self.store.get(kind, Key(name, namespace))
+        await self.store.replace(kind, {**stored, "spec": {**stored["spec"], **spec}})
+
+    async def until(self, test: Callable[[], bool], seconds: float = 15.0) -> None:
+        """Wait until *test* holds and nothing moves any more."""
+        revision, quiet = -1, 0
+        async with asyncio.timeout(seconds):
+            while quiet < 8 or not test():
+                still = self.loop.idle and not self.members.busy and self.cache.revision == revision
+                revision, quiet = self.cache.revision, quiet + 1 if still and test() else 0
+                await asyncio.sleep(0.02)
+
+    def view(self, name: str, namespace: str = "") -> JsonObject:
+        """Return a placement as people see it."""
+        family = FAMILIES[1] if namespace else FAMILIES[0]
+        document = self.cache.get(family.placement, name, namespace)
+        assert document is not None
+        return placement_view(self.cache, family, document)
+
+    def condition(self, name: str, word: str) -> JsonObject:
+        """Return a condition of a ClusterResourcePlacement, empty when it has none of that type."""
+        document = self.cache.get(PLACEMENT, name) or {}
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        return next((entry for entry in conditions if entry["type"] == f"ClusterResourcePlacement{word}"), {})
+
+    def bound(self, name: str) -> list[str]:
+        """Return the clusters that hold a live binding of a placement."""
+        found = self.cache.labelled(BINDING, "kubernetes-fleet.io/parent-CRP", name)
+        live = (entry for entry in found if not is_deleting(entry) and entry["spec"]["state"] != "Unscheduled")
+        return sorted(entry["spec"]["targetCluster"] for entry in live)
+
+    def works(self) -> list[JsonObject]:
+        """Return all Works."""
+        return self.cache.list(WORK)
+
+    async def on_member(self, cluster: str, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return an object of a member, None when it is not there."""
+        async with self.members.store(cluster) as store:
+            listing = await store.list(kind, namespace or None)
+        return next((item for item in listing.items if item["metadata"]["name"] == name), None)
+
+    def again(self) -> None:
+        """Put everything in line once more."""
+        for family in FAMILIES:
+            for document in self.cache.list(family.placement):
+                for queue in (self.loop.placements, self.loop.scheduling, self.loop.rollouts):
+                    queue.add(family.ref(document))
+            for binding in self.cache.list(family.binding):
+                self.loop._on_binding(family)(None, binding)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[World]:
+    """Run a world."""
+    world = World()
+    for name in ("default", "shop", "dock", "quay"):
+        await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    await world.add(make_config_map("rates", value="1"))
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(world.cache.run())
+            tasks.create_task(world.loop.run())
+            tasks.create_task(world.members.run())
+
+    task = asyncio.create_task(run())
+    try:
+        yield world
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        world.store.close()
+        if not task.cancelled() and (error := task.exception()):
+            raise error
+
+
+def make_member(name: str, *, nodes: int = 1, simulate: str = "", **labels: str) -> JsonObject:
+    """Make a member cluster."""
+    annotations = {"harbormaster.dev/simulate": simulate} if simulate else {}
+    return {
+        "apiVersion": MEMBER_CLUSTER.api_version,
+        "kind": "MemberCluster",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {"identity": {"kind": "User", "name": name}},
+        "status": {"properties": {"kubernetes-fleet.io/node-count": {"value": str(nodes)}}},
+    }
+
+
+def make_config_map(name: str, namespace: str = "shop", **data: str) -> JsonObject:
+    """Make a ConfigMap."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def make_placement(name: str, policy: JsonObject | None = None, *, home: str = "shop", **spec: Any) -> JsonObject:
+    """Make a ClusterResourcePlacement of the namespace *home*."""
+    selector = {"group": "", "version": "v1", "kind": NAMESPACE.kind, "name": home}
+    made = {"resourceSelectors": [selector], **({"policy": policy} if policy else {}), **spec}
+    return {
+        "apiVersion": PLACEMENT.api_version,
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name},
+        "spec": made,
+    }
+
+
+def pick_n(number: int, **policy: Any) -> JsonObject:
+    """Make a PickN policy that prefers clusters with many nodes."""
+    sorter = {"name": "kubernetes-fleet.io/node-count", "sortOrder": "Descending"}
+    preferred = [{"weight": 100, "preference": {"propertySorter": sorter}}]
+    affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    return {"placementType": "PickN", "numberOfClusters": number, "affinity": affinity, **policy}
