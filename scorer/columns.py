@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import compress
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -48,7 +49,7 @@ class CodeBook(Generic[T]):
 
     Args:
         codes: Shape (clusters,): position in *values*, `ABSENT` where there is none.
-        values: The distinct values, in order of first sight; values no cluster has any more may stay.
+        values: The distinct values, each of which some cluster has; every one of them is a topology domain.
     """
 
     codes: CodeColumn
@@ -80,7 +81,11 @@ class CodeBook(Generic[T]):
         codes = self.codes.copy()
         for row, value in changes.items():
             codes[row] = ABSENT if value is None else index.setdefault(value, len(index))
-        return CodeBook(codes, tuple(index))
+        in_use = np.bincount(codes[codes >= 0], minlength=len(index)) > 0
+        if in_use.all():
+            return CodeBook(codes, tuple(index))
+        renumbered = np.append(np.where(in_use, np.cumsum(in_use) - 1, ABSENT), ABSENT).astype(np.int32)
+        return CodeBook(renumbered[codes], tuple(compress(index, in_use.tolist())))
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
         """Return where *test* is true of the value; it is asked once per distinct value. Absent is false."""
@@ -221,7 +226,10 @@ _PAIR_BITS = 100
 @lru_cache(maxsize=65536)
 def exact_pair(quantity: Quantity) -> tuple[float, float]:
     """Return the amount as a nearest double and what that leaves; pairs compare as the amounts do."""
-    high = quantity.nano / NANO
+    try:
+        high = quantity.nano / NANO
+    except OverflowError:  # within the last half step above the largest double
+        high = quantity.double
     if high.is_integer() and int(high) * NANO == quantity.nano:
         return high, 0.0
     return high, float(Fraction(quantity.nano, NANO) - Fraction(high))

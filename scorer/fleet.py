@@ -24,6 +24,7 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 NODE_COUNT_ALIASES = {NODE_COUNT: "kubernetes.azure.com/node-count", "kubernetes.azure.com/node-count": NODE_COUNT}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).min
 _ALWAYS = np.iinfo(np.int64).max
 
@@ -204,7 +205,7 @@ class Fleet:
 
 def microseconds(instant: datetime) -> int:
     """Return microseconds since 1970."""
-    return (instant - _EPOCH) // timedelta(microseconds=1)
+    return (instant - _EPOCH) // _MICROSECOND
 
 
 def property_name_error(name: str) -> str:
@@ -260,7 +261,7 @@ def _judge_member(member: MemberCluster, limits: EligibilityLimits) -> _Eligibil
     if agent is None:
         return LEAVING if member.metadata.deletion_timestamp else NOT_REPORTING, _NEVER, _NEVER, _NEVER
     heartbeat = agent.last_received_heartbeat
-    heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat + limits.heartbeat)
+    heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat) + limits.heartbeat // _MICROSECOND
     healthy = find_condition(agent.conditions, "Healthy")
     joined = find_condition(agent.conditions, "Joined")
     if healthy is None:
@@ -269,7 +270,7 @@ def _judge_member(member: MemberCluster, limits: EligibilityLimits) -> _Eligibil
         health_until = _ALWAYS
     else:
         changed = healthy.last_transition_time
-        health_until = _NEVER if changed is None else microseconds(changed + limits.health)
+        health_until = _NEVER if changed is None else microseconds(changed) + limits.health // _MICROSECOND
     if member.metadata.deletion_timestamp:
         failed = LEAVING
     elif joined is None or joined.status != TRUE:

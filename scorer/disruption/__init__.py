@@ -1,0 +1,1 @@
+"""Disruption of nodes: schedules, budgets and what they allow."""

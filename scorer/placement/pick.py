@@ -145,21 +145,26 @@ class _Groups:
     def __init__(self, fleet: Fleet, constraints: Sequence[Constraint], ranks: Ranks, placed: BoolColumn) -> None:
         self.constraints = constraints
         size = ranks.rows.size
-        self.affinity = np.zeros(size, dtype=np.int64) if ranks.affinity is None else ranks.affinity
+        affinity = np.zeros(size, dtype=np.int64) if ranks.affinity is None else ranks.affinity
         self.tallies = [_Tally(domain_counts(fleet, constraint.key, placed)) for constraint in constraints]
         combined = np.zeros(size, dtype=np.int64)
         for constraint, tally in zip(constraints, self.tallies, strict=True):
             combined = combined * (len(tally.counts) + 1) + fleet.label(constraint.key).codes[ranks.rows] + 1
         values, of_candidate = np.unique(combined, return_inverse=True)
-        by_affinity = np.argsort(_narrow(self.affinity), kind="stable")
-        self.rank = np.empty_like(by_affinity)
-        self.rank[by_affinity] = np.arange(size)
-        self.order = by_affinity[np.argsort(_narrow(of_candidate[by_affinity]), kind="stable")]
-        self.end = np.cumsum(np.bincount(of_candidate, minlength=values.size)).tolist()
+        by_affinity = np.argsort(_narrow(affinity), kind="stable")
+        rank = np.empty_like(by_affinity)
+        rank[by_affinity] = np.arange(size)
+        order = by_affinity[np.argsort(_narrow(of_candidate[by_affinity]), kind="stable")]
+        self.affinity: list[int] = affinity.tolist()
+        self.of_candidate: list[int] = of_candidate.tolist()
+        self.rank: list[int] = rank.tolist()
+        self.order: list[int] = order.tolist()
+        self.end: list[int] = np.cumsum(np.bincount(of_candidate, minlength=values.size)).tolist()
         self.start = [0, *self.end[:-1]]
-        self.of_candidate = of_candidate
         self.gone: set[int] = set()
         self.domains = self._domains(values.tolist())
+        self.counts: list[_Counts] = [()] * len(self.domains)
+        self.head: list[int | None] = [None] * len(self.domains)
         self.standing: list[dict[int, list[int]]] = [{} for _ in constraints]
         self.heaps: dict[_Counts, list[tuple[int, int]]] = {}
         for group, domains in enumerate(self.domains):
@@ -170,66 +175,57 @@ class _Groups:
     def _domains(self, values: list[int]) -> list[tuple[int, ...]]:
         domains = []
         for value in values:
-            parts = []
+            parts, rest = [], value
             for tally in reversed(self.tallies):
-                value, part = divmod(value, len(tally.counts) + 1)
+                rest, part = divmod(rest, len(tally.counts) + 1)
                 parts.append(part - 1)
             domains.append(tuple(reversed(parts)))
         return domains
 
-    def _counts(self, group: int) -> _Counts:
-        return tuple(
-            -1 if domain < 0 else tally.counts[domain]
-            for tally, domain in zip(self.tallies, self.domains[group], strict=True)
-        )
-
-    def _head(self, group: int) -> int | None:
-        """Return the best remaining candidate of *group*."""
-        while self.end[group] > self.start[group]:
-            position = int(self.order[self.end[group] - 1])
-            if position not in self.gone:
-                return position
-            self.end[group] -= 1
-        return None
-
     def _enter(self, group: int) -> None:
         """Put *group* into the heap of its counts; older entries of it are recognised as stale and dropped."""
-        head = self._head(group)
+        end, start = self.end[group], self.start[group]
+        while end > start and self.order[end - 1] in self.gone:
+            end -= 1
+        self.end[group] = end
+        self.counts[group] = counts = tuple(
+            [
+                -1 if domain < 0 else tally.counts[domain]
+                for tally, domain in zip(self.tallies, self.domains[group], strict=True)
+            ]
+        )
+        self.head[group] = head = self.order[end - 1] if end > start else None
         if head is not None:
-            heappush(self.heaps.setdefault(self._counts(group), []), (-int(self.rank[head]), group))
+            heappush(self.heaps.setdefault(counts, []), (-self.rank[head], group))
 
     def best(self, sticky: Sequence[int]) -> SpreadPick | None:
         """Return the best candidate of this batch, None when no constraint lets any in.
 
         *sticky* are the candidates with the tie bonus: each beats the others of equal scores.
         """
-        found: tuple[int, int, int] | None = None
-        for counts in list(self.heaps):
-            points = self._points(counts)
-            if points is None:
+        found: tuple[int, int] | None = None
+        for counts, heap in self.heaps.items():
+            if not heap or (points := self._points(counts)) is None:
                 continue
-            heap = self.heaps[counts]
             while heap and not self._stands(heap[0], counts):
                 heappop(heap)
-            if not heap:
-                del self.heaps[counts]
-            elif found is None or (points, -heap[0][0]) > found[:2]:
-                found = points, -heap[0][0], heap[0][1]
+            if heap and (found is None or (points, -heap[0][0]) > found):
+                found, group = (points, -heap[0][0]), heap[0][1]
         if found is None:
             return None
-        head = self._head(found[2])
+        head = self.head[group]
         assert head is not None
         score = found[0], self.affinity[head]
         rivals = (
             rival
             for rival in sticky
-            if (self._points(self._counts(int(self.of_candidate[rival]))), self.affinity[rival]) == score
+            if (self._points(self.counts[self.of_candidate[rival]]), self.affinity[rival]) == score
         )
         return SpreadPick(max(rivals, default=head), found[0])
 
     def _stands(self, entry: tuple[int, int], counts: _Counts) -> bool:
-        head = self._head(entry[1])
-        return head is not None and self.rank[head] == -entry[0] and self._counts(entry[1]) == counts
+        head = self.head[entry[1]]
+        return head is not None and self.rank[head] == -entry[0] and self.counts[entry[1]] == counts
 
     def _points(self, counts: _Counts) -> int | None:
         """Return the topology score of a group with *counts*, None when a hard constraint would be broken."""
@@ -249,13 +245,13 @@ class _Groups:
     def take(self, position: int) -> None:
         """Place the candidate at *position*: count its domains up and let the groups in them move."""
         self.gone.add(position)
-        group = int(self.of_candidate[position])
+        group = self.of_candidate[position]
         moved = {group}
         for tally, standing, domain in zip(self.tallies, self.standing, self.domains[group], strict=True):
             if domain >= 0:
                 tally.add(domain)
                 moved.update(standing[domain])
-        for one in sorted(moved):
+        for one in moved:
             self._enter(one)
 
 

@@ -9,6 +9,7 @@ Source: scheduling.md 3, 11, 13 to 15.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,7 @@ from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.profile import Profile
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A candidate with its sort keys; ``batch`` counts from 1 (always 1 without spread constraints)."""
 
     cluster: str
@@ -235,7 +235,7 @@ def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Rou
     picks, starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, needed)
     positions = np.array([pick.position for pick in picks], dtype=np.intp)
     scored = tuple(
-        replace(candidate, topology=pick.topology, bonus=candidate.bonus and number == 1, batch=number)
+        candidate._replace(topology=pick.topology, bonus=candidate.bonus and number == 1, batch=number)
         for number, (candidate, pick) in enumerate(zip(first.scored(positions), picks, strict=True), start=1)
     )
     earlier = positions if starved else positions[:-1]

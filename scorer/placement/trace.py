@@ -56,7 +56,9 @@ def standings(run: Schedule) -> list[Standing]:
     """
     judged = _judged(run)
     found = [Standing(pick.cluster, "Picked", scored=pick) for pick in run.picked]
-    found += [Standing(binding.cluster, "Kept", binding=binding) for binding in sorted(run.kept, key=_recorded, reverse=True)]
+    found += [
+        Standing(binding.cluster, "Kept", binding=binding) for binding in sorted(run.kept, key=_recorded, reverse=True)
+    ]
     selected = {standing.cluster for standing in found}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
     losers = [loser for loser in judged.losers() if loser.cluster not in selected] if judged else []

@@ -74,10 +74,10 @@ class ClusterAffinity:
     def reject(self, cycle: Cycle, row: int) -> Rejection:
         """Name the failing check of each term, up to three."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
-        shown = " or ".join(found[0] for found in failures[:3])
+        shown = " or ".join(str(found[0]) for found in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
-        helps = [found for found in failures if len(found) == 1]
-        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, helps[0][0] if helps else "")
+        single = next((found[0].wanted for found in failures if len(found) == 1), "")
+        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, single)
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Add up the points of all preferred terms."""
@@ -169,8 +169,19 @@ def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
     return None if low == high else (low, high)
 
 
-def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[str]:
-    """Return every check of *term* that the cluster in *row* fails, in words with the numbers."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One check that a cluster fails: what is there, and what would have to be."""
+
+    observed: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"{self.observed}, wanted {self.wanted}"
+
+
+def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
+    """Return every check of *term* that the cluster in *row* fails."""
     failures = [
         _label_failure(requirement, fleet.label(requirement.key).value(row))
         for requirement in term.labels
@@ -181,26 +192,27 @@ def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[str]:
             continue
         reading = fleet.quantity(requirement.name).readings[row]
         if reading is None:
-            observed = "not reported"
+            observed = f"{requirement.name} not reported"
         elif reading.quantity is None:
-            observed = f"unreadable ({reading.text[:32]!r})"
+            observed = f"{requirement.name} unreadable ({reading.text[:32]!r})"
         else:
-            observed = reading.text
-        failures.append(f"{requirement.name} {observed}, wanted {SYMBOLS[requirement.operator]} {requirement.wanted}")
+            observed = f"{requirement.name} {reading.text}"
+        wanted = f"{requirement.name} {SYMBOLS[requirement.operator]} {requirement.wanted}"
+        failures.append(Failure(observed, wanted))
     return failures
 
 
 SYMBOLS = {"Gt": ">", "Ge": "≥", "Lt": "<", "Le": "≤", "Eq": "=", "Ne": "≠"}
 
 
-def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> str:
+def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> Failure:
     has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
     match requirement.operator:
         case "In":
-            return f"{has}, wanted {requirement.key}={' or '.join(requirement.values)}"
+            return Failure(has, f"{requirement.key}={' or '.join(requirement.values)}")
         case "NotIn":
-            return f"{has}, wanted none of {', '.join(requirement.values)}"
+            return Failure(has, f"{requirement.key} other than {', '.join(requirement.values)}")
         case "Exists":
-            return f"{has}, wanted to be present"
+            return Failure(has, f"label {requirement.key}")
         case _:
-            return f"{has}, wanted to be absent"
+            return Failure(has, f"no label {requirement.key}")

@@ -107,7 +107,7 @@ class TopologySpread:
             if constraint.hard and not passes[column.codes[row]]:
                 skew, change = skew_change(counts)
                 code = int(column.codes[row])
-                emptiest = column.values[int(counts.argmin())]
+                emptiest = min(value for value, count in zip(column.values, counts, strict=True) if count == counts.min())
                 message = (
                     f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
                     f" {skew + int(change[code])}, maxSkew {constraint.max_skew};"

@@ -90,16 +90,20 @@ class WriteRules:
 
 
 def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* with what a write to the object itself cannot change: status and deletion mark."""
+    """Return *document* with what a write to the object itself cannot change: status and deletion mark.
+
+    A mark that only the writer sets does not count: it would let the write past every rule.
+    """
+    document = dict(document)
     if kind.has_status:
-        document = {member: value for member, value in document.items() if member != "status"}
-    if old is None:
-        return document
-    if kind.has_status and "status" in old:
-        document["status"] = old["status"]
-    metadata, marked = document.get("metadata"), old["metadata"].get("deletionTimestamp")
-    if marked and isinstance(metadata, dict):
-        document["metadata"] = {"deletionTimestamp": marked, **metadata}
+        document.pop("status", None)
+        if old is not None and "status" in old:
+            document["status"] = old["status"]
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict):
+        mark = None if old is None else old["metadata"].get("deletionTimestamp")
+        unmarked = {member: value for member, value in metadata.items() if member != "deletionTimestamp"}
+        document["metadata"] = {**unmarked, "deletionTimestamp": mark} if mark else unmarked
     return document
 
 

@@ -214,6 +214,16 @@ class TestAdmission:
         first["spec"]["policy"] = {"placementType": "PickFixed", "clusterNames": ["a"]}
         await assert_status(await api.put(f"{PLACEMENTS}/payments", json=first), 422, "Invalid", "placementType")
 
+    async def test_a_deletion_mark_of_the_writer_gets_nothing_past_the_rules(self, api):
+        created = await api.post(PLACEMENTS, json=make_placement("p"))
+        body = await created.json()
+        body["metadata"]["deletionTimestamp"] = "2026-05-01T12:00:00Z"
+        body["spec"]["revisionHistoryLimit"] = 0
+        answer = await api.put(f"{PLACEMENTS}/p", json=body)
+        assert answer.status == 422
+        stored = await (await api.get(f"{PLACEMENTS}/p")).json()
+        assert "deletionTimestamp" not in stored["metadata"]
+
     async def test_defaults_are_stored(self, api):
         document = make_placement()
         del document["spec"]["policy"]

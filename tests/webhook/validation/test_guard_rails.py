@@ -1,0 +1,143 @@
+"""Who may write what (placement-api.md 8, X-50), through the verdict a user would see."""
+
+import pytest
+
+from webhook.admission.context import AdmissionSettings, Context, UserInfo
+from webhook.admission.judge import judge
+
+DEVELOPER = UserInfo("dev@example.org", frozenset({"system:authenticated"}))
+ADMIN = UserInfo("root", frozenset({"system:masters"}))
+ACCOUNT = UserInfo("system:serviceaccount:ci:bot", frozenset({"system:serviceaccounts"}))
+RAIL = AdmissionSettings(guard_rail=True)
+BLOCK = AdmissionSettings(block_workloads=True, block_pod_disruption_budgets=True)
+
+
+def make_object(api_version, kind, name="x", namespace="", spec=None, **metadata):
+    metadata["name"] = name
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec or {}}
+
+
+def make_member(labels=None, annotations=None, **spec):
+    spec = {"identity": {"kind": "User", "name": "edge-agent"}, **spec}
+    return make_object(
+        "cluster.kubernetes-fleet.io/v1",
+        "MemberCluster",
+        "edge",
+        spec=spec,
+        labels=labels or {},
+        annotations=annotations or {},
+    )
+
+
+MANAGED = {"fleet.azure.com/cluster-resource-id": "r1"}
+WORK = make_object("placement.kubernetes-fleet.io/v1", "Work", namespace="fleet-member-edge")
+DEFINITION = make_object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "works.placement.kubernetes-fleet.io")
+FOREIGN = make_object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "toys.example.org")
+
+
+def code(operation, document, old, user, settings, existing=()):
+    return judge(operation, document, old, Context.of_objects(existing, user=user, settings=settings)).code
+
+
+@pytest.mark.parametrize(
+    ("document", "user", "settings", "wanted"),
+    [
+        pytest.param(make_object("v1", "Pod", namespace="shop"), DEVELOPER, BLOCK, 403, id="G-01"),
+        pytest.param(make_object("v1", "Pod", namespace="kube-system"), DEVELOPER, BLOCK, 200, id="G-01-reserved"),
+        pytest.param(make_object("v1", "Pod", namespace="shop"), DEVELOPER, AdmissionSettings(), 200, id="G-01-off"),
+        pytest.param(
+            make_object("apps/v1", "ReplicaSet", namespace="shop"), ADMIN, BLOCK, 403, id="G-02-for-everybody"
+        ),
+        pytest.param(make_object("policy/v1", "PodDisruptionBudget", namespace="shop"), ADMIN, BLOCK, 403, id="G-03"),
+        pytest.param(DEFINITION, ACCOUNT, RAIL, 403, id="G-04-accounts-are-not-enough"),
+        pytest.param(DEFINITION, ADMIN, RAIL, 200, id="G-04-admin"),
+        pytest.param(FOREIGN, DEVELOPER, RAIL, 200, id="G-04-foreign-group"),
+        pytest.param(make_member(annotations=MANAGED), DEVELOPER, RAIL, 403, id="G-05"),
+        pytest.param(make_member(annotations=MANAGED), ACCOUNT, RAIL, 200, id="G-05-trusted"),
+        pytest.param(make_object("v1", "Namespace", "fleet-member-b"), DEVELOPER, RAIL, 403, id="G-10"),
+        pytest.param(make_object("v1", "Namespace", "kube-b"), DEVELOPER, RAIL, 200, id="G-10-fleet-only"),
+    ],
+)
+def test_creations(document, user, settings, wanted):
+    assert code("CREATE", document, None, user, settings) == wanted
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "user", "wanted"),
+    [
+        pytest.param(make_member(annotations=MANAGED), make_member(), ADMIN, 403, id="G-06-for-everybody"),
+        pytest.param(
+            make_member(annotations=MANAGED), make_member({"a": "b"}, MANAGED), DEVELOPER, 200, id="labels-are-free"
+        ),
+        pytest.param(
+            make_member(annotations=MANAGED),
+            make_member(None, MANAGED, heartbeatPeriodSeconds=5),
+            DEVELOPER,
+            403,
+            id="G-08",
+        ),
+        pytest.param(
+            make_member(annotations=MANAGED),
+            make_member(None, MANAGED, taints=[{"key": "a", "effect": "NoSchedule"}]),
+            DEVELOPER,
+            200,
+            id="G-08-taints-are-free",
+        ),
+        pytest.param(make_member(), make_member(annotations=MANAGED), ADMIN, 403, id="G-09-for-everybody"),
+        pytest.param(make_member(), make_member(heartbeatPeriodSeconds=5), DEVELOPER, 200, id="G-09-spec-is-free"),
+    ],
+)
+def test_updates_of_members(old, new, user, wanted):
+    assert code("UPDATE", new, old, user, RAIL) == wanted
+
+
+def test_labels_of_managed_members_can_be_locked():
+    """G-07: for everybody but admins, the system's own labels excepted."""
+    locked = AdmissionSettings(guard_rail=True, deny_member_label_changes=True)
+    old, new = make_member({"env": "qa"}, MANAGED), make_member({"env": "prod"}, MANAGED)
+    assert code("UPDATE", new, old, ACCOUNT, locked) == 403
+    assert code("UPDATE", new, old, ADMIN, locked) == 200
+    ours = make_member({"env": "qa", "kubernetes-fleet.io/member-name": "edge"}, MANAGED)
+    assert code("UPDATE", ours, old, ACCOUNT, locked) == 200
+
+
+@pytest.mark.parametrize(
+    ("user", "existing", "wanted"),
+    [
+        pytest.param(DEVELOPER, [make_member()], 403, id="somebody"),
+        pytest.param(UserInfo("edge-agent"), [make_member()], 200, id="its-own-agent"),
+        pytest.param(UserInfo("system:serviceaccount:fleet-system:edge-agent"), [make_member()], 200, id="its-account"),
+        pytest.param(ACCOUNT, [make_member()], 200, id="trusted"),
+        pytest.param(DEVELOPER, [], 200, id="member-unreadable"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_works_belong_to_their_member(operation, user, existing, wanted):
+    """G-11, on by default; it also holds for finalizer updates and deletions."""
+    document = None if operation == "DELETE" else WORK
+    old = None if operation == "CREATE" else WORK
+    assert code(operation, document, old, user, AdmissionSettings(), existing) == wanted
+
+
+def test_works_elsewhere_are_free():
+    work = make_object("placement.kubernetes-fleet.io/v1", "Work", namespace="shop")
+    assert code("CREATE", work, None, DEVELOPER, AdmissionSettings(), [make_member()]) == 200
+
+
+def test_the_identity_of_a_member_can_be_reserved_for_admins():
+    settings = AdmissionSettings(identity_by_admins_only=True)
+    new = make_member(identity={"kind": "User", "name": "mallory"})
+    assert code("UPDATE", new, make_member(), DEVELOPER, settings) == 403
+    assert code("UPDATE", new, make_member(), ADMIN, settings) == 200
+    assert code("UPDATE", new, make_member(), DEVELOPER, AdmissionSettings()) == 200
+
+
+def test_approval_requests_come_from_the_controller():
+    """X-50."""
+    spec = {"parentStageRollout": "run", "targetStage": "pilot"}
+    request = make_object("placement.kubernetes-fleet.io/v1", "ClusterApprovalRequest", spec=spec)
+    assert code("CREATE", request, None, ADMIN, AdmissionSettings()) == 403
+    assert judge("CREATE", request, None, Context()).allowed
+    assert code("UPDATE", request, request, DEVELOPER, AdmissionSettings()) == 200

@@ -1,0 +1,527 @@
+"""Rules on overrides, envelopes, evictions, budgets, members and machine-written kinds, by their ids."""
+
+import pytest
+
+from webhook.admission.context import AdmissionSettings, Context
+from webhook.validation import disruption_budget, envelope, eviction, machine_written, member_cluster, override
+from webhook.validation.field import FieldError, FieldWarning
+
+NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}
+PATCH = {"op": "replace", "path": "/spec/replicas", "value": 3}
+RULE = {"clusterSelector": {"clusterSelectorTerms": []}, "jsonPatchOverrides": [PATCH]}
+PLACEMENT = {"name": "shop"}
+AT_RULE = "spec.policy.overrideRules[0]"
+
+
+def make_object(kind, spec, name="x", namespace="", **metadata):
+    metadata = {"name": name, **metadata}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def make_override(name="x", selectors=(NAMESPACE,), **rule):
+    policy = {"overrideRules": [{**RULE, **rule}]}
+    spec = {"placement": PLACEMENT, "clusterResourceSelectors": list(selectors), "policy": policy}
+    return make_object("ClusterResourceOverride", spec, name)
+
+
+def make_resource_override(name="x", namespace="shop", selectors=(DEPLOYMENT,)):
+    spec = {"placement": PLACEMENT, "resourceSelectors": list(selectors), "policy": {"overrideRules": [RULE]}}
+    return make_object("ResourceOverride", spec, name, namespace)
+
+
+def make_envelope(data, kind="ClusterResourceEnvelope", namespace=""):
+    document = make_object(kind, None, "e", namespace)
+    del document["spec"]
+    return {**document, "apiVersion": "placement.kubernetes-fleet.io/v1beta1", "data": data}
+
+
+def make_manifest(kind="ConfigMap", api_version="v1", **metadata):
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", **metadata}}
+
+
+def make_member(**spec):
+    spec = {"identity": {"kind": "User", "name": "agent"}, **spec}
+    return {**make_object("MemberCluster", spec, "edge"), "apiVersion": "cluster.kubernetes-fleet.io/v1"}
+
+
+def make_placement(name, policy=None, **metadata):
+    spec = {"resourceSelectors": [NAMESPACE], **({"policy": policy} if policy else {})}
+    return make_object("ClusterResourcePlacement", spec, name, **metadata)
+
+
+def errors_of(findings):
+    return {(finding.rule, str(finding.field)) for finding in findings if isinstance(finding, FieldError)}
+
+
+def warnings_of(findings):
+    return {(finding.rule, str(finding.field)) for finding in findings if isinstance(finding, FieldWarning)}
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        pytest.param("/spec/replicas", None, id="spec"),
+        pytest.param("/Kind", None, id="case-matters"),
+        pytest.param("/apiVersionX", None, id="whole-segment"),
+        pytest.param("/spec/kind", None, id="only-the-first-segment"),
+        pytest.param("/metadata/labels/apiVersion", None, id="label"),
+        pytest.param("/metadata/annotations", None, id="all-annotations"),
+        pytest.param("/data/a~1b~0c", None, id="escapes"),
+        pytest.param("", "O-18", id="empty"),
+        pytest.param("spec/replicas", "O-18", id="no-slash"),
+        pytest.param("/", "O-18", id="only-a-slash"),
+        pytest.param("/spec//replicas", "O-18", id="empty-segment"),
+        pytest.param("/spec/ /x", "O-18", id="blank-segment"),
+        pytest.param("/spec/", "O-18", id="trailing-slash"),
+        pytest.param("/kind", "O-18", id="kind"),
+        pytest.param("/apiVersion/x", "O-18", id="apiVersion"),
+        pytest.param("/status/replicas", "O-18", id="status"),
+        pytest.param("/metadata", "O-18", id="metadata"),
+        pytest.param("/metadata/name", "O-18", id="name"),
+        pytest.param("/data/a~b", "X-64", id="tilde"),
+        pytest.param("/data/a~", "X-64", id="last-tilde"),
+    ],
+)
+def test_patch_paths(path, rule):
+    found = errors_of(
+        override.validate_cluster_override(make_override(jsonPatchOverrides=[{**PATCH, "path": path}]), None, Context())
+    )
+    assert found == ({(rule, f"{AT_RULE}.jsonPatchOverrides[0].path")} if rule else set())
+
+
+@pytest.mark.parametrize(
+    ("document", "wanted"),
+    [
+        pytest.param(
+            make_override(selectors=[{**NAMESPACE, "name": "", "labelSelector": {}}]),
+            {
+                ("O-05", "spec.clusterResourceSelectors[0].labelSelector"),
+                ("O-06", "spec.clusterResourceSelectors[0].name"),
+            },
+            id="O-05-O-06",
+        ),
+        pytest.param(
+            make_override(selectors=[NAMESPACE, {**NAMESPACE, "version": "v2", "selectionScope": "NamespaceOnly"}]),
+            {("O-07", "spec.clusterResourceSelectors[1]")},
+            id="X-61-whatever-version-and-scope",
+        ),
+        pytest.param(make_override(selectors=[]), {("O-04", "spec.clusterResourceSelectors")}, id="O-04"),
+        pytest.param(
+            make_override(clusterSelector={"clusterSelectorTerms": [{"propertySelector": {"matchExpressions": []}}]}),
+            {
+                ("O-11", f"{AT_RULE}.clusterSelector.clusterSelectorTerms[0].propertySelector"),
+                ("O-12", f"{AT_RULE}.clusterSelector.clusterSelectorTerms[0].labelSelector"),
+            },
+            id="O-11-O-12",
+        ),
+        pytest.param(
+            make_override(clusterSelector={"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"a": "-"}}}]}),
+            {("O-13", f"{AT_RULE}.clusterSelector.clusterSelectorTerms[0].labelSelector.matchLabels.a")},
+            id="O-13",
+        ),
+        pytest.param(make_override(overrideType="Hide"), {("O-14", f"{AT_RULE}.overrideType")}, id="O-14"),
+        pytest.param(make_override(overrideType="Delete"), {("O-15", f"{AT_RULE}.jsonPatchOverrides")}, id="O-15"),
+        pytest.param(make_override(jsonPatchOverrides=None), {("O-16", f"{AT_RULE}.jsonPatchOverrides")}, id="O-16"),
+        pytest.param(
+            make_override(jsonPatchOverrides=[]), {("O-16", f"{AT_RULE}.jsonPatchOverrides")}, id="O-16-empty"
+        ),
+        pytest.param(
+            make_override(jsonPatchOverrides=[{**PATCH, "op": "move"}]),
+            {("O-17", f"{AT_RULE}.jsonPatchOverrides[0].op")},
+            id="O-17",
+        ),
+        pytest.param(
+            make_override(jsonPatchOverrides=[{**PATCH, "op": "remove"}]),
+            {("O-19", f"{AT_RULE}.jsonPatchOverrides[0].value")},
+            id="O-19",
+        ),
+        pytest.param(
+            make_override(
+                selectors=[
+                    {
+                        "group": "placement.kubernetes-fleet.io",
+                        "version": "v1beta1",
+                        "kind": "ClusterResourceEnvelope",
+                        "name": "e",
+                    }
+                ]
+            ),
+            {("X-60", "spec.clusterResourceSelectors[0].kind")},
+            id="X-60",
+        ),
+        pytest.param(
+            make_override(jsonPatchOverrides=[{**PATCH, "value": {"a": ["${MEMBER-CLUSTER-LABEL-KEY-region"]}}]),
+            {("X-65", f"{AT_RULE}.jsonPatchOverrides[0].value")},
+            id="X-65-no-brace",
+        ),
+        pytest.param(
+            make_override(jsonPatchOverrides=[{**PATCH, "value": "${MEMBER-CLUSTER-LABEL-KEY-a b}"}]),
+            {("X-65", f"{AT_RULE}.jsonPatchOverrides[0].value")},
+            id="X-65-no-label-key",
+        ),
+        pytest.param(
+            make_override(
+                jsonPatchOverrides=[{**PATCH, "value": "${MEMBER-CLUSTER-LABEL-KEY-a/b} ${MEMBER-CLUSTER-NAME}"}]
+            ),
+            set(),
+            id="X-65-fits",
+        ),
+    ],
+)
+def test_cluster_overrides(document, wanted):
+    assert errors_of(override.validate_cluster_override(document, None, Context())) == wanted
+
+
+def test_resource_overrides_name_their_objects():
+    document = make_resource_override(selectors=[{**DEPLOYMENT, "name": "", "kind": ""}])
+    assert errors_of(override.validate_resource_override(document, None, Context())) == {
+        ("X-67", "spec.resourceSelectors[0].name"),
+        ("X-67", "spec.resourceSelectors[0].kind"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        pytest.param({"name": "a"}, {"name": "a", "scope": "Cluster"}, set(), id="after-defaults"),
+        pytest.param({"name": "a"}, {"name": "b"}, {("O-01", "spec.placement")}, id="changed"),
+        pytest.param({"name": "a"}, None, {("O-01", "spec.placement")}, id="gone"),
+        pytest.param(None, {"name": "a"}, {("O-01", "spec.placement")}, id="appeared"),
+        pytest.param(
+            {"name": "a", "scope": "Namespaced"},
+            {"name": "a", "scope": "Namespaced"},
+            {("O-02", "spec.placement.scope")},
+            id="O-02",
+        ),
+    ],
+)
+def test_the_placement_of_an_override_is_fixed(old, new, wanted):
+    before, after = make_override(), make_override()
+    before["spec"]["placement"], after["spec"]["placement"] = old, new
+    assert errors_of(override.validate_cluster_override(after, before, Context())) == wanted
+
+
+def test_two_overrides_of_one_object():
+    """O-08: within a namespace, and not against itself."""
+    context = Context.of_objects([make_resource_override("a"), make_resource_override("b", "other")])
+    taken = {("O-08", "spec.resourceSelectors[0]")}
+    assert errors_of(override.validate_resource_override(make_resource_override("b"), None, context)) == taken
+    assert errors_of(override.validate_resource_override(make_resource_override("a"), None, context)) == set()
+    assert errors_of(override.validate_resource_override(make_resource_override("b", "third"), None, context)) == set()
+
+
+def test_a_hundred_overrides_are_enough():
+    """O-09 looks at creations only."""
+    many = [make_override(f"o{i}", [{**NAMESPACE, "name": f"n{i}"}]) for i in range(100)]
+    context = Context.of_objects(many)
+    document = make_override("new", [{**NAMESPACE, "name": "new"}])
+    assert errors_of(override.validate_cluster_override(document, None, context)) == {("O-09", "metadata.name")}
+    assert errors_of(override.validate_cluster_override(document, document, context)) == set()
+    assert errors_of(override.validate_cluster_override(many[0], None, context)) == set()
+
+
+def test_odd_overrides_warn():
+    document = make_override(clusterSelector=None, jsonPatchOverrides=[{"op": "add", "path": "/data/x"}])
+    del document["spec"]["placement"]
+    assert warnings_of(override.validate_cluster_override(document, None, Context())) == {
+        ("X-62", "spec.placement"),
+        ("X-66", f"{AT_RULE}.jsonPatchOverrides[0].value"),
+        ("X-68", f"{AT_RULE}.clusterSelector"),
+    }
+
+
+def test_more_rights_on_members_warn_or_are_denied():
+    """X-63."""
+    role = {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole", "name": "r"}
+    document = make_override(selectors=[role], jsonPatchOverrides=[{**PATCH, "path": "/rules/0/verbs"}])
+    wanted = {("X-63", f"{AT_RULE}.jsonPatchOverrides[0].path")}
+    assert warnings_of(override.validate_cluster_override(document, None, Context())) == wanted
+    strict = Context(settings=AdmissionSettings(strict_overrides=True))
+    assert errors_of(override.validate_cluster_override(document, None, strict)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        pytest.param(None, {("E-01", "data")}, id="E-01-missing"),
+        pytest.param({}, {("E-01", "data")}, id="E-01-empty"),
+        pytest.param(
+            {str(i): make_manifest("Namespace", name=f"n{i}") for i in range(51)}, {("E-01", "data")}, id="E-01-51"
+        ),
+        pytest.param({"a": "x"}, {("E-01", "data.a")}, id="E-01-no-object"),
+        pytest.param(
+            {"a.yaml": {}},
+            {
+                ("X-70", "data[a.yaml].apiVersion"),
+                ("X-70", "data[a.yaml].kind"),
+                ("X-70", "data[a.yaml].metadata.name"),
+            },
+            id="X-70",
+        ),
+        pytest.param(
+            {"a": make_manifest("Widget", "toys.example.org/v1", namespace="shop")},
+            {("X-71", "data.a.metadata.namespace")},
+            id="X-71-namespace",
+        ),
+        pytest.param({"a": make_manifest()}, {("X-71", "data.a.metadata.namespace")}, id="X-71-namespaced-kind"),
+        pytest.param(
+            {"a": make_manifest("ClusterResourceEnvelope", "placement.kubernetes-fleet.io/v1beta1")},
+            {("X-73", "data.a.kind")},
+            id="X-73",
+        ),
+        pytest.param(
+            {
+                "a": make_manifest("ClusterRole", "rbac.authorization.k8s.io/v1"),
+                "b": make_manifest("ClusterRole", "rbac.authorization.k8s.io/v1beta1"),
+            },
+            {("X-74", "data.b")},
+            id="X-74",
+        ),
+    ],
+)
+def test_cluster_envelopes(data, wanted):
+    assert errors_of(envelope.validate_cluster_envelope(make_envelope(data), None, Context())) == wanted
+
+
+def test_resource_envelopes_hold_their_own_namespace():
+    """X-72."""
+    data = {
+        "own": make_manifest(namespace="shop"),
+        "none": make_manifest(name="y"),
+        "other": make_manifest(name="z", namespace="bar"),
+    }
+    document = make_envelope(data, "ResourceEnvelope", "shop")
+    assert errors_of(envelope.validate_resource_envelope(document, None, Context())) == {
+        ("X-72", "data.none.metadata.namespace"),
+        ("X-72", "data.other.metadata.namespace"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("placement", "wanted"),
+    [
+        pytest.param(None, set(), id="V-05-unknown"),
+        pytest.param(make_placement("shop"), set(), id="no-policy"),
+        pytest.param(make_placement("other", {"placementType": "PickFixed"}), set(), id="another"),
+        pytest.param(
+            make_placement("shop", {"placementType": "PickFixed"}), {("V-04", "spec.placementName")}, id="V-04"
+        ),
+        pytest.param(
+            make_placement("shop", deletionTimestamp="2026-01-01T00:00:00Z"),
+            {("V-03", "spec.placementName")},
+            id="V-03",
+        ),
+    ],
+)
+def test_evictions(placement, wanted):
+    document = make_object("ClusterResourcePlacementEviction", {"placementName": "shop", "clusterName": "edge"})
+    context = Context.of_objects([placement] if placement else [])
+    assert errors_of(eviction.validate(document, None, context)) == wanted
+    assert errors_of(eviction.validate(document, document, context)) == set()
+
+
+def test_an_eviction_names_one_binding_for_ever():
+    old = make_object("ClusterResourcePlacementEviction", {"placementName": "shop", "clusterName": "edge"})
+    new = make_object("ClusterResourcePlacementEviction", {"placementName": "web", "clusterName": "a" * 256})
+    assert errors_of(eviction.validate(new, old, Context())) == {
+        ("V-01", "spec.clusterName"),
+        ("V-02", "spec.placementName"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        pytest.param({"maxUnavailable": 1, "minAvailable": 1}, {("B-01", "spec")}, id="B-01"),
+        pytest.param({"maxUnavailable": "30"}, {("B-02", "spec.maxUnavailable")}, id="B-02-digits"),
+        pytest.param({"minAvailable": -1}, {("B-02", "spec.minAvailable")}, id="B-02-negative"),
+        pytest.param({"minAvailable": 1.5}, {("B-02", "spec.minAvailable")}, id="B-02-float"),
+        pytest.param({"minAvailable": "00%"}, set(), id="B-02-leading-zero-is-fine"),
+    ],
+)
+def test_budgets(spec, wanted):
+    document = make_object("ClusterResourcePlacementDisruptionBudget", spec, "shop")
+    assert errors_of(disruption_budget.validate(document, None, Context())) == wanted
+
+
+@pytest.mark.parametrize(
+    ("policy", "spec", "wanted"),
+    [
+        pytest.param(None, {"maxUnavailable": 1}, {("B-03", "spec.maxUnavailable")}, id="B-03-no-policy"),
+        pytest.param({}, {"minAvailable": "50%"}, {("B-04", "spec.minAvailable")}, id="B-04"),
+        pytest.param({}, {"minAvailable": 1}, set(), id="B-04-integer"),
+        pytest.param({"placementType": "PickN"}, {"maxUnavailable": "50%"}, set(), id="PickN"),
+    ],
+)
+def test_budgets_of_placements_without_a_number(policy, spec, wanted):
+    document = make_object("ClusterResourcePlacementDisruptionBudget", spec, "shop")
+    context = Context.of_objects([make_placement("shop", policy)])
+    assert errors_of(disruption_budget.validate(document, None, context)) == wanted
+
+
+def test_a_budget_without_limits_warns():
+    document = make_object("ClusterResourcePlacementDisruptionBudget", {}, "shop")
+    assert warnings_of(disruption_budget.validate(document, None, Context())) == {("X-80", "spec")}
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        pytest.param({"identity": None}, {("M-02", "spec.identity")}, id="M-02"),
+        pytest.param({"heartbeatPeriodSeconds": 601}, {("M-03", "spec.heartbeatPeriodSeconds")}, id="M-03"),
+        pytest.param(
+            {"taints": [{"effect": "NoExecute"}]},
+            {("M-04", "spec.taints[0].key"), ("M-04", "spec.taints[0].effect")},
+            id="M-04",
+        ),
+        pytest.param({"taints": [{"key": " ", "effect": "NoSchedule"}]}, {("M-05", "spec.taints[0].key")}, id="M-05"),
+        pytest.param(
+            {"taints": [{"key": "a", "value": "b c", "effect": "NoSchedule"}]},
+            {("M-06", "spec.taints[0].value")},
+            id="M-06",
+        ),
+        pytest.param({"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}, {("M-07", "spec.taints[1]")}, id="M-07"),
+        pytest.param(
+            {"deleteOptions": {"validationMode": "Lax"}}, {("M-08", "spec.deleteOptions.validationMode")}, id="M-08"
+        ),
+        pytest.param(
+            {"identity": {"kind": "Robot", "name": ""}},
+            {("X-90", "spec.identity.kind"), ("X-90", "spec.identity.name")},
+            id="X-90",
+        ),
+        pytest.param(
+            {"identity": {"kind": "ServiceAccount", "name": "a", "apiGroup": "rbac.authorization.k8s.io"}},
+            {("X-90", "spec.identity.namespace"), ("X-90", "spec.identity.apiGroup")},
+            id="X-90-service-account",
+        ),
+        pytest.param(
+            {"identity": {"kind": "Group", "name": "a", "apiGroup": "apps"}},
+            {("X-90", "spec.identity.apiGroup")},
+            id="X-90-group",
+        ),
+    ],
+)
+def test_members(spec, wanted):
+    assert errors_of(member_cluster.validate(make_member(**spec), None, Context())) == wanted
+
+
+def test_a_member_carries_its_own_name_only():
+    member = make_member()
+    member["metadata"]["labels"] = {"kubernetes-fleet.io/member-name": "other"}
+    wanted = {("X-91", "metadata.labels[kubernetes-fleet.io/member-name]")}
+    assert errors_of(member_cluster.validate(member, None, Context())) == wanted
+
+
+def make_export(namespace, **metadata):
+    metadata = {"name": "web", "namespace": namespace, **metadata}
+    return {"apiVersion": "networking.fleet.azure.com/v1alpha1", "kind": "InternalServiceExport", "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("agents", "member", "export", "refused"),
+    [
+        pytest.param(True, make_member(), make_export("fleet-member-edge"), True, id="exported"),
+        pytest.param(False, make_member(), make_export("fleet-member-edge"), False, id="no-agents"),
+        pytest.param(True, make_member(), make_export("fleet-member-other"), False, id="another-member"),
+        pytest.param(
+            True,
+            make_member(),
+            make_export("fleet-member-edge", deletionTimestamp="2026-01-01T00:00:00Z"),
+            False,
+            id="going",
+        ),
+        pytest.param(
+            True,
+            make_member(deleteOptions={"validationMode": "Skip"}),
+            make_export("fleet-member-edge"),
+            False,
+            id="skipped",
+        ),
+    ],
+)
+def test_a_member_that_exports_services_stays(agents, member, export, refused):
+    """M-09."""
+    context = Context.of_objects([export], settings=AdmissionSettings(networking_agents=agents))
+    assert bool(member_cluster.refuse_deletion(member, context)) is refused
+
+
+DECISION = {"clusterName": "edge", "selected": True, "reason": "picked"}
+BINDING = {
+    "state": "Bound",
+    "resourceSnapshotName": "",
+    "schedulingPolicySnapshotName": "p-0",
+    "targetCluster": "edge",
+    "clusterDecision": DECISION,
+}
+SNAPSHOT = {"policyHash": "MTIz", "policy": {"placementType": "PickN", "clusterNames": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    ("validate", "spec", "wanted"),
+    [
+        pytest.param(machine_written.validate_policy_snapshot, SNAPSHOT, set(), id="N-01-no-matrix-rules"),
+        pytest.param(machine_written.validate_policy_snapshot, {}, {("N-01", "spec.policyHash")}, id="N-01"),
+        pytest.param(
+            machine_written.validate_policy_snapshot,
+            {**SNAPSHOT, "policy": {"tolerations": [{"value": "a b"}]}},
+            {("P-40", "spec.policy.tolerations[0].operator")},
+            id="N-01-tolerations-of-the-schema",
+        ),
+        pytest.param(machine_written.validate_internal_member_cluster, {}, {("N-02", "spec.state")}, id="N-02"),
+        pytest.param(
+            machine_written.validate_internal_member_cluster, {"state": "Stay"}, {("X-94", "spec.state")}, id="X-94"
+        ),
+        pytest.param(
+            machine_written.validate_resource_binding,
+            {**BINDING, "clusterDecision": {"clusterName": "edge", "selected": True}},
+            {("N-03", "spec.clusterDecision.reason")},
+            id="N-03",
+        ),
+        pytest.param(
+            machine_written.validate_resource_binding, {**BINDING, "state": "Lost"}, {("X-96", "spec.state")}, id="X-96"
+        ),
+        pytest.param(
+            machine_written.validate_work,
+            {"applyStrategy": {"type": "Force"}},
+            {("N-04", "spec.applyStrategy.type")},
+            id="N-04",
+        ),
+        pytest.param(
+            machine_written.validate_applied_work, {"workName": "w"}, {("N-05", "spec.workNamespace")}, id="N-05"
+        ),
+        pytest.param(
+            machine_written.validate_resource_snapshot,
+            {"selectedResources": [{"kind": "Namespace"}]},
+            {("N-06", "spec.selectedResources[0].apiVersion")},
+            id="N-06",
+        ),
+        pytest.param(
+            machine_written.validate_cluster_override_snapshot,
+            {"overrideHash": "MTIz"},
+            {("N-08", "spec.overrideSpec")},
+            id="N-08",
+        ),
+    ],
+)
+def test_machine_written_kinds(validate, spec, wanted):
+    assert errors_of(validate(make_object("Any", spec), None, Context())) == wanted
+
+
+def test_snapshots_never_change():
+    """X-95, on what is stored, not on how it is spelled."""
+    old = make_object("ClusterResourceSnapshot", {"selectedResources": [{**make_manifest(), "data": {"a": 1}}]})
+    same = make_object(
+        "ClusterResourceSnapshot", {"selectedResources": [{**make_manifest(), "data": {"a": 1, "b": None}}]}
+    )
+    other = make_object("ClusterResourceSnapshot", {"selectedResources": [{**make_manifest(), "data": {"a": True}}]})
+    assert errors_of(machine_written.validate_resource_snapshot(same, old, Context())) == set()
+    assert errors_of(machine_written.validate_resource_snapshot(other, old, Context())) == {("X-95", "spec")}
+
+
+def test_a_binding_stays_on_its_cluster():
+    old, new = make_object("Any", BINDING), make_object("Any", {**BINDING, "targetCluster": "b"})
+    wanted = {("X-96", "spec.targetCluster")}
+    assert errors_of(machine_written.validate_resource_binding(new, old, Context())) == wanted

@@ -1,0 +1,377 @@
+"""The verdict on one write: which row of the admission contract decides, and what the rules say.
+
+`decide` walks `ROWS`, the order of serving.md 1.8 part B; the first row that has something to say is the
+answer. `judge` and `mutate` ask the same questions without a review around them, for the embedded store
+and the command line.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias
+
+from scorer.api.kinds import api_version, split_api_version
+from scorer.api.meta import JsonObject, without_nulls
+from webhook.admission.context import Context
+from webhook.admission.patch import Patch, difference
+from webhook.admission.registry import Admitted, find
+from webhook.validation.existing import metadata_of, name_of
+from webhook.validation.field import FieldError, FieldWarning, path_order, printable, quote
+from webhook.validation.guard_rail import Write
+from webhook.validation.metadata import METADATA
+from webhook.validation.reading import DEEPEST, is_deeper, same_json, value_at
+
+Hook: TypeAlias = Literal["validate", "mutate"]
+
+OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+MOST_CAUSES: Final = 50
+MOST_WARNINGS: Final = 10
+LONGEST_WARNING: Final = 119
+_MOST_FINDINGS: Final = 1000
+"""Far more than an answer shows; a list of a million mistakes is not read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One verdict.
+
+    Args:
+        allowed: Whether the write may go on.
+        errors: Why not, sorted by path; all of them.
+        warnings: What the user should know anyway, fit for a header.
+        code: 200, or what a client reports: 422, 403, 409, 400.
+        reason: The machine-readable reason that belongs to *code*.
+        message: The refusal in one text.
+        patch: What the mutating hook changes.
+        retry_after_seconds: When another try may succeed, 0 when none will by itself.
+    """
+
+    allowed: bool = True
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    code: int = 200
+    reason: str = ""
+    message: str = ""
+    patch: Patch = ()
+    retry_after_seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What the mutating hook makes of an object."""
+
+    document: JsonObject
+    patch: Patch = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Question:
+    """One write to be judged; nothing in it has been checked yet.
+
+    Args:
+        hook: Which hook asks.
+        operation: As received.
+        kind: ``request.kind``.
+        resource: ``request.resource``.
+        document: The object, None on DELETE.
+        old: The stored object, None on CREATE.
+        subresource: Empty for the object itself.
+        context: What rules may look at.
+        entry: Filled in once the kind is known.
+    """
+
+    hook: Hook
+    operation: Any
+    kind: Any
+    resource: Any
+    document: Any
+    old: Any
+    subresource: Any
+    context: Context
+    entry: Admitted | None = field(default=None)
+
+
+ALLOWED: Final = Judgement()
+
+
+def decide(question: Question) -> Judgement:
+    """Return the verdict of the first row that applies."""
+    for row in ROWS:
+        if (judgement := row(question)) is not None:
+            return judgement
+    return ALLOWED
+
+
+def judge(
+    operation: str, document: JsonObject | None, old: JsonObject | None, context: Context, *, subresource: str = ""
+) -> Judgement:
+    """Return the verdict of the validating hook on one write.
+
+    The models know the defaults of the schema, so an object gets the same verdict with and without them.
+
+    Args:
+        operation: ``CREATE``, ``UPDATE`` or ``DELETE``.
+        document: The object, None on DELETE.
+        old: The stored object, None on CREATE.
+        context: What rules may look at.
+        subresource: ``status`` for a write of the status.
+    """
+    if _is_too_deep(document) or _is_too_deep(old):
+        return _bad_request(f"the object is nested deeper than {DEEPEST} levels")
+    return decide(_ask("validate", operation, document, old, context, subresource))
+
+
+def mutate(document: JsonObject, old: JsonObject | None, operation: str) -> Mutation:
+    """Return *document* as the mutating hook would leave it; *old* is the stored object on UPDATE."""
+    if _is_too_deep(document) or _is_too_deep(old):
+        return Mutation(document)
+    judgement, changed = _default(_ask("mutate", operation, document, old, Context(), ""))
+    return Mutation(changed, judgement.patch, judgement.warnings)
+
+
+def _is_too_deep(document: JsonObject | None) -> bool:
+    return document is not None and is_deeper(document, DEEPEST)
+
+
+def _ask(
+    hook: Hook, operation: str, document: JsonObject | None, old: JsonObject | None, context: Context, subresource: str
+) -> Question:
+    subject = document if document is not None else old
+    group, version = split_api_version(str((subject or {}).get("apiVersion", "")))
+    kind = {"group": group, "version": version, "kind": (subject or {}).get("kind", "")}
+    return Question(hook, operation, kind, {}, document, old, subresource, context, _entry(kind))
+
+
+def _bad_request(message: str) -> Judgement:
+    return Judgement(allowed=False, code=400, reason="BadRequest", message=message)
+
+
+def _operation_is_known(question: Question) -> Judgement | None:
+    if question.operation in OPERATIONS:
+        return None
+    return _bad_request(f"operation {quote(question.operation)} is none of {', '.join(OPERATIONS)}")
+
+
+def _kind_is_given(question: Question) -> Judgement | None:
+    if isinstance(question.kind, dict) and isinstance(question.resource, dict):
+        return None
+    return _bad_request("request.kind and request.resource must be objects")
+
+
+def _object_is_given(question: Question) -> Judgement | None:
+    if question.operation not in {"CREATE", "UPDATE"} or isinstance(question.document, dict):
+        return None
+    return _bad_request(f"{question.operation} needs an object, not {quote(question.document)}")
+
+
+def _old_object_is_given(question: Question) -> Judgement | None:
+    if question.operation != "UPDATE" or isinstance(question.old, dict):
+        return None
+    return _bad_request(f"UPDATE needs an oldObject, not {quote(question.old)}")
+
+
+def _object_is_of_the_kind(question: Question) -> Judgement | None:
+    if question.operation not in {"CREATE", "UPDATE"}:
+        return None
+    kind, document = question.kind, question.document
+    wanted = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
+    if document.get("kind") == kind.get("kind") and document.get("apiVersion") == wanted:
+        return None
+    given = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
+    return _bad_request(f"the object is of {given}, request.kind says {quote(wanted)}, {quote(kind.get('kind'))}")
+
+
+def _kind_has_rules(question: Question) -> Judgement | None:
+    question.entry = question.entry or _entry(question.kind)
+    if question.entry is not None:
+        return None
+    kind = question.kind
+    where = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
+    return Judgement(warnings=_texts([f"harbormaster has no rules for {kind.get('kind')} of {where}"]))
+
+
+def _guard_rails(question: Question) -> Judgement | None:
+    entry, context = question.entry, question.context
+    if entry is None or not entry.guards or question.hook == "mutate" or context.is_ours:
+        return None
+    write = Write(
+        question.operation, _object(question.document), _object(question.old), str(question.subresource or "")
+    )
+    refusals = [refusal for rail in entry.guards for refusal in rail(write, context)]
+    if not refusals:
+        return None
+    return Judgement(allowed=False, code=403, reason="Forbidden", message=printable("; ".join(refusals)))
+
+
+def _subresource(question: Question) -> Judgement | None:
+    if not question.subresource:
+        return None
+    entry = question.entry
+    if (
+        question.hook == "validate"
+        and question.subresource == "status"
+        and entry is not None
+        and entry.warn_about_status is not None
+        and question.operation == "UPDATE"
+    ):
+        return Judgement(warnings=_texts(entry.warn_about_status(question.document)))
+    return ALLOWED
+
+
+def _connect(question: Question) -> Judgement | None:
+    return ALLOWED if question.operation == "CONNECT" else None
+
+
+def _delete(question: Question) -> Judgement | None:
+    if question.operation != "DELETE":
+        return None
+    entry, old = question.entry, _object(question.old)
+    if question.hook == "mutate" or entry is None or old is None:
+        return ALLOWED
+    if entry.refuse_deletion is not None and (message := entry.refuse_deletion(old, question.context)):
+        return Judgement(allowed=False, code=409, reason="Conflict", message=printable(message), retry_after_seconds=10)
+    return Judgement(warnings=_texts(entry.warn_about_deletion(old)) if entry.warn_about_deletion is not None else ())
+
+
+def _being_deleted(question: Question) -> Judgement | None:
+    if question.operation != "UPDATE":
+        return None
+    return ALLOWED if metadata_of(question.document).get("deletionTimestamp") else None
+
+
+def _defaults(question: Question) -> Judgement | None:
+    return _default(question)[0] if question.hook == "mutate" else None
+
+
+def _default(question: Question) -> tuple[Judgement, JsonObject]:
+    """Return the answer of the mutating hook, and the object as the patch leaves it."""
+    entry, document = question.entry, question.document
+    if (
+        entry is None
+        or entry.default is None
+        or question.operation not in {"CREATE", "UPDATE"}
+        or metadata_of(document).get("deletionTimestamp")
+    ):
+        return ALLOWED, document
+    defaulted = entry.default(document, question.old if question.operation == "UPDATE" else None)
+    patch = difference(document, defaulted.document)
+    return Judgement(warnings=_texts(defaulted.warnings), patch=patch), defaulted.document
+
+
+def _rules(question: Question) -> Judgement | None:
+    """Ask the rules of the kind; an update is refused for what it changed only (X-21)."""
+    entry = question.entry
+    if entry is None or entry.validate is None:
+        return ALLOWED
+    old = question.old if question.operation == "UPDATE" else None
+    findings = list(islice(entry.validate(question.document, old, question.context), _MOST_FINDINGS))
+    if not findings:
+        return ALLOWED
+    errors = [finding for finding in findings if isinstance(finding, FieldError)]
+    notes: list[FieldWarning | str] = [finding for finding in findings if isinstance(finding, FieldWarning)]
+    if errors and old is not None:
+        errors, tolerated = _separate(errors, question.document, old, entry, question.context)
+        notes = [*(f"{error.field}: {error.text()} (left as it is)" for error in tolerated), *notes]
+    if not errors:
+        return Judgement(warnings=_texts(notes))
+    errors = sorted(dict.fromkeys(errors), key=path_order)
+    message = _summary(errors, entry, question.document)
+    return Judgement(False, tuple(errors), _texts(notes), 422, "Invalid", message)
+
+
+ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
+    _operation_is_known,
+    _kind_is_given,
+    _object_is_given,
+    _old_object_is_given,
+    _object_is_of_the_kind,
+    _kind_has_rules,
+    _guard_rails,
+    _subresource,
+    _connect,
+    _delete,
+    _being_deleted,
+    _defaults,
+    _rules,
+)
+"""Who may answer, in this order."""
+
+
+def _separate(
+    errors: Sequence[FieldError], document: JsonObject, old: JsonObject, entry: Admitted, context: Context
+) -> tuple[list[FieldError], list[FieldError]]:
+    """Tell what an update broke from what was broken before and was left alone.
+
+    An update that leaves the whole body alone breaks nothing in it. Otherwise a mistake counts as old when
+    the stored object has the very same one, and what it depends on has the same value; it may have moved
+    within a list.
+    """
+    assert entry.validate is not None
+    untouched = same_json(without_nulls(old.get(entry.body)), without_nulls(document.get(entry.body)))
+    before: dict[Any, list[FieldError]] = {}
+    if not entry.judged_whole or untouched:
+        for finding in islice(entry.validate(old, None, context), _MOST_FINDINGS):
+            if isinstance(finding, FieldError):
+                before.setdefault(_signature(finding), []).append(finding)
+    broken: list[FieldError] = []
+    left_alone: list[FieldError] = []
+    for error in errors:
+        in_body = not error.field.starts_with(METADATA)
+        candidates = before.get(_signature(error), [])
+        known = next((old_error for old_error in candidates if _same_parts(error, document, old_error, old)), None)
+        if known is not None:
+            candidates.remove(known)
+        (left_alone if known is not None or (untouched and in_body) else broken).append(error)
+    return broken, left_alone
+
+
+def _signature(error: FieldError) -> tuple[Any, ...]:
+    """Return what two findings of the same mistake have in common, wherever in its list it stands."""
+    path = tuple("*" if isinstance(part, int) else part for part in error.field.parts)
+    return error.rule, error.cause, error.message, path
+
+
+def _same_parts(new: FieldError, document: JsonObject, old: FieldError, stored: JsonObject) -> bool:
+    here, there = new.parts or (new.field,), old.parts or (old.field,)
+    return len(here) == len(there) and all(
+        same_json(value_at(document, now), value_at(stored, then)) for now, then in zip(here, there, strict=True)
+    )
+
+
+def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[str, Any]) -> str:
+    """Write a refusal the way an API server does."""
+    shown = [str(error) for error in errors[:MOST_CAUSES]]
+    if len(errors) > MOST_CAUSES:
+        shown.append(f"and {len(errors) - MOST_CAUSES} more")
+    what = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+    return printable(f"{entry.kind} {quote(name_of(document))} is invalid: {what}")
+
+
+def _texts(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
+    """Return warnings as an API server passes them on: few, short, without control characters."""
+    texts = list(dict.fromkeys(_text(note) for note in islice(notes, _MOST_FINDINGS)))
+    if len(texts) > MOST_WARNINGS:
+        rest = len(texts) - MOST_WARNINGS + 1
+        texts = [*texts[: MOST_WARNINGS - 1], f"and {rest} more warnings"]
+    return tuple(texts)
+
+
+def _text(note: FieldWarning | str) -> str:
+    if isinstance(note, FieldWarning):
+        room = max(LONGEST_WARNING - len(note.message) - 2, 24)
+        path = str(note.field)
+        note = f"{path if len(path) <= room else '...' + path[3 - room :]}: {note.message}"
+    text = printable(note)
+    return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 3] + "..."
+
+
+def _entry(kind: Mapping[str, Any]) -> Admitted | None:
+    group, version, name = kind.get("group") or "", kind.get("version"), kind.get("kind")
+    if isinstance(group, str) and isinstance(version, str) and isinstance(name, str):
+        return find(group, version, name)
+    return None
+
+
+def _object(value: Any) -> JsonObject | None:
+    return value if isinstance(value, dict) else None

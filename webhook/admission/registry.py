@@ -1,0 +1,163 @@
+"""Everything admission knows, by kind: what is registered, how it is defaulted and judged.
+
+One entry per kind; whoever renders webhook configurations, documents rules or answers a review reads this table.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context
+from webhook.defaulting import node_pool as node_pool_defaults
+from webhook.defaulting import placement as placement_defaults
+from webhook.defaulting.defaulted import Defaulted
+from webhook.validation import (
+    approval,
+    disruption_budget,
+    envelope,
+    eviction,
+    guard_rail,
+    machine_written,
+    member_cluster,
+    node_pool,
+    override,
+    placement,
+    staged_update,
+    update_run,
+)
+from webhook.validation.field import FieldWarning
+from webhook.validation.guard_rail import GuardRail
+from webhook.validation.reading import Finding
+
+Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
+Default: TypeAlias = Callable[[JsonObject, JsonObject | None], Defaulted]
+
+_CU: Final = frozenset[Operation]({"CREATE", "UPDATE"})
+_CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
+_C: Final = frozenset[Operation]({"CREATE"})
+_U: Final = frozenset[Operation]({"UPDATE"})
+_NEVER: Final = frozenset[Operation]()
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What admission does with one kind.
+
+    Args:
+        kind: The kind.
+        validate: Yields what is wrong or odd about an object; None where only guard rails look.
+        default: Fills in defaults; None where the schema does all of it.
+        operations: What the validating hook is registered for (serving.md 1.3).
+        body: The member that carries the user's wish; an update that leaves it alone is not judged anew.
+        judged_whole: An update is judged on the whole object, not on what it changed (serving.md 1.8 part B).
+        refuse_deletion: Returns why an object cannot be deleted now, empty when it can.
+        warn_about_deletion: Yields what a deletion will do.
+        warn_about_status: Yields what is odd about a write of the status subresource.
+        guards: Yield why this user may not do this write, in this order; they hold for subresources and deletions too.
+    """
+
+    kind: Kind
+    validate: Validate | None = None
+    default: Default | None = None
+    operations: frozenset[Operation] = _CU
+    body: str = "spec"
+    judged_whole: bool = False
+    refuse_deletion: Callable[[JsonObject, Context], str] | None = None
+    warn_about_deletion: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
+    warn_about_status: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
+    guards: tuple[GuardRail, ...] = ()
+
+
+_ENTRIES: Final = (
+    Admitted(
+        kinds.PLACEMENT,
+        placement.validate_cluster_placement,
+        placement_defaults.default,
+        _CUD,
+        warn_about_deletion=placement.warn_about_deletion,
+    ),
+    Admitted(
+        kinds.RESOURCE_PLACEMENT,
+        placement.validate_resource_placement,
+        placement_defaults.default,
+        _CUD,
+        warn_about_deletion=placement.warn_about_deletion,
+    ),
+    Admitted(kinds.STAGED_STRATEGY, staged_update.validate, operations=_CUD),
+    Admitted(kinds.NAMESPACED_STAGED_STRATEGY, staged_update.validate, operations=_CUD),
+    Admitted(
+        kinds.STAGED_RUN,
+        update_run.validate,
+        operations=_CUD,
+        warn_about_deletion=update_run.warn_about_deletion,
+    ),
+    Admitted(
+        kinds.NAMESPACED_STAGED_RUN,
+        update_run.validate,
+        operations=_CUD,
+        warn_about_deletion=update_run.warn_about_deletion,
+    ),
+    Admitted(
+        kinds.APPROVAL_REQUEST,
+        approval.validate,
+        operations=_C,
+        warn_about_status=approval.warn_about_status,
+        guards=(guard_rail.guard_approval,),
+    ),
+    Admitted(
+        kinds.NAMESPACED_APPROVAL_REQUEST,
+        approval.validate,
+        operations=_C,
+        warn_about_status=approval.warn_about_status,
+        guards=(guard_rail.guard_approval,),
+    ),
+    Admitted(kinds.OVERRIDE, override.validate_cluster_override),
+    Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override),
+    Admitted(kinds.ENVELOPE, envelope.validate_cluster_envelope, body="data"),
+    Admitted(kinds.NAMESPACED_ENVELOPE, envelope.validate_resource_envelope, body="data"),
+    Admitted(kinds.DISRUPTION_BUDGET, disruption_budget.validate),
+    Admitted(kinds.EVICTION, eviction.validate, operations=_C),
+    Admitted(
+        kinds.MEMBER_CLUSTER,
+        member_cluster.validate,
+        operations=_CUD,
+        refuse_deletion=member_cluster.refuse_deletion,
+        guards=(guard_rail.guard_member_cluster, guard_rail.guard_identity),
+    ),
+    Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
+    Admitted(kinds.BINDING, machine_written.validate_resource_binding),
+    Admitted(kinds.NAMESPACED_BINDING, machine_written.validate_resource_binding),
+    Admitted(kinds.POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
+    Admitted(kinds.NAMESPACED_POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
+    Admitted(kinds.RESOURCE_SNAPSHOT, machine_written.validate_resource_snapshot, operations=_U),
+    Admitted(kinds.NAMESPACED_RESOURCE_SNAPSHOT, machine_written.validate_resource_snapshot, operations=_U),
+    Admitted(kinds.OVERRIDE_SNAPSHOT, machine_written.validate_cluster_override_snapshot, operations=_U),
+    Admitted(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, machine_written.validate_resource_override_snapshot, operations=_U),
+    Admitted(kinds.WORK, machine_written.validate_work, operations=_CUD, guards=(guard_rail.guard_member_work,)),
+    Admitted(
+        kinds.INTERNAL_MEMBER_CLUSTER,
+        machine_written.validate_internal_member_cluster,
+        operations=_CUD,
+        guards=(guard_rail.guard_member_work,),
+    ),
+    Admitted(kinds.APPLIED_WORK, machine_written.validate_applied_work, operations=_NEVER),
+    Admitted(kinds.PLACEMENT_STATUS, machine_written.validate_placement_status, operations=_NEVER, body="sourceStatus"),
+    Admitted(guard_rail.POD, operations=_C, guards=(guard_rail.guard_workload,)),
+    Admitted(guard_rail.REPLICA_SET, operations=_C, guards=(guard_rail.guard_workload,)),
+    Admitted(guard_rail.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),
+    Admitted(guard_rail.DEFINITION, operations=_CUD, guards=(guard_rail.guard_definition,)),
+    Admitted(kinds.NAMESPACE, operations=_CUD, guards=(guard_rail.guard_namespace,)),
+)
+
+REGISTRY: Final[Mapping[tuple[str, str], Admitted]] = {entry.kind.group_kind: entry for entry in _ENTRIES}
+"""All kinds with rules, by group and kind."""
+
+
+def find(group: str, version: str, kind: str) -> Admitted | None:
+    """Return the entry for a kind in a version it is judged in, None for everything else."""
+    entry = REGISTRY.get((group, kind))
+    return entry if entry is not None and version in entry.kind.versions else None

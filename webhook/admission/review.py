@@ -1,0 +1,204 @@
+"""AdmissionReview in, AdmissionReview out.
+
+Before a ``uid`` is known, a bad body is an HTTP error (`BadReviewError`); from then on every refusal is in
+the answer.
+
+Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
+"""
+
+import json
+import sys
+from base64 import b64encode
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context, UserInfo
+from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
+from webhook.validation.existing import name_of
+from webhook.validation.field import printable, quote
+from webhook.validation.reading import DEEPEST, is_deeper
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+LONGEST_UID: Final = 256
+MOST_DIGITS: Final = 4300
+_LARGEST_EXACT: Final = 2**64
+
+
+class BadReviewError(ValueError):
+    """The body is no review that could be answered.
+
+    Args:
+        code: HTTP status of the answer.
+        message: For the user, without control characters.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = printable(message)
+
+
+def parse_review(body: bytes) -> JsonObject:
+    """Read the body of a request as strictly as serving.md 1.8 part A demands.
+
+    Returns:
+        The review; ``request`` is an object and ``request.uid`` a usable string.
+
+    Raises:
+        BadReviewError: Anything else.
+    """
+    review = parse_object(body)
+    if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
+        given = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
+        raise BadReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {given}")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise BadReviewError(400, f"request must be an object, not {quote(request)}")
+    uid = request.get("uid")
+    if not isinstance(uid, str) or not 0 < len(uid) <= LONGEST_UID:
+        raise BadReviewError(400, f"request.uid must be a string of 1 to {LONGEST_UID} characters, not {quote(uid)}")
+    if not uid.isprintable() and any(character < " " or "\x7f" <= character <= "\x9f" for character in uid):
+        raise BadReviewError(400, f"request.uid has control characters: {quote(uid)}")
+    return review
+
+
+def parse_object(body: bytes) -> JsonObject:
+    """Read one JSON object.
+
+    The fast parser goes first and refuses more than it must (lone surrogates, integers beyond any double), so
+    when it refuses, the standard library with the hooks below has the last word.
+
+    Raises:
+        BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, nested deeper than
+            100 levels, or no object.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = _parse_slowly(body)
+    if not isinstance(value, dict):
+        raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
+    if body.count(b"{") + body.count(b"[") > DEEPEST and is_deeper(value, DEEPEST):
+        raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
+    return value
+
+
+def _parse_slowly(body: bytes) -> Any:
+    if not body:
+        raise BadReviewError(400, "the body is empty")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadReviewError(400, f"the body is not UTF-8 at byte {error.start}") from None
+    if text.startswith("\ufeff"):
+        raise BadReviewError(400, "the body starts with a byte order mark")
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
+    except RecursionError:
+        raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels") from None
+    except json.JSONDecodeError as error:
+        raise BadReviewError(400, f"the body is not JSON: {error.msg} at character {error.pos}") from None
+    except ValueError as error:
+        raise BadReviewError(400, f"the body is not JSON: {error}") from None
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in {float("inf"), float("-inf")}:
+        raise ValueError(f"the number {text[:32]} is too large")
+    return number
+
+
+def _integer(text: str) -> int | float:
+    """Read an integer as the fast parser does: exact up to 64 bits, a double beyond, the largest one at the end."""
+    if len(text) > MOST_DIGITS + text.startswith("-"):
+        raise ValueError(f"an integer of {len(text)} characters is too long")
+    number = int(text)
+    if -(2**63) <= number < _LARGEST_EXACT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return sys.float_info.max if number > 0 else -sys.float_info.max
+
+
+def answer(review: JsonObject, hook: Hook, context: Context) -> JsonObject:
+    """Return the whole answer to a review that `parse_review` let through.
+
+    Args:
+        review: The decoded body.
+        hook: Which hook was called.
+        context: The hub and the switches; the user is taken from the review.
+    """
+    request = review["request"]
+    question = Question(
+        hook=hook,
+        operation=request.get("operation"),
+        kind=request.get("kind"),
+        resource=request.get("resource"),
+        document=request.get("object"),
+        old=request.get("oldObject"),
+        subresource=request.get("subResource"),
+        context=context.asked_by(UserInfo.read(request.get("userInfo"))),
+    )
+    return respond(decide(question), request)
+
+
+def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
+    """Write a verdict as the AdmissionReview that answers *request*."""
+    response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
+    if not judgement.allowed:
+        response["status"] = status_of(judgement, request)
+    if judgement.warnings:
+        response["warnings"] = list(judgement.warnings)
+    if judgement.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = b64encode(encode(judgement.patch)).decode("ascii")
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+
+
+def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
+    """Write a refusal as the ``Status`` that kubectl prints; its causes are all that is shown of an Invalid one."""
+    status: JsonObject = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "code": judgement.code,
+        "reason": judgement.reason,
+        "message": judgement.message,
+    }
+    if judgement.code == 400:
+        return status
+    kind = request.get("kind")
+    kind = kind if isinstance(kind, dict) else {}
+    document = request.get("object") or request.get("oldObject")
+    details: JsonObject = {
+        "name": printable(name_of(document) if isinstance(document, dict) else ""),
+        "group": kind.get("group") or "",
+        "kind": kind.get("kind") or "",
+    }
+    if judgement.errors:
+        details["causes"] = [
+            {"reason": error.cause.value, "message": error.text(), "field": printable(str(error.field))}
+            for error in judgement.errors[:MOST_CAUSES]
+        ]
+    if judgement.retry_after_seconds:
+        details["retryAfterSeconds"] = judgement.retry_after_seconds
+    status["details"] = details
+    return status
+
+
+def encode(value: Any) -> bytes:
+    """Write *value* as JSON; a lone surrogate is escaped, so that it cannot break the text."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,74 @@
+"""The outcome of defaulting, and the copy-on-write steps it is made of.
+
+Defaulting never changes the document it is given: it returns a new one that shares whatever it did not
+touch, so that the patch between the two is cheap to find.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scorer.api.meta import JsonObject
+from webhook.validation.field import FieldWarning
+
+
+class UnreadableError(Exception):
+    """The document is too broken to default: a member has another JSON type than the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """A document with its defaults, and what the user should know about the rewrite.
+
+    Args:
+        document: The very document that was given when there was nothing to do.
+        warnings: About rewrites, not about plain defaults.
+    """
+
+    document: JsonObject
+    warnings: tuple[FieldWarning, ...] = ()
+
+
+def filled(block: JsonObject, defaults: Mapping[str, Any]) -> JsonObject:
+    """Return *block* with what it lacks; null counts as absent, and what is there stays."""
+    missing = {key: value for key, value in defaults.items() if block.get(key) is None}
+    return {**block, **missing} if missing else block
+
+
+def replaced(block: JsonObject, key: str, value: Any) -> JsonObject:
+    """Return *block* with *value* under *key*."""
+    return block if block.get(key) is value and value is not None else {**block, key: value}
+
+
+def without(block: JsonObject, key: str) -> JsonObject:
+    """Return *block* without *key*."""
+    return {name: value for name, value in block.items() if name != key} if key in block else block
+
+
+def within(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """Return *block* with *step* done to the object under *key*, if there is one."""
+    inner = object_at(block, key)
+    return block if inner is None else replaced(block, key, step(inner))
+
+
+def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]) -> JsonObject:
+    """Return *block* with *step* done to each object of the list under *key*, if there is one."""
+    items = block.get(key)
+    if items is None:
+        return block
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise UnreadableError(key)
+    done = [step(item) for item in items]
+    return block if all(new is old for new, old in zip(done, items, strict=True)) else {**block, key: done}
+
+
+def object_at(block: JsonObject, key: str) -> JsonObject | None:
+    """Return the object under *key*, None when it is absent or null.
+
+    Raises:
+        UnreadableError: Something else is there.
+    """
+    inner = block.get(key)
+    if inner is None or isinstance(inner, dict):
+        return inner
+    raise UnreadableError(key)

@@ -1,0 +1,71 @@
+"""Defaults of a NodePool: the disruption block, every budget's ``nodes``, and how long a node lives.
+
+Source: nodepool-disruption.md 2.8 and 16.
+"""
+
+from typing import Any, Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.node_pool import (
+    DEFAULT_BUDGET_NODES,
+    DEFAULT_CONSOLIDATE_AFTER,
+    DEFAULT_EXPIRE_AFTER,
+    ConsolidationPolicy,
+    parse_duration_or_never,
+)
+from webhook.defaulting.defaulted import Defaulted
+from webhook.validation.field import FieldWarning, quote
+
+OLD_EXPIRE_AFTER: Final = FieldPath.of("spec", "disruption", "expireAfter")
+EXPIRE_AFTER: Final = FieldPath.of("spec", "template", "spec", "expireAfter")
+
+
+def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+    """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed without a default.
+
+    An object that is being deleted, or whose JSON types are wrong where defaults belong, is returned as it is.
+    ``disruption.expireAfter``, where the field was documented once, is copied to the template if that has none.
+    """
+    del old
+    metadata = document.get("metadata")
+    deleting = isinstance(metadata, dict) and metadata.get("deletionTimestamp") is not None
+    if deleting or not isinstance(document.get("spec"), dict):
+        return Defaulted(document)
+    spec: JsonObject = without_nulls(document["spec"])
+    template, disruption = spec.get("template", {}), spec.setdefault("disruption", {})
+    if not (isinstance(template, dict) and isinstance(disruption, dict)):
+        return Defaulted(document)
+    node, budgets = template.get("spec"), disruption.setdefault("budgets", [{}])
+    if not (isinstance(node, dict | None) and _is_list_of_objects(budgets)):
+        return Defaulted(document)
+    disruption.setdefault("consolidationPolicy", ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED.value)
+    disruption.setdefault("consolidateAfter", DEFAULT_CONSOLIDATE_AFTER)
+    for budget in budgets:
+        budget.setdefault("nodes", DEFAULT_BUDGET_NODES)
+    warnings: tuple[FieldWarning, ...] = ()
+    if node is not None and "expireAfter" not in node:
+        node["expireAfter"], warnings = _lifetime(disruption.get("expireAfter"))
+    return Defaulted(document if spec == document["spec"] else {**document, "spec": spec}, warnings)
+
+
+def _lifetime(old_place: object) -> tuple[str, tuple[FieldWarning, ...]]:
+    """Return the ``expireAfter`` of a template that has none, from what stands at the old place."""
+    if old_place is None:
+        return DEFAULT_EXPIRE_AFTER, ()
+    if isinstance(old_place, str) and _is_duration(old_place):
+        return old_place, (FieldWarning(OLD_EXPIRE_AFTER, f"{quote(old_place)} was copied to {EXPIRE_AFTER}"),)
+    message = f"{quote(old_place)} is no duration and was ignored: {EXPIRE_AFTER} is {DEFAULT_EXPIRE_AFTER}"
+    return DEFAULT_EXPIRE_AFTER, (FieldWarning(OLD_EXPIRE_AFTER, message),)
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        parse_duration_or_never(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)

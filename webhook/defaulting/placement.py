@@ -1,0 +1,157 @@
+"""Defaults of ClusterResourcePlacement and ResourcePlacement.
+
+These are the defaults that no schema can express, because they make blocks that were absent, and the
+defaults inside ``policy`` and ``strategy``, so that a caller without an API server in front gets whole
+blocks too. ``selectionScope``, ``statusReportingScope`` and the like (F-05, F-07) are left to the schema.
+
+Source: placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterresourceplacement.go. Unlike there,
+    ResourcePlacements get them too, and an update never makes up a policy.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from webhook.defaulting.defaulted import (
+    Defaulted,
+    UnreadableError,
+    filled,
+    for_each,
+    object_at,
+    replaced,
+    within,
+    without,
+)
+from webhook.validation.field import FieldWarning
+from webhook.validation.reading import same_json
+
+_ROLLING_UPDATE: Final = {"maxSurge": "25%", "maxUnavailable": "25%", "unavailablePeriodSeconds": 60}
+_APPLY: Final = {
+    "comparisonOption": "PartialComparison",
+    "type": "ClientSideApply",
+    "whenToApply": "Always",
+    "whenToTakeOver": "Always",
+}
+_SPREAD: Final = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+_PREFERRED: Final = ("affinity", "clusterAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+
+
+def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
+    """Return *document* with the defaults of a placement.
+
+    Args:
+        document: The object as it was received; an object too broken to default comes back as it is.
+        old: The stored object on an update.
+    """
+    try:
+        spec = object_at(document, "spec")
+        if spec is None:
+            return Defaulted(document)
+        stored = object_at(old, "spec") if old is not None else None
+        sorters = _Sorters()
+        new = _default_spec(spec, stored, sorters)
+    except UnreadableError:
+        return Defaulted(document)
+    return Defaulted(replaced(document, "spec", new), tuple(sorters.warnings))
+
+
+def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorters") -> JsonObject:
+    if stored is None or stored.get("policy") is None:
+        spec = filled(spec, {"policy": {"placementType": "PickAll"}})
+    spec = within(spec, "policy", lambda policy: _default_policy(policy, sorters))
+    spec = filled(spec, {"strategy": {}})
+    old_strategy = object_at(stored, "strategy") if stored is not None else None
+    if old_strategy is not None:
+        before = old_strategy
+        spec = within(spec, "strategy", lambda strategy: _drop_leftovers(strategy, before))
+    spec = within(spec, "strategy", _default_strategy)
+    return filled(spec, {"revisionHistoryLimit": 10})
+
+
+def _default_policy(policy: JsonObject, sorters: "_Sorters") -> JsonObject:
+    """Fill in F-02 to F-04 and rename the old sorter (X-18)."""
+    policy = filled(policy, {"placementType": "PickAll"})
+    policy = for_each(policy, "topologySpreadConstraints", lambda constraint: filled(constraint, _SPREAD))
+    policy = for_each(policy, "tolerations", lambda toleration: filled(toleration, {"operator": "Equal"}))
+    affinity, cluster_affinity, preferred = _PREFERRED
+    return within(
+        policy,
+        affinity,
+        lambda outer: within(outer, cluster_affinity, lambda inner: for_each(inner, preferred, sorters.rename)),
+    )
+
+
+class _Sorters:
+    """Renames ``metricSorter`` to ``propertySorter`` in preferences and remembers that it did (X-18).
+
+    Beside a different ``propertySorter`` it is left alone; the validating hook denies that.
+    """
+
+    def __init__(self) -> None:
+        self.warnings: list[FieldWarning] = []
+
+    def rename(self, preferred: JsonObject) -> JsonObject:
+        """Return a weighted preference with the new name."""
+        return within(preferred, "preference", self._rename)
+
+    def _rename(self, preference: JsonObject) -> JsonObject:
+        old, new = preference.get("metricSorter"), preference.get("propertySorter")
+        if old is None or not (new is None or same_json(old, new)):
+            return preference
+        if not self.warnings:
+            at = FieldPath.of("spec", "policy", *_PREFERRED)
+            self.warnings.append(FieldWarning(at, "metricSorter is now propertySorter", "X-18"))
+        return without(preference if new is not None else {**preference, "propertySorter": old}, "metricSorter")
+
+
+def _drop_leftovers(strategy: JsonObject, old: JsonObject) -> JsonObject:
+    """Drop blocks that only defaulting put there when the type they belong to is left (X-20).
+
+    Without this, a one-line patch of the type would be refused by P-46 or P-50.
+    """
+    if strategy.get("type") == "External" and _type(old, "RollingUpdate") == "RollingUpdate":
+        strategy = _without_unchanged(strategy, old, "rollingUpdate", _ROLLING_UPDATE)
+    before = object_at(old, "applyStrategy")
+    if before is None or before.get("type") != "ServerSideApply":
+        return strategy
+    return within(strategy, "applyStrategy", _leave_server_side_apply(before))
+
+
+def _leave_server_side_apply(before: JsonObject) -> Callable[[JsonObject], JsonObject]:
+    def leave(apply: JsonObject) -> JsonObject:
+        if _type(apply, "ClientSideApply") == "ServerSideApply":
+            return apply
+        return _without_unchanged(apply, before, "serverSideApplyConfig", {"force": False})
+
+    return leave
+
+
+def _without_unchanged(block: JsonObject, old: JsonObject, key: str, defaults: JsonObject) -> JsonObject:
+    new, before = object_at(block, key), object_at(old, key)
+    if new is None or before is None or not same_json(filled(new, defaults), filled(before, defaults)):
+        return block
+    return without(block, key)
+
+
+def _default_strategy(strategy: JsonObject) -> JsonObject:
+    """Fill in F-08 to F-12."""
+    strategy = filled(strategy, {"type": "RollingUpdate"})
+    if strategy["type"] == "RollingUpdate":
+        strategy = filled(strategy, {"rollingUpdate": {}})
+        strategy = within(strategy, "rollingUpdate", lambda block: filled(block, _ROLLING_UPDATE))
+    strategy = within(filled(strategy, {"applyStrategy": {}}), "applyStrategy", _default_apply)
+    strategy = within(strategy, "deleteStrategy", lambda block: filled(block, {"propagationPolicy": "Delete"}))
+    return within(strategy, "reportBackStrategy", lambda block: filled(block, {"type": "Disabled"}))
+
+
+def _default_apply(apply: JsonObject) -> JsonObject:
+    apply = filled(apply, _APPLY)
+    if apply["type"] == "ServerSideApply":
+        apply = filled(apply, {"serverSideApplyConfig": {"force": False}})
+    return apply
+
+
+def _type(block: JsonObject, absent: str) -> Any:
+    given = block.get("type")
+    return absent if given is None else given

@@ -1,0 +1,216 @@
+/** The page: reads the API, follows its events, keeps the selected placement in the address. */
+
+import { ApiError, ask, follow, paced, placementPath } from "./api.js";
+import { h, patchList, say } from "./dom.js";
+import { FleetView } from "./fleet.js";
+import { PlacementView } from "./placement.js";
+import { PlacementsView } from "./placements.js";
+import { showSummary } from "./summary.js";
+
+const by = (id) => document.getElementById(id);
+const narrow = matchMedia("(max-width: 700px)");
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+const state = {
+  clusters: null,
+  placements: null,
+  selected: "", // the ref in the address, or the one chosen for want of it
+  problems: new Map(), // path → message
+  connection: { state: "connecting", retryAt: 0 },
+  revision: "",
+  missed: false, // changes came while nobody was looking
+  hurry: null, // aborts the reading of a placement that is no longer selected
+};
+
+const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), filter: by("fleet-filter"), firstRows: () => (narrow.matches ? 6 : 25) });
+const placements = new PlacementsView({ body: by("placements-body"), sub: by("placements-sub"), firstRows: () => (narrow.matches ? 8 : 50) });
+const detail = new PlacementView({
+  title: by("placement-title"), sub: by("placement-sub"), json: by("placement-json"), body: by("placement-body"),
+  firstRows: () => (narrow.matches ? 12 : 15),
+});
+
+/** The ref in the address, `""` when there is none. */
+function addressed() {
+  let text;
+  try {
+    text = decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+  return /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/.test(text) ? text : "";
+}
+
+function listed(ref) {
+  return state.placements?.find((placement) => placement.ref === ref);
+}
+
+/** The one in the address; else the one shown; else the first that needs a look; else the first. */
+function choose() {
+  const wish = addressed();
+  if (wish) return wish;
+  if (listed(state.selected)) return state.selected;
+  const items = state.placements ?? [];
+  return (items.find((p) => p.why) ?? items[0])?.ref ?? "";
+}
+
+function render() {
+  showSummary(by("summary"), state.clusters?.items ?? null, state.placements);
+  fleet.show(state.clusters);
+  placements.show(state.placements, state.selected);
+  if (state.placements) {
+    const placement = listed(state.selected);
+    if (placement) detail.show(placement);
+    else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
+  }
+  document.title = listed(state.selected) ? `${listed(state.selected).name} · harbormaster` : "harbormaster";
+}
+
+/** Note, or take back, what is wrong with a part of the API. */
+function problem(path, message) {
+  if (message) state.problems.set(path, message);
+  else state.problems.delete(path);
+  patchList(by("problems"), [...state.problems], ([key]) => key,
+    () => h("p", { class: "problem", role: "alert" }),
+    (element, [key, words]) => say(element, `${key} cannot be read: ${words}. What is shown may be out of date; trying again.`));
+}
+
+async function reading(path, task) {
+  try {
+    await task();
+    problem(path, "");
+  } catch (error) {
+    if (error instanceof ApiError) problem(path, error.message);
+    throw error;
+  }
+}
+
+const askClusters = paced(() => reading("/v1/clusters", async () => {
+  state.clusters = (await ask("/v1/clusters")).document;
+  if (!state.revision) note(state.clusters.fleetRevision);
+  render();
+}));
+
+const askPlacements = paced(() => reading("/v1/placements", async () => {
+  const items = (await ask("/v1/placements")).document.items;
+  announce(state.placements, items);
+  state.placements = items;
+  select(choose());
+  render();
+}));
+
+const askDetail = paced(async () => {
+  const placement = listed(state.selected);
+  if (!placement) return;
+  const { ref, kind, namespace, name } = placement;
+  state.hurry = new AbortController();
+  const { signal } = state.hurry;
+  const question = { placement: { ref: namespace ? { kind, namespace, name } : { kind, name } } };
+  const [whole, explanation] = await Promise.allSettled([ask(placementPath(ref), { signal }), ask("/v1/explain", { body: question, signal })]);
+  if (state.selected !== ref) return;
+  if (whole.status === "fulfilled" && listed(ref)) detail.show({ ...listed(ref), ...whole.value.document });
+  if (explanation.status === "fulfilled") detail.explain(explanation.value.document, explanation.value.text);
+  else detail.cannotExplain(explanation.reason.message);
+  for (const outcome of [whole, explanation]) if (outcome.status === "rejected") throw outcome.reason;
+});
+
+function select(ref) {
+  if (ref === state.selected) return;
+  state.selected = ref;
+  state.hurry?.abort();
+  askDetail.now();
+}
+
+addEventListener("hashchange", () => {
+  select(choose());
+  render();
+  const panel = by("placement");
+  const { top } = panel.getBoundingClientRect();
+  if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+});
+
+/** Say aloud what became of the placements since the last reading. */
+function announce(before, after) {
+  if (!before) return;
+  const known = new Map(before.map((p) => [p.ref, p]));
+  const news = after.filter((p) => {
+    const was = known.get(p.ref);
+    return !was || was.state !== p.state || was.picked !== p.picked;
+  });
+  const gone = before.filter((p) => !after.some((q) => q.ref === p.ref));
+  const words = [...news.map((p) => `${p.name}: ${p.state}, picked ${p.picked}`), ...gone.map((p) => `${p.name}: deleted`)];
+  if (words.length) say(by("news"), words.slice(0, 3).join("; ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
+}
+
+function note(revision) {
+  if (revision !== undefined && revision !== null && revision !== "") state.revision = String(revision);
+  showConnection();
+}
+
+function showConnection() {
+  const { state: name, retryAt } = state.connection;
+  by("live").dataset.state = name;
+  const parts = {
+    connecting: ["connecting"],
+    live: ["live", state.revision && `revision ${state.revision}`, "embedded store"],
+    disconnected: ["disconnected, retrying", retryAt > Date.now() && `in ${Math.ceil((retryAt - Date.now()) / 1000)} s`],
+  }[name];
+  say(by("live-text"), parts.filter(Boolean).join(name === "live" ? " · " : " "));
+}
+
+setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
+
+follow(
+  (change) => {
+    note(change.revision);
+    if (document.hidden) {
+      state.missed = true;
+      return;
+    }
+    const touched = change.placements ?? [];
+    if (change.clusters) askClusters();
+    if (touched.length) askPlacements();
+    if (change.clusters || touched.includes(state.selected)) askDetail();
+  },
+  (name, retryAt) => {
+    const spoken = { live: "connected", disconnected: "disconnected, retrying" }[name];
+    if (state.connection.state !== name && state.connection.state !== "connecting") say(by("news"), spoken);
+    state.connection = { state: name, retryAt };
+    showConnection();
+  },
+);
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden || !state.missed) return;
+  state.missed = false;
+  for (const again of [askClusters, askPlacements, askDetail]) again();
+});
+
+narrow.addEventListener("change", () => {
+  render();
+  detail.explanation.render();
+});
+
+// The anchors of the top bar scroll, and leave the address to the selected placement.
+for (const link of document.querySelectorAll("[data-goto]")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    const id = link.dataset.goto;
+    by(id).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+    by(`${id}-title`).focus({ preventScroll: true });
+  });
+}
+
+// The view one is looking at is marked in the top bar.
+const views = ["fleet", "placements"];
+const inView = new Set();
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
+  const current = views.find((id) => inView.has(id)) ?? "fleet";
+  for (const link of document.querySelectorAll("nav [data-goto]")) {
+    if (link.dataset.goto === current) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}, { rootMargin: "-80px 0px -55% 0px" });
+for (const id of views) watcher.observe(by(id));
+
+for (const again of [askClusters, askPlacements]) again();

@@ -1,0 +1,239 @@
+/** Why these clusters: one row per cluster with its points as a stacked bar, or the check that turned it away. */
+
+import { h, isNews, patchList, pill, say } from "./dom.js";
+import { count, number, tally } from "./format.js";
+import { tone } from "./states.js";
+import { axisOf, hasSpread, lengthsOf, termRule, termsOf } from "./terms.js";
+import { checkWords, trace } from "./trace.js";
+
+const PICKED = new Set(["Picked", "Kept"]);
+const FIRST_HELPS = 3;
+const NAMED_CLUSTERS = 3;
+
+const isPicked = (item) => PICKED.has(item.verdict);
+const isCandidate = (item) => item.verdict === "ScoreTooLow" || item.verdict === "NotNeeded";
+const isScored = (item) => isPicked(item) || isCandidate(item);
+
+/** The check behind each category that a filter may turn a cluster away with. */
+const CHECK = {
+  AffinityMismatch: "affinity", TaintNotTolerated: "taints", TopologySpreadViolated: "topology",
+  NamespaceDataMissing: "namespace", NamespaceMissing: "namespace",
+  ClusterLeaving: "eligibility", AgentNotReporting: "eligibility", HeartbeatStale: "eligibility",
+  AgentNotJoined: "eligibility", HealthUnknown: "eligibility", ClusterUnhealthy: "eligibility",
+};
+
+/** `4 short`, `spread −1`, `by name`: what separated a loser from the last cluster picked. */
+function distance(item) {
+  const gap = item.gap;
+  if (!gap) return "not picked";
+  if (gap.difference > 0) return "not needed"; // it came after the placement had all it wants
+  if (gap.decidedBy === "affinity") return `${number(Math.abs(gap.difference ?? 0))} short`;
+  if (gap.decidedBy === "topology" || gap.decidedBy === "topologySpread") return `spread ${number(gap.difference ?? 0)}`;
+  if (gap.decidedBy === "name") return "by name";
+  return `by ${gap.decidedBy}`;
+}
+
+function verdictPill(item) {
+  if (isPicked(item)) return pill(item.verdict.toLowerCase(), tone(item.verdict.toLowerCase()));
+  if (isCandidate(item)) return pill(distance(item), "calm");
+  if (item.verdict === "Dropped") return pill("dropped", "warn");
+  return null;
+}
+
+/** The failing check and its numbers, as said by the API: `reason` begins with the category, which the name of the check replaces. */
+function refusal(item) {
+  const failed = (item.filters ?? []).find((check) => (CHECK[item.verdict] ? check.name === CHECK[item.verdict] : !check.pass));
+  let words = item.reason || item.summary || (failed ? checkWords(failed) : "");
+  if (words.startsWith(item.verdict)) words = words.slice(item.verdict.length).replace(/^[\s:,;–-]+/, "");
+  return [h("b", {}, CHECK[item.verdict] ?? item.verdict), words ? `: ${words}` : ""];
+}
+
+function bar(item, terms, axis) {
+  const parts = lengthsOf(item, terms, axis.spread);
+  const side = (chosen, range, name) => {
+    const element = h("span", { class: `side ${name}` });
+    element.style.flexGrow = range;
+    for (const part of chosen) {
+      const piece = h("i", { class: part.colour, title: `${part.name}: ${number(part.points)}` });
+      piece.style.flexBasis = `${(part.length / range) * 100}%`;
+      element.append(piece);
+    }
+    return element;
+  };
+  const spoken = parts.map((part) => `${part.name} ${number(part.points)}`).join(", ") || "no points";
+  return h("span", { class: "bar-track", role: "img", "aria-label": spoken },
+    axis.low < 0 ? side(parts.filter((p) => p.points < 0).reverse(), -axis.low, "below") : null,
+    side(parts.filter((p) => p.points > 0), axis.high, "above"));
+}
+
+/** What a row is made of depends on whether anything was scored at all (PickAll and PickFixed score nothing). */
+function summaryOf(item, view) {
+  const name = h("span", { class: "who" }, item.cluster);
+  const last = h("span", { class: "verdict" }, verdictPill(item));
+  if (!isScored(item)) return [name, h("span", { class: "refused" }, refusal(item)), last];
+  if (!view.scored) return [name, h("span", { class: "words" }, told(item)), last];
+  return [
+    name,
+    bar(item, view.terms, view.axis),
+    view.spread ? h("span", { class: "num spread" }, number(item.topology?.score ?? 0)) : null,
+    h("span", { class: "num score" }, number(item.affinity?.score ?? 0)),
+    last,
+  ].filter(Boolean);
+}
+
+/** The summary without the name it begins with, which stands before it already. */
+function told(item) {
+  const words = item.summary || item.reason || "";
+  return words.startsWith(`${item.cluster}: `) ? words.slice(item.cluster.length + 2) : words;
+}
+
+function makeRow() {
+  const inside = h("div", { class: "trace" });
+  const details = h("details", {}, h("summary", {}), inside);
+  details.addEventListener("toggle", () => details.fill?.());
+  return h("li", {}, details);
+}
+
+function updateRow(row, item, view) {
+  const details = row.firstElementChild;
+  const [summary, inside] = details.children;
+  row.className = isPicked(item) ? "is-picked" : isScored(item) ? "is-loser" : "is-refused";
+  if (isNews(summary, [item.verdict, item.topology?.score, item.affinity, item.gap, item.reason, item.summary, view.axis, view.spread])) {
+    summary.replaceChildren(...summaryOf(item, view));
+  }
+  // The inside is only built once someone looks.
+  details.fill = () => {
+    if (details.open && isNews(inside, item)) inside.replaceChildren(...trace(item, view.terms));
+  };
+  details.fill();
+}
+
+function legend(view) {
+  if (!view.scored) return [];
+  const entry = (colour, name, rule) => h("li", {}, h("i", { class: `swatch ${colour}` }), h("span", {}, rule ? `${name}, ${rule}` : name));
+  return [
+    view.spread ? entry("part-spread", "topology spread", "ranks before the score") : null,
+    ...view.terms.map((term) => entry(term.colour, term.name, termRule(term))),
+  ].filter(Boolean);
+}
+
+/** Which clusters set the range of each sorter: this is what surprises people most. */
+function ranges(items, terms) {
+  return terms.filter((term) => term.sorter).flatMap((term) => {
+    const sorter = items.flatMap((item) => item.affinity?.terms ?? []).find((t) => t.index === term.index && t.sorter?.min && t.sorter?.max)?.sorter;
+    if (!sorter) return [];
+    const { min, max } = sorter;
+    if (min.cluster === max.cluster || min.value === max.value) {
+      return [{ text: [`${term.name} is `, String(min.value), " wherever it is reported, so it separates nobody.", "", ""] }];
+    }
+    const outside = [min, max].filter((limit) => limit.eligible === false).map((limit) => limit.cluster);
+    const who = outside.length === 2 ? "neither of them a candidate itself" : outside.length ? `${outside[0]} is not a candidate itself` : "";
+    return [{ text: [`${term.name} runs from ${min.value} (`, min.cluster, `) to ${max.value} (`, max.cluster, `)${who ? `; ${who}` : ""}.`] }];
+  });
+}
+
+/** What would help, one sentence for all clusters it would help; then the ranges. Losers come first, they are nearest. */
+function callOut(items, terms) {
+  const helps = new Map();
+  for (const item of [...items].sort((a, b) => isCandidate(b) - isCandidate(a))) {
+    if (!item.help) continue;
+    const words = item.help.startsWith(`${item.cluster} `) ? item.help.slice(item.cluster.length + 1) : item.help;
+    helps.set(words, [...(helps.get(words) ?? []), item.cluster]);
+  }
+  const out = [...helps].slice(0, FIRST_HELPS).map(([words, clusters]) => {
+    const rest = clusters.length - NAMED_CLUSTERS;
+    const names = clusters.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "");
+    return h("p", {}, h("b", {}, names), ` ${words}${/[.!?]$/.test(words) ? "" : "."}`);
+  });
+  const others = [...helps.values()].slice(FIRST_HELPS).flat().length;
+  if (others) out.push(h("p", { class: "quiet" }, `What would help ${count(others, "more cluster")} is in their rows.`));
+  const told = new Set(); // two terms may sort by the same property
+  for (const { text } of ranges(items, terms)) {
+    if (told.has(text.join(""))) continue;
+    told.add(text.join(""));
+    const [a, low, b, high, c] = text;
+    out.push(h("p", {}, a, h("b", {}, low), b, h("b", {}, high), c));
+  }
+  return out;
+}
+
+/** The explanation of one placement: keeps what the viewer unfolded between updates. */
+export class ExplanationView {
+  constructor({ firstRows }) {
+    Object.assign(this, { firstRows, all: false, document: null, blob: "" });
+    this.head = h("div", { class: "score-head", "aria-hidden": true });
+    this.picked = h("ol", { class: "rows", "aria-label": "Picked clusters" });
+    this.line = h("p", { class: "wanted" }, h("span", {}));
+    this.losers = h("ol", { class: "rows", "aria-label": "Clusters not picked" });
+    this.counts = h("p", { class: "quiet counts" });
+    this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
+    this.legend = h("ul", { class: "legend", "aria-label": "Parts of the score" });
+    this.callOut = h("div", { class: "callout", role: "note", "aria-label": "What would help, and who set the range" });
+    this.json = h("a", { class: "json small", target: "_blank", rel: "noopener" }, "explanation as JSON");
+    this.element = h("section", { class: "explanation", "aria-label": "Why these clusters" },
+      this.head, this.picked, this.line, this.losers, this.counts, this.more, this.legend, this.callOut, h("p", { class: "foot" }, this.json));
+  }
+
+  /** Show the answer of `POST /v1/explain`, given parsed and as the text that came. */
+  show(document, text) {
+    this.document = document;
+    if (this.text !== text) {
+      URL.revokeObjectURL(this.blob);
+      this.blob = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+      this.json.href = this.blob;
+      this.text = text;
+    }
+    this.render();
+  }
+
+  /** Forget what was unfolded: another placement is selected. */
+  reset() {
+    this.document = null;
+    this.text = null;
+    this.all = false;
+    for (const list of [this.picked, this.losers]) patchList(list, [], (item) => item.cluster);
+  }
+
+  render() {
+    const doc = this.document;
+    if (!doc) return;
+    const items = doc.items;
+    const terms = termsOf(items);
+    const spread = hasSpread(items);
+    const scored = terms.length > 0 || spread;
+    const view = { terms, spread, scored, axis: axisOf(items.filter(isScored), terms) };
+    const picked = items.filter(isPicked);
+    const others = items.filter((item) => !isPicked(item));
+    const limit = this.firstRows();
+    const cutPicked = this.all ? picked : picked.slice(0, limit * 2);
+    const cutOthers = this.all ? others : others.slice(0, limit);
+    this.element.classList.toggle("with-spread", spread);
+    this.element.classList.toggle("unscored", !scored);
+    this.element.classList.toggle("all", this.all);
+    if (isNews(this.head, [spread, scored])) {
+      this.head.hidden = !scored;
+      this.head.replaceChildren(...["", "", spread ? "spread" : null, "score", ""].filter((t) => t !== null).map((t) => h("span", {}, t)));
+    }
+    patchList(this.picked, cutPicked, (i) => i.cluster, makeRow, (row, i) => updateRow(row, i, view));
+    patchList(this.losers, cutOthers, (i) => i.cluster, makeRow, (row, i) => updateRow(row, i, view));
+    this.picked.hidden = !picked.length;
+    this.losers.hidden = !others.length;
+
+    const wanted = doc.wanted === null || doc.wanted === undefined ? "wanted: every cluster that passes" : `wanted ${number(doc.wanted)}`;
+    const found = doc.found !== undefined && doc.found !== null && doc.found !== doc.wanted && doc.wanted !== null ? `, found ${number(doc.found)}` : "";
+    say(this.line.firstElementChild, wanted + found);
+
+    const reasons = tally(others, (item) => item.verdict, ["NotNeeded", "ScoreTooLow"]);
+    this.counts.hidden = others.length <= limit;
+    say(this.counts, `${number(others.length)} not picked: ${reasons.map(([verdict, n]) => `${number(n)} ${verdict}`).join(" · ")}`);
+    const hidden = picked.length - cutPicked.length + others.length - cutOthers.length;
+    this.more.hidden = hidden === 0 && !this.all;
+    say(this.more, this.all ? "Show the first only" : `Show all ${number(items.length)} clusters`);
+    this.more.setAttribute("aria-expanded", String(this.all));
+    if (isNews(this.legend, [terms, spread])) this.legend.replaceChildren(...legend(view));
+    this.legend.hidden = !scored;
+    const helps = callOut(items, terms);
+    this.callOut.hidden = !helps.length;
+    if (isNews(this.callOut, helps.map((p) => p.textContent))) this.callOut.replaceChildren(...helps);
+  }
+}

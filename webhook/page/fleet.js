@@ -1,0 +1,150 @@
+/** The fleet as a table; on a narrow screen each row becomes a card (style.css). */
+
+import { instantOf, retime, ticking } from "./clock.js";
+import { flash, h, isNews, patchList, pill, say } from "./dom.js";
+import { bytes, cores, count, label, number, taint } from "./format.js";
+import { tone } from "./states.js";
+
+const REGION_KEYS = ["topology.kubernetes.io/region", "region", "fleet.azure.com/location", "location"];
+const CORE_COST = "kubernetes.azure.com/per-cpu-core-cost";
+const FILTER_FROM = 16; // a smaller fleet is seen at a glance
+
+const COLUMNS = [
+  { key: "name", title: "Cluster" },
+  { key: "state", title: "State" },
+  { key: "region", title: "Region" },
+  { key: "labels", title: "Labels, taints" },
+  { key: "nodes", title: "Nodes", number: true },
+  { key: "cpu", title: "CPU free" },
+  { key: "memory", title: "Memory free" },
+  { key: "cost", title: "Cost / core", number: true },
+  { key: "heartbeat", title: "Heartbeat", number: true },
+  { key: "placements", title: "Placements", number: true },
+];
+
+/** The label key that says where a cluster is, and its value. */
+export function regionOf(cluster) {
+  const key = REGION_KEYS.find((name) => name in (cluster.labels ?? {}));
+  return key ? [key, cluster.labels[key]] : ["", ""];
+}
+
+function words(cluster) {
+  const labels = Object.entries(cluster.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return [cluster.name, cluster.state, ...labels, ...(cluster.taints ?? []).map(taint)].join(" ").toLowerCase();
+}
+
+/** A bar for the free share of a resource, with its numbers. */
+function free(resource, name, format, both) {
+  if (!resource) return h("span", { class: "none" }, "–");
+  const shown = both ? `${format(resource.available)} / ${format(resource.allocatable)}` : format(resource.available);
+  const fill = h("i");
+  fill.style.width = `${Math.min(1, Math.max(0, Number(resource.ratio) || 0)) * 100}%`;
+  const title = `${resource.available} of ${resource.allocatable} ${name} free`;
+  return h("span", { class: "free", title }, h("span", { class: "meter", "aria-hidden": true }, fill), h("span", { class: "amount" }, shown));
+}
+
+const CELLS = {
+  name: (c) => [h("span", { class: "cluster-name" }, c.name)],
+  state: (c) => [h("span", { class: "apart" }, pill(c.state, tone(c.state)), " ", c.stateDetail ? h("span", { class: "detail" }, c.stateDetail) : null)],
+  region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
+  labels: (c) => {
+    const [region] = regionOf(c);
+    const labels = Object.entries(c.labels ?? {}).filter(([key]) => key !== region);
+    const taints = c.taints ?? [];
+    if (!labels.length && !taints.length) return [h("span", { class: "none" }, "–")];
+    return [h("span", { class: "apart" },
+      labels.flatMap(([key, value]) => [h("span", { class: "label", title: `${key}=${value}` }, label(key, value)), " "]),
+      taints.flatMap((one) => [h("span", { class: "taint", title: `taint ${one.key}=${one.value ?? ""}:${one.effect}` }, taint(one)), " "]))];
+  },
+  nodes: (c) => [c.nodes === null || c.nodes === undefined ? h("span", { class: "none" }, "–") : number(c.nodes)],
+  cpu: (c) => [free(c.cpu, "cores", cores, true)],
+  memory: (c) => [free(c.memory, "memory", bytes, false)],
+  cost: (c) => [c.properties?.[CORE_COST]?.value ?? h("span", { class: "none" }, "–")],
+  placements: (c) => [h("span", { title: (c.placements ?? []).join(", ") }, number((c.placements ?? []).length))],
+};
+
+function makeRow() {
+  return h("tr", { role: "row" }, COLUMNS.map((column, index) =>
+    index === 0
+      ? h("th", { role: "rowheader", scope: "row", class: "c-name" })
+      : h("td", { role: "cell", class: `c-${column.key}${column.number ? " num" : ""}`, "data-label": column.title })));
+}
+
+function updateRow(row, cluster, isNew, evaluatedAt) {
+  COLUMNS.forEach((column, index) => {
+    const cell = row.children[index];
+    if (column.key === "heartbeat") return updateHeartbeat(cell, instantOf(cluster.heartbeatAge, evaluatedAt));
+    if (isNews(cell, facts(cluster, column.key))) cell.replaceChildren(...CELLS[column.key](cluster).filter(Boolean));
+  });
+  if (isNews(row, [cluster.state, cluster.labels, cluster.taints, cluster.placements, cluster.nodes]) && !isNew) flash(row);
+}
+
+function facts(cluster, key) {
+  if (key === "region" || key === "labels") return [cluster.labels, cluster.taints];
+  if (key === "state") return [cluster.state, cluster.stateDetail];
+  if (key === "cost") return cluster.properties?.[CORE_COST]?.value;
+  return cluster[key];
+}
+
+function updateHeartbeat(cell, instant) {
+  const shown = cell.firstElementChild;
+  if (instant !== null && shown?.localName === "time") retime(shown, instant);
+  else cell.replaceChildren(instant === null ? h("span", { class: "none" }, "–") : ticking(instant));
+}
+
+/** The fleet panel: keeps what the viewer typed and unfolded between updates. */
+export class FleetView {
+  constructor({ body, sub, filter, firstRows }) {
+    Object.assign(this, { body, sub, filter, firstRows, all: false, document: null });
+    this.rows = h("tbody", { role: "rowgroup" });
+    this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map((column) =>
+        h("th", { role: "columnheader", scope: "col", class: column.number ? "num" : null }, column.title)))),
+      this.rows);
+    this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
+    this.note = h("p", { class: "quiet", hidden: true });
+    filter.addEventListener("input", () => this.render());
+  }
+
+  /** Show the answer of `GET /v1/clusters`. */
+  show(document) {
+    this.document = document;
+    this.render();
+  }
+
+  render() {
+    const { document: doc, body, sub } = this;
+    if (!doc) return;
+    const clusters = doc.items;
+    const regions = new Set(clusters.map((c) => regionOf(c)[1]).filter(Boolean));
+    const size = clusters.length ? `${count(clusters.length, "cluster")}${regions.size ? `, ${count(regions.size, "region")}` : ""}` : "";
+    this.filter.hidden = clusters.length < FILTER_FROM;
+    if (!clusters.length) {
+      say(sub, "");
+      if (isNews(body, "empty")) {
+        body.replaceChildren(h("p", { class: "quiet" }, "No member cluster has joined yet. Add one with ",
+          h("code", {}, "harbormaster apply -f member.yaml"), "; it appears here by itself."));
+      }
+      return;
+    }
+    if (isNews(body, "table")) body.replaceChildren(h("div", { class: "scroller" }, this.table), this.note, this.more);
+
+    const wanted = this.filter.hidden ? [] : this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = wanted.length ? clusters.filter((c) => { const text = words(c); return wanted.every((w) => text.includes(w)); }) : clusters;
+    const limit = this.firstRows();
+    const cut = !this.all && found.length > limit;
+    // A cut list begins with the clusters that need a look.
+    const shown = cut ? [...found].sort((a, b) => a.eligible - b.eligible).slice(0, limit) : found;
+    patchList(this.rows, shown, (c) => c.name, makeRow, (row, c, isNew) => updateRow(row, c, isNew, doc.evaluatedAt));
+
+    this.table.hidden = !found.length;
+    this.note.hidden = found.length > 0;
+    say(this.note, "No cluster matches the filter.");
+    this.more.hidden = found.length <= limit;
+    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(found.length)} clusters`);
+    this.more.setAttribute("aria-expanded", String(this.all));
+    const matching = wanted.length ? `; ${number(found.length)} match` : "";
+    say(sub, `${size}${matching}${cut ? `; ${number(shown.length)} shown, those not eligible first` : ""}`);
+  }
+}
+

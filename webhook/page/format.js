@@ -1,0 +1,86 @@
+/** Words for numbers, ages, quantities and names, as the page writes them. */
+
+const UNIT_SECONDS = { ns: 1e-9, us: 1e-6, µs: 1e-6, ms: 1e-3, s: 1, m: 60, h: 3600, d: 86400 };
+
+/** Seconds of a duration as the API writes it (`23s`, `1h2m`); null when it is no duration. */
+export function seconds(text) {
+  if (typeof text !== "string" || !/^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$/.test(text)) return null;
+  let sum = 0;
+  for (const [, amount, unit] of text.matchAll(/([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)/g)) {
+    sum += Number(amount) * UNIT_SECONDS[unit];
+  }
+  return sum;
+}
+
+/** `41 s`, `14 m`, `3 h 12 m`, `2 d 4 h`. */
+export function age(elapsed) {
+  const s = Math.max(0, Math.floor(elapsed));
+  if (s < 100) return `${s} s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m} m`;
+  const hours = Math.floor(m / 60);
+  if (hours < 24) return m % 60 ? `${hours} h ${m % 60} m` : `${hours} h`;
+  const days = Math.floor(hours / 24);
+  return hours % 24 && days < 10 ? `${days} d ${hours % 24} h` : `${days} d`;
+}
+
+const SUFFIX = {
+  "": 1, n: 1e-9, u: 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18,
+  Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60,
+};
+
+/** A Kubernetes quantity as a number, null when it is none. For display only. */
+export function quantity(text) {
+  const parts = /^([+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(String(text ?? ""));
+  return parts ? Number(parts[1]) * SUFFIX[parts[2] ?? ""] : null;
+}
+
+/** A number with thousands separators, at most `digits` decimals and a real minus sign. */
+export function number(value, digits = 0) {
+  return Number(value).toLocaleString("en-US", { maximumFractionDigits: digits }).replace("-", "−");
+}
+
+/** `248`, `1.5`, or the raw text when it is no quantity. */
+export function cores(text) {
+  const value = quantity(text);
+  return value === null ? String(text) : number(value, Math.abs(value) < 10 ? 1 : 0);
+}
+
+/** `880 GiB`, or the raw text when it is no quantity. */
+export function bytes(text) {
+  const value = quantity(text);
+  if (value === null) return String(text);
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let power = 0;
+  for (let left = Math.abs(value); left >= 1024 && power < 5 && !(power === 3 && left < 10240); left /= 1024) power += 1;
+  const shown = value / 1024 ** power;
+  return `${number(shown, Math.abs(shown) < 10 ? 1 : 0)} ${units[power]}`;
+}
+
+/** `1 cluster`, `2 clusters`. */
+export function count(amount, noun) {
+  return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
+}
+
+/** The last part of a prefixed name: `kubernetes-fleet.io/node-count` is shown as `node-count`. */
+export function shortName(name) {
+  return String(name).slice(String(name).lastIndexOf("/") + 1);
+}
+
+/** `key=value` with the prefix of the key left out. */
+export function label(key, value) {
+  return value === "" || value === undefined ? shortName(key) : `${shortName(key)}=${value}`;
+}
+
+/** A taint as kubectl writes it. */
+export function taint({ key, value, effect }) {
+  return `${label(key, value)}:${effect}`;
+}
+
+/** Count items by a key, in the order of `order`, then by name: `[["eligible", 10], …]`. */
+export function tally(items, keyOf, order = []) {
+  const counts = new Map();
+  for (const item of items) counts.set(keyOf(item), (counts.get(keyOf(item)) ?? 0) + 1);
+  const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
+  return [...counts].sort(([a], [b]) => place(a) - place(b) || (a < b ? -1 : 1));
+}

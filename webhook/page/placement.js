@@ -1,0 +1,144 @@
+/** One placement in full: its numbers, why these clusters, and how far it has come on each. */
+
+import { ticking } from "./clock.js";
+import { h, isNews, pill, say } from "./dom.js";
+import { ExplanationView } from "./explanation.js";
+import { count, number, tally } from "./format.js";
+import { numbers } from "./placements.js";
+import { ROLLOUT_STATES, tone } from "./states.js";
+import { placementPath } from "./api.js";
+
+const NAMED_CLUSTERS = 12;
+
+/** `payments`, or `shop/cart` for a placement of a namespace. */
+function fullName(placement) {
+  return placement.namespace ? `${placement.namespace}/${placement.name}` : placement.name;
+}
+
+function progress(placement) {
+  const clusters = placement.clusters;
+  if (!clusters.length) return [h("p", { class: "quiet" }, "No cluster is picked, so nothing rolls out.")];
+  const states = tally(clusters, (c) => c.state, ROLLOUT_STATES);
+  const strip = h("div", { class: "strip", role: "img", "aria-label": states.map(([state, n]) => `${number(n)} ${state}`).join(", ") });
+  for (const [state, n] of states) {
+    const piece = h("i", { class: `fill ${tone(state)}` });
+    piece.style.flexGrow = n;
+    strip.append(piece);
+  }
+  const groups = states.map(([state, n]) => {
+    const own = clusters.filter((c) => c.state === state);
+    const told = own.filter((c) => c.detail && state !== "available");
+    const silent = own.filter((c) => !told.includes(c)).map((c) => c.cluster);
+    const lines = [];
+    if (silent.length) {
+      const rest = silent.length - NAMED_CLUSTERS;
+      lines.push(h("p", {}, silent.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "")));
+    }
+    for (const c of told.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, c.cluster), `: ${c.detail}`));
+    if (told.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(told.length - NAMED_CLUSTERS)} more`));
+    return h("li", {}, h("span", {}, pill(`${number(n)} ${state}`, tone(state))), h("div", {}, lines));
+  });
+  return [strip, h("ul", { class: "rollout-states" }, groups)];
+}
+
+function strategyWords(strategy) {
+  if (!strategy || typeof strategy !== "object") return "";
+  const { type, rollingUpdate } = strategy;
+  const limits = Object.entries(rollingUpdate ?? {}).filter(([, value]) => typeof value !== "object").map(([key, value]) => `${key} ${value}`);
+  return [type ?? "", ...limits].filter(Boolean).join(", ");
+}
+
+function resourceWords(resource) {
+  const name = resource.namespace ? `${resource.namespace}/${resource.name ?? ""}` : (resource.name ?? "");
+  return `${resource.kind ?? ""} ${name}`.trim();
+}
+
+function more(placement) {
+  const out = [];
+  const resources = placement.selectedResources;
+  if (Array.isArray(resources)) {
+    out.push(h("details", {}, h("summary", {}, `${count(resources.length, "resource")} selected`),
+      h("ul", { class: "plain" }, resources.slice(0, 50).map((one) => h("li", {}, resourceWords(one))),
+        resources.length > 50 ? h("li", { class: "quiet" }, `and ${number(resources.length - 50)} more`) : null)));
+  }
+  if (placement.conditions?.length) {
+    out.push(h("details", {}, h("summary", {}, count(placement.conditions.length, "condition")),
+      h("ul", { class: "conditions" }, placement.conditions.map((c) => h("li", {},
+        h("b", {}, c.type), ` ${c.status}${c.reason ? `, ${c.reason}` : ""}`, c.message ? h("span", { class: "detail" }, c.message) : null)))));
+  }
+  return out;
+}
+
+/** The panel of the selected placement. */
+export class PlacementView {
+  constructor({ title, sub, json, body, firstRows }) {
+    Object.assign(this, { title, sub, json, body, ref: null });
+    this.why = h("p", { class: "callout warn", hidden: true });
+    this.problem = h("p", { class: "problem", role: "status", hidden: true });
+    this.waiting = h("p", { class: "quiet" }, "Reading the explanation…");
+    this.explanation = new ExplanationView({ firstRows });
+    this.rollout = h("section", { class: "rollout", "aria-label": "Rollout" });
+    this.rolloutSub = h("span", { class: "sub" });
+    this.progress = h("div", {});
+    this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress);
+    this.more = h("div", { class: "more-about" });
+    this.all = [this.why, this.problem, this.waiting, this.explanation.element, this.rollout, this.more];
+  }
+
+  /** Nothing to show: no placement at all, or the one in the address does not exist. */
+  showNothing(words) {
+    this.ref = null;
+    say(this.title, "Placement");
+    say(this.sub, "");
+    this.json.hidden = true;
+    if (isNews(this.body, words)) this.body.replaceChildren(h("p", { class: "quiet" }, words));
+  }
+
+  /** Show a placement as listed, or as read in full. */
+  show(placement) {
+    if (this.ref !== placement.ref) {
+      this.ref = placement.ref;
+      this.explanation.reset();
+      this.explanation.element.hidden = true;
+      this.problem.hidden = true;
+      this.waiting.hidden = false;
+      this.more.replaceChildren();
+      isNews(this.more, null);
+    }
+    if (isNews(this.body, "placement")) this.body.replaceChildren(...this.all);
+    say(this.title, fullName(placement));
+    const decided = Date.parse(placement.decidedAt ?? "");
+    if (isNews(this.sub, [numbers(placement), placement.decidedAt])) {
+      this.sub.replaceChildren(numbers(placement), ...(Number.isNaN(decided) ? [] : [" · ", ticking(decided, "decided ", " ago")]));
+    }
+    this.json.hidden = false;
+    this.json.href = placementPath(placement.ref);
+    this.why.hidden = !placement.why;
+    this.why.className = `callout ${tone(placement.state)}`;
+    say(this.why, placement.why ?? "");
+    if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
+    if ("strategy" in placement || "selectedResources" in placement) {
+      say(this.rolloutSub, strategyWords(placement.strategy));
+      const open = [...this.more.querySelectorAll("details")].map((details) => details.open);
+      if (isNews(this.more, [placement.selectedResources, placement.conditions])) {
+        this.more.replaceChildren(...more(placement));
+        this.more.querySelectorAll("details").forEach((details, index) => { details.open = open[index] ?? false; });
+      }
+    }
+  }
+
+  /** Show the explanation of the placement shown. */
+  explain(document, text) {
+    this.waiting.hidden = true;
+    this.problem.hidden = true;
+    this.explanation.element.hidden = false;
+    this.explanation.show(document, text);
+  }
+
+  /** The explanation cannot be had; what was shown before stays. */
+  cannotExplain(message) {
+    this.waiting.hidden = true;
+    this.problem.hidden = false;
+    say(this.problem, `No explanation right now: ${message}`);
+  }
+}

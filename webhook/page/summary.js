@@ -1,0 +1,52 @@
+/** The cards at the top: sums over what the API says, nothing else. */
+
+import { h, isNews, patchList } from "./dom.js";
+import { count, number, tally } from "./format.js";
+import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
+
+const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
+
+function cards(clusters, placements) {
+  const out = [];
+  if (clusters) {
+    const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES);
+    out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet" });
+  }
+  if (placements) {
+    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state === "available" ? "short" : p.state), PLACEMENT_STATES);
+    const satisfied = placements.filter((p) => p.satisfied).length;
+    const words = placements.length ? listed([["satisfied", satisfied], ...unmet]) : "none yet";
+    out.push({ name: "Placements", value: placements.length, words });
+
+    const rolling = placements.filter((p) => p.state === "rolling out");
+    const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing");
+    const updated = onTheirWay.filter((c) => c.state === "available").length;
+    out.push({
+      name: "Rolling out", value: rolling.length,
+      words: rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "nothing is on its way",
+    });
+
+    const bindings = placements.flatMap((p) => p.clusters);
+    const states = tally(bindings, (c) => c.state, ROLLOUT_STATES);
+    out.push({ name: "Bindings", value: bindings.length, words: listed(states) || "no cluster picked yet" });
+  }
+  return out;
+}
+
+/** Show the cards for the clusters and placements read so far (null = not read yet). */
+export function showSummary(box, clusters, placements) {
+  patchList(
+    box,
+    cards(clusters, placements),
+    (card) => card.name,
+    () => h("div", { class: "card" }),
+    (element, card) => {
+      if (!isNews(element, card)) return;
+      element.replaceChildren(
+        h("h2", { class: "card-name" }, card.name),
+        h("p", { class: "card-value" }, number(card.value)),
+        h("p", { class: "card-words" }, card.words),
+      );
+    },
+  );
+}

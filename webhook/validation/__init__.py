@@ -1,0 +1,1 @@
+"""Admission rules: pure, one module per family of kinds."""

@@ -1,0 +1,44 @@
+"""Rules on ClusterApprovalRequest and ApprovalRequest.
+
+Source: placement-api.md 7.6 and 10.2; staged-updates.md 6.2.
+"""
+
+from collections.abc import Iterator
+
+from scorer.api.conditions import find_condition
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.staged_update import ClusterApprovalRequest
+from webhook.admission.context import Context
+from webhook.validation.field import Cause, FieldError, FieldWarning
+from webhook.validation.metadata import validate_metadata
+from webhook.validation.reading import Finding, read_object
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong about an approval request; who may create one is a guard rail (X-50)."""
+    del context
+    reading = read_object(ClusterApprovalRequest, document, {"spec": "Q-01"})
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterApprovalRequest, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before))
+
+
+def _judge(new: ClusterApprovalRequest, old: ClusterApprovalRequest | None) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    if old is not None and new.spec != old.spec:
+        yield FieldError(FieldPath.of("spec"), Cause.FORBIDDEN, "cannot be changed", "Q-02")
+
+
+def warn_about_status(document: JsonObject) -> Iterator[FieldWarning]:
+    """An approval for another generation than the request has is ignored without a word (X-51)."""
+    try:
+        request = ClusterApprovalRequest.read(document)
+    except ValueError:
+        return
+    approved = find_condition(request.status.conditions, "Approved")
+    generation = request.metadata.generation
+    if approved is not None and approved.status == "True" and approved.observed_generation != generation:
+        message = f"Approved is ignored: its observedGeneration must be {generation}"
+        yield FieldWarning(FieldPath.of("status", "conditions"), message, "X-51")

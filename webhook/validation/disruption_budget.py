@@ -1,0 +1,71 @@
+"""Rules on ClusterResourcePlacementDisruptionBudget.
+
+Source: placement-api.md 7.8 and 10.3; KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudget, DisruptionBudgetSpec
+from scorer.api.field_path import FieldPath
+from scorer.api.int_or_percent import percent
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context
+from webhook.validation.existing import placement_type_of, placements_named
+from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+
+SPEC: Final = FieldPath.of("spec")
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a disruption budget."""
+    reading = read_object(ClusterResourcePlacementDisruptionBudget, document, {"spec": "B-02"})
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourcePlacementDisruptionBudget, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(
+    new: ClusterResourcePlacementDisruptionBudget,
+    old: ClusterResourcePlacementDisruptionBudget | None,
+    context: Context,
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_one_limit(new.spec)
+    yield from validate_limits(new.spec)
+    yield from validate_against_placement(new.metadata.name, new.spec, context)
+
+
+def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
+    """One of the two limits (B-01); with neither, every eviction is blocked (X-80)."""
+    if spec.max_unavailable is not None and spec.min_available is not None:
+        parts = (SPEC / "maxUnavailable", SPEC / "minAvailable")
+        yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable exclude each other", "B-01", parts)
+    if spec.max_unavailable is None and spec.min_available is None:
+        yield FieldWarning(SPEC, "with neither maxUnavailable nor minAvailable every eviction is blocked", "X-80")
+
+
+def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
+    """A limit is an integer or a percentage; digits in quotes are neither (B-02)."""
+    for name, value in (("maxUnavailable", spec.max_unavailable), ("minAvailable", spec.min_available)):
+        if value is not None and (value < 0 if isinstance(value, int) else percent(value) is None):
+            why = "must be an integer of at least 0 or a percentage of 0% to 100%"
+            yield invalid(SPEC / name, value, why, "B-02")
+
+
+def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
+    """PickAll has no wanted number, so only an absolute ``minAvailable`` makes sense there (B-03, B-04)."""
+    for placement in placements_named(name, context.existing(PLACEMENT)):
+        if placement_type_of(placement) != "PickAll":
+            continue
+        if spec.max_unavailable is not None:
+            message = "the placement is PickAll and has no wanted number; use an integer minAvailable"
+            yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
+        if isinstance(spec.min_available, str):
+            why = "the placement is PickAll and has no wanted number; must be an integer"
+            yield invalid(SPEC / "minAvailable", spec.min_available, why, "B-04")

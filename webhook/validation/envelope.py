@@ -1,0 +1,99 @@
+"""Rules on ClusterResourceEnvelope and ResourceEnvelope.
+
+An entry that cannot be placed would fail once per binding; we say it when the envelope is written.
+
+Source: placement-api.md 7.8 and 10.3.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scorer.api.envelope import ClusterResourceEnvelope
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
+from webhook.admission.context import Context
+from webhook.validation.existing import metadata_of, name_of, namespace_of
+from webhook.validation.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+
+DATA: Final = FieldPath.of("data")
+
+
+def validate_cluster_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a ClusterResourceEnvelope."""
+    return _validate(document, old, context, namespaced=False)
+
+
+def validate_resource_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a ResourceEnvelope."""
+    return _validate(document, old, context, namespaced=True)
+
+
+def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    reading = read_object(ClusterResourceEnvelope, document, {"data": "E-01"})
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourceEnvelope, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context, namespaced=namespaced))
+
+
+def _judge(
+    new: ClusterResourceEnvelope, old: ClusterResourceEnvelope | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    for key, entry in new.data.items():
+        at = DATA / key
+        yield from validate_identity(entry, at)
+        yield from validate_no_fleet_kind(entry, at)
+        if namespaced:
+            yield from validate_own_namespace(entry, new.metadata.namespace, at)
+        else:
+            yield from validate_cluster_scoped(entry, at, context)
+    yield from validate_distinct_objects(new.data)
+
+
+def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
+    """An entry is an object with apiVersion, kind and name (X-70)."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(entry.get(field), str) or not entry[field]:
+            yield FieldError(at / field, Cause.REQUIRED, "every object needs it", "X-70")
+    if not name_of(entry):
+        yield FieldError(at / "metadata" / "name", Cause.REQUIRED, "every object needs it", "X-70")
+
+
+def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
+    """No envelope, placement or other fleet object inside an envelope (X-73)."""
+    if group_kind(entry)[0] in {PLACEMENT_GROUP, CLUSTER_GROUP}:
+        yield FieldError(at / "kind", Cause.FORBIDDEN, "fleet objects cannot be put in an envelope", "X-73")
+
+
+def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
+    """A ClusterResourceEnvelope holds cluster-scoped objects (X-71)."""
+    known = context.kinds.find(*group_kind(entry))
+    if metadata_of(entry).get("namespace") or (known is not None and known.namespaced):
+        message = "a ClusterResourceEnvelope holds cluster-scoped objects; use a ResourceEnvelope"
+        yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-71", (at,))
+
+
+def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
+    """A ResourceEnvelope holds objects of its own namespace, and they say so (X-72)."""
+    here, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
+    if not given:
+        yield FieldError(here, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
+    elif namespace and given != namespace:
+        yield invalid(here, given, "must be the namespace of the envelope", "X-72")
+
+
+def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldError]:
+    """No object is in an envelope twice, whatever its version (X-74)."""
+    seen: dict[tuple[str, str, str, str], str] = {}
+    for key, entry in data.items():
+        name = name_of(entry)
+        what = (*group_kind(entry), namespace_of(entry), name)
+        if name and what in seen:
+            yield duplicate(DATA / key, f"{what[1]} {name}", "is in another entry too", "X-74")
+        seen.setdefault(what, key)

@@ -1,0 +1,57 @@
+"""Rules on ClusterResourcePlacementEviction.
+
+Source: placement-api.md 7.8; KubeFleet pkg/utils/validator/clusterresourceplacementeviction.go.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.eviction import ClusterResourcePlacementEviction, EvictionSpec
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context
+from webhook.validation.existing import metadata_of, placement_type_of, placements_named
+from webhook.validation.field import FieldError, invalid
+from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+
+SPEC: Final = FieldPath.of("spec")
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong about an eviction."""
+    reading = read_object(ClusterResourcePlacementEviction, document, {"spec": "V-01"})
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterResourcePlacementEviction, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(
+    new: ClusterResourcePlacementEviction, old: ClusterResourcePlacementEviction | None, context: Context
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    if old is None:
+        yield from validate_placement(new.spec, context)
+    else:
+        yield from validate_fixed_fields(new.spec, old.spec)
+
+
+def validate_fixed_fields(new: EvictionSpec, old: EvictionSpec) -> Iterator[FieldError]:
+    """An eviction is one request: what it names cannot change (V-02)."""
+    if new.placement_name != old.placement_name:
+        yield invalid(SPEC / "placementName", new.placement_name, "cannot be changed", "V-02")
+    if new.cluster_name != old.cluster_name:
+        yield invalid(SPEC / "clusterName", new.cluster_name, "cannot be changed", "V-02")
+
+
+def validate_placement(spec: EvictionSpec, context: Context) -> Iterator[FieldError]:
+    """The placement is not being deleted (V-03) and not PickFixed (V-04); an unknown one passes (V-05)."""
+    at = SPEC / "placementName"
+    for placement in placements_named(spec.placement_name, context.existing(PLACEMENT)):
+        if metadata_of(placement).get("deletionTimestamp"):
+            yield invalid(at, spec.placement_name, "the placement is being deleted", "V-03")
+        if placement_type_of(placement) == "PickFixed":
+            yield invalid(at, spec.placement_name, "is PickFixed: edit its clusterNames instead", "V-04")

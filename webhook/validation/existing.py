@@ -1,0 +1,37 @@
+"""Questions about other objects on the hub. They were written by others and may have any shape."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scorer.api.meta import JsonObject
+
+
+def metadata_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return the metadata of an object, empty when it has none."""
+    metadata = document.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def name_of(document: Mapping[str, Any]) -> str:
+    """Return the name of an object, empty when it has none."""
+    name = metadata_of(document).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def namespace_of(document: Mapping[str, Any]) -> str:
+    """Return the namespace of an object, empty when it has none."""
+    namespace = metadata_of(document).get("namespace")
+    return namespace if isinstance(namespace, str) else ""
+
+
+def placements_named(name: str, placements: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield the placement of that name, if there is one."""
+    return (placement for placement in placements if name_of(placement) == name)
+
+
+def placement_type_of(placement: Mapping[str, Any]) -> str:
+    """Return the type of a stored placement; without a policy, or without a type in it, that is PickAll."""
+    spec = placement.get("spec")
+    policy = spec.get("policy") if isinstance(spec, dict) else None
+    kind = policy.get("placementType") if isinstance(policy, dict) else None
+    return kind if isinstance(kind, str) else "PickAll"

@@ -1,0 +1,192 @@
+"""Guard rails: who may write what, whatever it says.
+
+They are separate from validity: a refusal is "forbidden", not "invalid", and it holds for finalizer updates
+and deletions too. All are off unless switched on, except the protection of Works and of approvals: a
+forged Work is code execution on a member, an approval made in advance bypasses the gate.
+
+Source: placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users that count as
+    admins are a setting, G-10 holds for ``fleet-*`` only, and G-11 for Works and InternalMemberClusters only.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER
+from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
+from webhook.admission.context import Context, UserInfo
+from webhook.validation.existing import metadata_of, name_of, namespace_of
+from webhook.validation.field import quote
+from webhook.validation.reading import same_json
+
+POD: Final = KINDS["", "Pod"]
+REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
+POD_DISRUPTION_BUDGET: Final = KINDS["policy", "PodDisruptionBudget"]
+DEFINITION: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+
+_ADMIN_GROUPS: Final = frozenset({"system:masters", "kubeadm:cluster-admins"})
+_TRUSTED_GROUPS: Final = frozenset({"system:serviceaccounts", "system:nodes"})
+_TRUSTED_USERS: Final = frozenset({"system:kube-scheduler", "system:kube-controller-manager"})
+_FLEET_GROUPS: Final = frozenset(
+    {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
+)
+_FLEET_ANNOTATION: Final = "fleet.azure.com"
+_RESERVED: Final = ("fleet-", "kube-")
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
+
+    operation: str
+    new: JsonObject | None
+    old: JsonObject | None
+    subresource: str = ""
+
+    @property
+    def subject(self) -> JsonObject:
+        """The object written, the stored one on DELETE."""
+        return self.new or self.old or {}
+
+
+GuardRail: TypeAlias = Callable[[Write, Context], Iterator[str]]
+
+
+def is_admin(user: UserInfo, context: Context) -> bool:
+    """Say whether *user* may do what service accounts may not."""
+    return bool(user.groups & _ADMIN_GROUPS) or user.username in context.settings.allowed_users
+
+
+def is_trusted(user: UserInfo, context: Context) -> bool:
+    """Say whether *user* is an admin or part of the machinery."""
+    return is_admin(user, context) or bool(user.groups & _TRUSTED_GROUPS) or user.username in _TRUSTED_USERS
+
+
+def guard_workload(write: Write, context: Context) -> Iterator[str]:
+    """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
+    if context.settings.block_workloads and _is_in_user_namespace(write, context):
+        yield "workloads do not run on the hub; place them on member clusters"
+
+
+def guard_pod_disruption_budget(write: Write, context: Context) -> Iterator[str]:
+    """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
+    if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
+        yield "a PodDisruptionBudget has no use on the hub; put it in a ResourceEnvelope to place it"
+
+
+def _is_in_user_namespace(write: Write, context: Context) -> bool:
+    namespace = namespace_of(write.subject)
+    exempt = namespace.startswith(_RESERVED) or namespace in context.settings.unblocked_namespaces
+    return write.operation == "CREATE" and not exempt
+
+
+def guard_definition(write: Write, context: Context) -> Iterator[str]:
+    """Definitions of fleet kinds belong to admins; service accounts are not enough (G-04)."""
+    if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
+        return
+    group = name_of(write.subject).partition(".")[2]
+    if group in _FLEET_GROUPS and not is_admin(context.user, context):
+        yield f"only admins may write definitions of the group {group}"
+
+
+def guard_namespace(write: Write, context: Context) -> Iterator[str]:
+    """Namespaces of the fleet belong to the machinery (G-10)."""
+    if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
+        return
+    if not is_trusted(context.user, context):
+        yield f"namespace {quote(name_of(write.subject))} is reserved"
+
+
+def guard_member_work(write: Write, context: Context) -> Iterator[str]:
+    """What is in a member's namespace is written by the machinery and by that member only (G-11).
+
+    A member that cannot be read does not deny.
+    """
+    namespace = namespace_of(write.subject)
+    if not context.settings.protect_works or not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
+        return
+    if is_trusted(context.user, context):
+        return
+    cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
+    for member in context.existing(MEMBER_CLUSTER):
+        if name_of(member) == cluster and context.user.username not in _agent_names(member):
+            yield f"only the agent of member cluster {quote(cluster)} may write here"
+
+
+def _agent_names(member: JsonObject) -> set[str]:
+    """Return the user names that the identity of a member may appear as."""
+    identity = _object(_object(member, "spec"), "identity")
+    name, namespace = str(identity.get("name", "")), str(identity.get("namespace") or "fleet-system")
+    return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
+
+
+def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
+    """Members with annotations of the managed service belong to it (G-05 to G-09)."""
+    if not context.settings.guard_rail:
+        return
+    new, old = write.new, write.old
+    if write.operation == "UPDATE" and new is not None and old is not None:
+        yield from _guard_member_update(new, old, context)
+    elif _fleet_annotations(write.subject) and not is_trusted(context.user, context):
+        yield "this member cluster is managed; only trusted users may create or delete it"
+
+
+def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> Iterator[str]:
+    trusted = is_trusted(context.user, context)
+    if not _fleet_annotations(old):
+        if _fleet_annotations(new):
+            yield f"annotations of {_FLEET_ANNOTATION} cannot be added to an existing member cluster"
+        if not _same(new.get("status"), old.get("status")) and not trusted:
+            yield "only trusted users may change the status of a member cluster"
+        return
+    if not _fleet_annotations(new):
+        yield f"the annotations of {_FLEET_ANNOTATION} cannot all be removed"
+    locked = context.settings.deny_member_label_changes and "system:masters" not in context.user.groups
+    if locked and _user_labels(new) != _user_labels(old):
+        yield "the labels of a managed member cluster cannot be changed"
+    touched = (
+        not _same(_without_taints(new), _without_taints(old))
+        or not _same(new.get("status"), old.get("status"))
+        or _fleet_annotations(new) != _fleet_annotations(old)
+    )
+    if touched and not trusted:
+        yield "this member cluster is managed; only labels, taints and other annotations are free"
+
+
+def guard_identity(write: Write, context: Context) -> Iterator[str]:
+    """Whoever sets a member's identity may read and write its Works: only admins may change it, where switched on."""
+    if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
+        return
+    new, old = _object(_object(write.new, "spec"), "identity"), _object(_object(write.old, "spec"), "identity")
+    if not _same(new, old) and not is_admin(context.user, context):
+        yield "only admins may change the identity of a member cluster"
+
+
+def guard_approval(write: Write, context: Context) -> Iterator[str]:
+    """Approval requests are created by the run's controller: one made in advance could be approved already (X-50)."""
+    del context
+    if write.operation == "CREATE" and not write.subresource:
+        yield "approval requests are created by harbormaster only; approve the one it creates"
+
+
+def _fleet_annotations(member: Mapping[str, Any]) -> dict[str, Any]:
+    annotations = _object(metadata_of(member), "annotations")
+    return {key: value for key, value in annotations.items() if key.startswith(_FLEET_ANNOTATION)}
+
+
+def _user_labels(member: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _object(metadata_of(member), "labels").items() if not key.startswith(FLEET)}
+
+
+def _without_taints(member: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _object(member, "spec").items() if key != "taints"}
+
+
+def _object(holder: Mapping[str, Any] | None, key: str) -> dict[str, Any]:
+    value = holder.get(key) if holder is not None else None
+    return value if isinstance(value, dict) else {}
+
+
+def _same(left: object, right: object) -> bool:
+    return same_json(without_nulls(left) or {}, without_nulls(right) or {})

@@ -1,0 +1,116 @@
+"""Rules on MemberCluster.
+
+Source: placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import Kind
+from scorer.api.member_cluster import Identity, MemberCluster, Taint
+from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAME, member_namespace
+from webhook.admission.context import Context
+from webhook.validation.existing import metadata_of, name_of, namespace_of
+from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported
+from webhook.validation.grammar import label_value_error, qualified_name_error
+from webhook.validation.metadata import (
+    METADATA,
+    validate_metadata,
+    validate_name_length,
+    warn_about_reserved_keys,
+)
+from webhook.validation.reading import Finding, read_object
+
+SPEC: Final = FieldPath.of("spec")
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+SHAPE_RULES: Final[Mapping[str, str]] = {
+    "spec.identity": "M-02",
+    "spec.heartbeatPeriodSeconds": "M-03",
+    "spec.taints": "M-04",
+    "spec.deleteOptions": "M-08",
+}
+"""Which rules the model enforces, by path."""
+SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
+INTERNAL_SERVICE_EXPORT: Final = Kind(
+    "networking.fleet.azure.com", ("v1alpha1",), "InternalServiceExport", "internalserviceexports", namespaced=True
+)
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a member cluster."""
+    reading = read_object(MemberCluster, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(MemberCluster, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from validate_name_length(new.metadata.name, "M-01")
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_own_name_label(new)
+    yield from validate_identity(new.spec.identity)
+    yield from validate_taints(new.spec.taints)
+
+
+def validate_own_name_label(cluster: MemberCluster) -> Iterator[FieldError]:
+    """The label with the member's name says the name (X-91); overrides would be confused."""
+    label = cluster.metadata.labels.get(MEMBER_NAME)
+    if label is not None and cluster.metadata.name and label != cluster.metadata.name:
+        yield invalid(METADATA / "labels" / MEMBER_NAME, label, "must be the name of the member cluster", "X-91")
+
+
+def validate_identity(identity: Identity) -> Iterator[FieldError]:
+    """The identity can be the subject of a role binding (X-90); else the member never joins."""
+    at = SPEC / "identity"
+    if not identity.name:
+        yield FieldError(at / "name", Cause.REQUIRED, "must not be empty", "X-90")
+    if identity.kind not in SUBJECT_KINDS:
+        yield not_supported(at / "kind", identity.kind, SUBJECT_KINDS, "X-90")
+    elif identity.kind == "ServiceAccount":
+        if not identity.namespace:
+            yield FieldError(at / "namespace", Cause.REQUIRED, "a ServiceAccount has a namespace", "X-90")
+        if identity.api_group:
+            yield invalid(at / "apiGroup", identity.api_group, "must be empty for a ServiceAccount", "X-90")
+    elif identity.api_group not in {"", RBAC_GROUP}:
+        yield invalid(at / "apiGroup", identity.api_group, f"must be empty or {RBAC_GROUP}", "X-90")
+
+
+def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
+    """Taints have keys and values of labels (M-05, M-06), and no two are the same (M-07)."""
+    seen: set[tuple[str, str, str]] = set()
+    for i, taint in enumerate(taints):
+        at = SPEC / "taints" / i
+        if error := qualified_name_error(taint.key):
+            yield invalid(at / "key", taint.key, error, "M-05")
+        if error := label_value_error(taint.value):
+            yield invalid(at / "value", taint.value, error, "M-06")
+        key = (taint.key, taint.value, taint.effect)
+        if key in seen:
+            what = " ".join(part for part in key if part)
+            yield duplicate(at, what, rule="M-07")
+        seen.add(key)
+
+
+def refuse_deletion(old: JsonObject, context: Context) -> str:
+    """Return why a member cannot leave now, empty when it can.
+
+    With networking agents, a service still exported from the member holds it, unless its delete options
+    say to skip the check (M-09).
+    """
+    if not context.settings.networking_agents or _skips_validation(old):
+        return ""
+    namespace = member_namespace(name_of(old))
+    for export in context.existing(INTERNAL_SERVICE_EXPORT):
+        if namespace_of(export) == namespace and not metadata_of(export).get("deletionTimestamp"):
+            return f"the cluster still exports services; remove InternalServiceExport {name_of(export)} first"
+    return ""
+
+
+def _skips_validation(cluster: JsonObject) -> bool:
+    spec = cluster.get("spec")
+    options = spec.get("deleteOptions") if isinstance(spec, dict) else None
+    return isinstance(options, dict) and options.get("validationMode") == "Skip"

@@ -1,0 +1,599 @@
+"""Rules on ClusterResourcePlacement and ResourcePlacement that relate fields to each other.
+
+Shape (types, bounds, enum values) is the model's business. Both kinds have the same spec; where a rule
+holds for one of them only, it says so.
+
+Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
+    its CRDs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.int_or_percent import percent
+from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE
+from scorer.api.meta import JsonObject
+from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP, is_reserved_namespace
+from scorer.api.placement import (
+    ClusterAffinity,
+    ClusterResourcePlacement,
+    ClusterSelectorTerm,
+    PlacementPolicy,
+    PlacementSpec,
+    PlacementType,
+    PropertySorter,
+    ReportBackStrategy,
+    ResourcePlacement,
+    ResourceSelectorTerm,
+    RollingUpdate,
+    RolloutStrategy,
+    SelectionScope,
+    StrategyType,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from webhook.admission.context import Context
+from webhook.validation.field import (
+    Cause,
+    FieldError,
+    FieldWarning,
+    duplicate,
+    invalid,
+    not_supported,
+    quote,
+)
+from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
+from webhook.validation.metadata import validate_metadata, validate_name_length, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.selector import (
+    validate_label_selector,
+    validate_requirements,
+    validate_sorter,
+)
+
+SPEC: Final = FieldPath.of("spec")
+POLICY: Final = SPEC / "policy"
+STRATEGY: Final = SPEC / "strategy"
+TYPE: Final = POLICY / "placementType"
+SELECTORS: Final = SPEC / "resourceSelectors"
+CLUSTER_AFFINITY: Final = POLICY / "affinity" / "clusterAffinity"
+REQUIRED_TERMS: Final = CLUSTER_AFFINITY / "requiredDuringSchedulingIgnoredDuringExecution" / "clusterSelectorTerms"
+PREFERRED: Final = CLUSTER_AFFINITY / "preferredDuringSchedulingIgnoredDuringExecution"
+ROLLING_UPDATE: Final = STRATEGY / "rollingUpdate"
+TOLERATIONS: Final = POLICY / "tolerations"
+SPREAD: Final = POLICY / "topologySpreadConstraints"
+
+MOST_ITEMS: Final = 100
+"""What the schema allows in every list of a placement."""
+_SELECTOR: Final = tuple(SELECTORS / i for i in range(MOST_ITEMS))
+_REQUIRED_TERM: Final = tuple(REQUIRED_TERMS / i for i in range(MOST_ITEMS))
+_PREFERRED_TERM: Final = tuple(PREFERRED / i / "preference" for i in range(MOST_ITEMS))
+_TOLERATION: Final = tuple(TOLERATIONS / i for i in range(MOST_ITEMS))
+
+_AFFINITY: Final = "spec.policy.affinity.clusterAffinity"
+_REQUIRED: Final = f"{_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = f"{_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution"
+SHAPE_RULES: Final[Mapping[str, str]] = {
+    "spec.resourceSelectors": "P-02",
+    "spec.resourceSelectors.*": "P-03",
+    "spec.resourceSelectors.*.labelSelector": "P-05",
+    "spec.resourceSelectors.*.selectionScope": "P-10",
+    "spec.statusReportingScope": "P-14",
+    "spec.revisionHistoryLimit": "P-16",
+    "spec.policy.placementType": "P-17",
+    "spec.policy.clusterNames": "P-18",
+    "spec.policy.clusterNames.*": "P-21",
+    "spec.policy.numberOfClusters": "P-19",
+    _REQUIRED: "P-26",
+    f"{_REQUIRED}.clusterSelectorTerms.*.labelSelector": "P-27",
+    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.name": "P-31",
+    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.operator": "P-32",
+    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.values": "P-33",
+    _PREFERRED: "P-30",
+    f"{_PREFERRED}.*.preference.labelSelector": "P-27",
+    f"{_PREFERRED}.*.preference.propertySorter": "P-36",
+    f"{_PREFERRED}.*.preference.metricSorter": "P-36",
+    "spec.policy.topologySpreadConstraints": "P-37",
+    "spec.policy.tolerations": "P-38",
+    "spec.policy.tolerations.*": "P-43",
+    "spec.strategy.type": "P-45",
+    "spec.strategy.rollingUpdate.unavailablePeriodSeconds": "P-47",
+    "spec.strategy.rollingUpdate": "P-48",
+    "spec.strategy.applyStrategy": "P-49",
+    "spec.strategy.deleteStrategy": "P-51",
+    "spec.strategy.reportBackStrategy": "P-52",
+}
+"""Which rules the model enforces, by path."""
+
+_SKIPPED_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_SKIPPED_KINDS: Final = frozenset(
+    {("", "Pod"), ("", "Node"), ("", "Event")}
+    | {
+        ("networking.fleet.azure.com", kind)
+        for kind in ("ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend")
+    }
+)
+_ENVELOPES: Final = frozenset({ENVELOPE.kind, NAMESPACED_ENVELOPE.kind})
+
+_PRESENT: Final[Mapping[str, str]] = {
+    "affinity": "affinity",
+    "cluster_names": "clusterNames",
+    "number_of_clusters": "numberOfClusters",
+    "topology_spread_constraints": "topologySpreadConstraints",
+    "tolerations": "tolerations",
+}
+_NOT_WITH: Final[Mapping[PlacementType, tuple[str, tuple[str, ...]]]] = {
+    PlacementType.PICK_FIXED: (
+        "P-20",
+        ("affinity", "number_of_clusters", "topology_spread_constraints", "tolerations"),
+    ),
+    PlacementType.PICK_ALL: ("P-23", ("cluster_names", "number_of_clusters", "topology_spread_constraints")),
+    PlacementType.PICK_N: ("P-25", ("cluster_names",)),
+}
+
+
+def validate_cluster_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a ClusterResourcePlacement."""
+    return _validate(document, old, context, namespaced=False)
+
+
+def validate_resource_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a ResourcePlacement."""
+    return _validate(document, old, context, namespaced=True)
+
+
+def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    model = ResourcePlacement if namespaced else ClusterResourcePlacement
+    reading = read_object(model, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is None:
+        return
+    new, before = reading.view, read_object(model, old).view if old is not None else None
+    yield from reading.trusted(_judge(new, before, context, namespaced=namespaced))
+
+
+def _judge(
+    new: ClusterResourcePlacement, old: ClusterResourcePlacement | None, context: Context, *, namespaced: bool
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from validate_name_length(new.metadata.name, "P-01")
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_spec(new.spec, context, namespaced=namespaced)
+    if old is not None:
+        yield from validate_update(new.spec, old.spec, namespaced=namespaced)
+
+
+def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
+    """Yield what is wrong with a placement's spec by itself; *namespaced* tells a ResourcePlacement."""
+    yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
+    yield from validate_reporting_scope(spec, namespaced=namespaced)
+    if spec.policy is not None:
+        yield from validate_policy(spec.policy)
+    if spec.strategy is not None:
+        yield from validate_strategy(spec.strategy, spec.policy)
+
+
+def validate_resource_selectors(
+    terms: Sequence[ResourceSelectorTerm], context: Context, *, namespaced: bool
+) -> Iterator[Finding]:
+    """Yield what is wrong with what is selected (P-04 to P-13, X-01 to X-04)."""
+    with_selectors = [
+        i
+        for i, term in enumerate(terms)
+        if term.selection_scope is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS and _is_namespace(term)
+    ]
+    for at, term in zip(_SELECTOR, terms, strict=False):
+        if term.label_selector is not None:
+            yield from validate_name_or_labels(term, at)
+            yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-05")
+        if _is_never_selected(term, context):
+            yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(term.kind)} is never placed", "X-02")
+        else:
+            yield from validate_kind_scope(term, at, context, namespaced=namespaced, lifted=bool(with_selectors))
+        if not namespaced and _is_namespace(term):
+            yield from validate_namespace_name(term, at, context)
+    yield from validate_namespace_with_selectors(terms, with_selectors)
+    yield from validate_distinct_terms(terms)
+
+
+def validate_name_or_labels(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldError]:
+    """A term selects by name or by label, not both; an empty ``labelSelector`` counts (P-04)."""
+    if term.name and term.label_selector is not None:
+        yield FieldError(at / "labelSelector", Cause.FORBIDDEN, "name and labelSelector exclude each other", "P-04")
+
+
+def validate_kind_scope(
+    term: ResourceSelectorTerm, at: FieldPath, context: Context, *, namespaced: bool, lifted: bool
+) -> Iterator[Finding]:
+    """The hub serves the kind (P-06), with the scope that this kind of placement takes (P-07, P-08).
+
+    Where discovery could not be asked, a kind outside the built-in table passes with a warning; we
+    deviate from P-09 on purpose.
+
+    Args:
+        term: What is selected.
+        at: Where it stands.
+        context: Knows the kinds.
+        namespaced: The placement is a ResourcePlacement.
+        lifted: Another term takes a Namespace with whatever the other terms pick in it.
+    """
+    known = context.kinds.find_served(term.group, term.version, term.kind)
+    if known is None:
+        if context.kinds.complete:
+            where = quote(f"{term.group}/{term.version}" if term.group else term.version)
+            parts = (at / "group", at / "version", at / "kind")
+            yield invalid(at / "kind", term.kind, f"the hub has no such kind in {where}", "P-06", parts)
+        else:
+            yield FieldWarning(at / "kind", f"cannot tell whether the hub has {quote(term.kind)}", "P-09")
+    elif namespaced and not known.namespaced:
+        why = f"{quote(term.kind)}: is cluster-scoped; a ResourcePlacement takes namespaced kinds only"
+        yield FieldError(at / "kind", Cause.INVALID, why, "P-08")
+    elif not namespaced and known.namespaced and not lifted:
+        why = f"{quote(term.kind)}: is namespaced; a ClusterResourcePlacement takes cluster-scoped kinds"
+        yield FieldError(at / "kind", Cause.INVALID, why, "P-07")
+
+
+def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: Context) -> Iterator[Finding]:
+    """Reserved namespaces are never placed: naming one is a mistake (X-01), taking all skips them (X-03).
+
+    The reference admits both and then fails for ever.
+    """
+    if is_reserved_namespace(term.name) or term.name in context.settings.skipped_namespaces:
+        yield FieldError(
+            at / "name", Cause.FORBIDDEN, f"namespace {quote(term.name)} is reserved, never placed", "X-01"
+        )
+    elif (
+        not term.name
+        and term.label_selector is None
+        and term.selection_scope is SelectionScope.NAMESPACE_WITH_RESOURCES
+    ):
+        yield FieldWarning(at, "selects every namespace; reserved ones are skipped", "X-03")
+
+
+def validate_namespace_with_selectors(
+    terms: Sequence[ResourceSelectorTerm], positions: Sequence[int]
+) -> Iterator[FieldError]:
+    """``NamespaceWithResourceSelectors`` names the only Namespace term (P-11 to P-13)."""
+    for i in positions:
+        at = SELECTORS / i
+        message = "NamespaceWithResourceSelectors must select one namespace by name"
+        if not terms[i].name:
+            yield FieldError(at / "name", Cause.REQUIRED, message, "P-12", (at,))
+        if terms[i].label_selector is not None:
+            yield FieldError(at / "labelSelector", Cause.FORBIDDEN, message, "P-12", (at,))
+    for i in positions[1:]:
+        message = "only one term may have NamespaceWithResourceSelectors"
+        yield FieldError(SELECTORS / i / "selectionScope", Cause.FORBIDDEN, message, "P-11")
+    if positions:
+        for i, term in enumerate(terms):
+            if i not in positions and _is_namespace(term):
+                message = "no other Namespace beside a term with NamespaceWithResourceSelectors"
+                yield FieldError(SELECTORS / i, Cause.FORBIDDEN, message, "P-13")
+
+
+def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[FieldError]:
+    """No object is listed twice; the run would fail with a duplicate resource (X-04)."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for i, term in enumerate(terms):
+        if term.label_selector is not None:
+            continue
+        key = (term.group, term.version, term.kind, term.name)
+        if key in seen:
+            what = f"{term.kind} {term.name}" if term.name else f"every {term.kind}"
+            yield duplicate(SELECTORS / i, what, rule="X-04")
+        seen.add(key)
+
+
+def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterator[Finding]:
+    """``NamespaceAccessible`` needs exactly one Namespace term (P-15); a ResourcePlacement has no use for it (X-17)."""
+    if spec.status_reporting_scope != "NamespaceAccessible":
+        return
+    at = SPEC / "statusReportingScope"
+    if namespaced:
+        yield FieldWarning(at, "has no effect on a ResourcePlacement", "X-17")
+        return
+    count = sum(term.kind == "Namespace" for term in spec.resource_selectors)
+    if count != 1:
+        message = f'"NamespaceAccessible": needs exactly one Namespace among resourceSelectors, found {count}'
+        yield FieldError(at, Cause.INVALID, message, "P-15", (at, SELECTORS))
+
+
+def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
+    """Yield what is wrong with a policy by itself (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
+    fixed = policy.placement_type is PlacementType.PICK_FIXED
+    yield from validate_policy_matrix(policy)
+    yield from validate_number_of_clusters(policy)
+    if fixed:
+        yield from validate_cluster_names(policy.cluster_names)
+    if policy.affinity is not None and policy.affinity.cluster_affinity is not None and not fixed:
+        yield from validate_affinity(policy.affinity.cluster_affinity, policy.placement_type)
+    if policy.topology_spread_constraints:
+        yield from validate_spread(policy.topology_spread_constraints)
+    if policy.tolerations and not fixed:
+        yield from validate_tolerations(policy.tolerations)
+
+
+def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
+    """Each placement type takes its own fields only; present counts, even when empty (P-20, P-23, P-25).
+
+    Source: placement-api.md 5 and 2.8.
+    """
+    rule, fields = _NOT_WITH[policy.placement_type]
+    for name in fields:
+        if name in policy.model_fields_set:
+            message = f"{policy.placement_type} does not take it"
+            at = POLICY / _PRESENT[name]
+            yield FieldError(at, Cause.FORBIDDEN, message, rule, (at, TYPE))
+
+
+def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
+    """PickN must say how many clusters to pick (P-25); picking none removes everything (X-06).
+
+    Seed 003 has a PickN example without the field; we side with the reference.
+    """
+    if policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters is None:
+        at, message = POLICY / "numberOfClusters", "PickN must say how many clusters to pick"
+        yield FieldError(at, Cause.REQUIRED, message, "P-25", (at, TYPE))
+    elif policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters == 0:
+        yield FieldWarning(POLICY / "numberOfClusters", "0 removes the placed objects from every cluster", "X-06")
+    elif policy.placement_type is PlacementType.PICK_FIXED and not policy.cluster_names:
+        yield FieldWarning(POLICY / "clusterNames", "no name removes the placed objects from every cluster", "X-06")
+
+
+def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]:
+    """Names of member clusters, each once (P-21, P-22)."""
+    at = POLICY / "clusterNames"
+    seen: set[str] = set()
+    for i, name in enumerate(cluster_names):
+        if len(name) > 63:
+            yield FieldError(at / i, Cause.TOO_LONG, "may not be more than 63 characters", "P-21")
+        elif error := dns_subdomain_error(name):
+            yield invalid(at / i, name, error, "P-21")
+        if name in seen:
+            yield duplicate(at / i, name, rule="P-22")
+        seen.add(name)
+
+
+def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) -> Iterator[Finding]:
+    """Yield what is wrong with the terms that clusters are chosen by (P-24, P-27 to P-36, X-13, X-18)."""
+    if affinity.required is not None:
+        terms = affinity.required.cluster_selector_terms
+        if not terms:
+            yield FieldWarning(REQUIRED_TERMS, "without terms nothing is required", "X-13")
+        for at, term in zip(_REQUIRED_TERM, terms, strict=False):
+            yield from validate_required_term(term, at)
+            if len(terms) > 1 and not _selects(term):
+                yield FieldWarning(at, "an empty term matches every cluster: the others do not matter", "X-13")
+    if affinity.preferred and placement_type is PlacementType.PICK_ALL:
+        message = "PickAll takes every cluster, preferences would be ignored"
+        yield FieldError(PREFERRED, Cause.FORBIDDEN, message, "P-24", (PREFERRED, TYPE))
+    for at, preferred in zip(_PREFERRED_TERM, affinity.preferred, strict=False):
+        yield from validate_preferred_term(preferred.preference, at)
+        if preferred.weight == 0 or not _selects(preferred.preference):
+            yield FieldWarning(at, "has no effect: weight 0 or an empty preference", "X-13")
+
+
+def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[Finding]:
+    """A requirement selects by labels and properties; it does not sort (P-27, P-28)."""
+    if term.label_selector is not None:
+        yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
+    if term.property_selector is not None:
+        here = at / "propertySelector" / "matchExpressions"
+        yield from validate_requirements(term.property_selector.match_expressions, here)
+    for name in _sorters(term):
+        message = "only preferred terms sort"
+        yield FieldError(at / name, Cause.FORBIDDEN, message, "P-28")
+
+
+def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[Finding]:
+    """A preference selects by labels and sorts by a property, under one of its two names (P-27, P-29, P-36, X-18)."""
+    if term.label_selector is not None:
+        yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
+    if term.property_selector is not None:
+        message = "only required terms compare properties"
+        yield FieldError(at / "propertySelector", Cause.FORBIDDEN, message, "P-29")
+    sorters = _sorters(term)
+    for name, sorter in sorters.items():
+        yield from validate_sorter(sorter, at / name)
+    if len({(sorter.name, sorter.sort_order) for sorter in sorters.values()}) > 1:
+        message = "is the old name of propertySorter and says something else; give one of them"
+        yield FieldError(at / "metricSorter", Cause.FORBIDDEN, message, "X-18", (at,))
+
+
+def validate_spread(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[FieldError]:
+    """Constraints are over labels that can exist (X-11), each once (X-12)."""
+    seen: set[tuple[str, str]] = set()
+    for i, constraint in enumerate(constraints):
+        if error := qualified_name_error(constraint.topology_key):
+            yield invalid(SPREAD / i / "topologyKey", constraint.topology_key, error, "X-11")
+        key = (constraint.topology_key, constraint.when_unsatisfiable)
+        if key in seen:
+            yield duplicate(SPREAD / i, f"{key[0]}, {key[1]}", rule="X-12")
+        seen.add(key)
+
+
+def validate_tolerations(tolerations: Sequence[Toleration]) -> Iterator[FieldError]:
+    """Tolerations can match a taint, and no two are the same (P-39 to P-44)."""
+    seen: set[tuple[str, str, str, str]] = set()
+    for at, toleration in zip(_TOLERATION, tolerations, strict=False):
+        yield from validate_toleration(toleration, at)
+        key = _tuple(toleration)
+        if key in seen:
+            what = " ".join(part for part in key if part)
+            yield duplicate(at, what, rule="P-44")
+        seen.add(key)
+
+
+def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[FieldError]:
+    """One toleration: Exists has no value, Equal has a key and a label value (P-39 to P-43)."""
+    if toleration.operator not in {"Equal", "Exists"}:
+        yield not_supported(at / "operator", toleration.operator, ("Equal", "Exists"), "P-43")
+    if "effect" in toleration.model_fields_set and toleration.effect != "NoSchedule":
+        yield not_supported(at / "effect", toleration.effect, ("NoSchedule",), "P-43")
+    if toleration.operator == "Exists" and toleration.value:
+        parts = (at / "operator", at / "value")
+        yield invalid(at / "value", toleration.value, "must be empty when the operator is Exists", "P-39", parts)
+    if not toleration.key and toleration.operator != "Exists":
+        parts = (at / "operator", at / "key")
+        yield invalid(at / "operator", toleration.operator, "without a key it must be Exists", "P-40", parts)
+    if toleration.key and (error := qualified_name_error(toleration.key)):
+        yield invalid(at / "key", toleration.key, error, "P-41")
+    if toleration.operator == "Equal" and (error := label_value_error(toleration.value)):
+        yield invalid(at / "value", toleration.value, error, "P-42")
+
+
+def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None) -> Iterator[Finding]:
+    """Yield what is wrong with the rollout strategy (P-46 to P-52, X-14 to X-16)."""
+    if strategy.rolling_update is not None:
+        if strategy.type is StrategyType.EXTERNAL:
+            message = "External rollouts do not take it"
+            yield FieldError(ROLLING_UPDATE, Cause.FORBIDDEN, message, "P-46", (ROLLING_UPDATE, STRATEGY / "type"))
+        yield from validate_rolling_update(strategy.rolling_update, ROLLING_UPDATE)
+    apply = strategy.apply_strategy
+    if apply is not None and apply.server_side_apply_config is not None and apply.type != "ServerSideApply":
+        here = STRATEGY / "applyStrategy"
+        message = "only with type ServerSideApply"
+        parts = (here / "serverSideApplyConfig", here / "type")
+        yield FieldError(here / "serverSideApplyConfig", Cause.FORBIDDEN, message, "P-50", parts)
+    if strategy.report_back_strategy is not None:
+        yield from validate_report_back(strategy.report_back_strategy, policy, STRATEGY / "reportBackStrategy")
+
+
+def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Iterator[Finding]:
+    """Limits are integers or percentages (P-48), not both zero (X-14); the pause is in seconds (X-15).
+
+    The reference forbids two zeros in words only; such a rollout never moves.
+    """
+    limits = {"maxUnavailable": rolling_update.max_unavailable, "maxSurge": rolling_update.max_surge}
+    zeros = []
+    for name, value in limits.items():
+        share = percent(value)
+        if (value if isinstance(value, int) else -1 if share is None else share) < 0:
+            yield invalid(at / name, value, "must be an integer of at least 0 or a percentage of 0% to 100%", "P-48")
+        elif value == 0 or share == 0:
+            zeros.append(name)
+    if len(zeros) == 2:
+        parts = tuple(at / name for name in limits)
+        message = f"{quote(limits)}: with both zero nothing could ever be updated"
+        yield FieldError(at, Cause.INVALID, message, "X-14", parts)
+    elif zeros:
+        yield FieldWarning(at / zeros[0], "zero can block the rollout", "X-14")
+    if rolling_update.unavailable_period_seconds > 3600:
+        yield FieldWarning(at / "unavailablePeriodSeconds", "is more than an hour; the unit is seconds", "X-15")
+
+
+def validate_report_back(
+    report: ReportBackStrategy, policy: PlacementPolicy | None, at: FieldPath
+) -> Iterator[Finding]:
+    """Mirror needs a destination (P-52); one original cannot mirror several clusters (X-16)."""
+    if report.type != "Mirror":
+        return
+    if report.destination is None:
+        parts = (at / "destination", at / "type")
+        yield FieldError(at / "destination", Cause.REQUIRED, "Mirror must say where to", "P-52", parts)
+    elif report.destination == "OriginalResource" and not _picks_one_cluster(policy):
+        yield FieldWarning(at, "OriginalResource works for one cluster only, the policy can pick more", "X-16")
+
+
+def validate_update(new: PlacementSpec, old: PlacementSpec, *, namespaced: bool) -> Iterator[FieldError]:
+    """Yield what an update must not change (U-01 to U-05)."""
+    if old.policy is not None and new.policy is None:
+        yield FieldError(POLICY, Cause.FORBIDDEN, "cannot be removed", "U-01")
+    else:
+        new_type, old_type = _type(new.policy), _type(old.policy)
+        if new_type is not old_type:
+            yield invalid(POLICY / "placementType", new_type, f"is fixed, it was {old_type}", "U-02")
+        yield from validate_kept_tolerations(new.policy, old.policy)
+    yield from validate_external_stays(new.strategy, old.strategy)
+    if not namespaced and new.status_reporting_scope != old.status_reporting_scope:
+        at = SPEC / "statusReportingScope"
+        yield invalid(at, new.status_reporting_scope, f"is fixed, it was {old.status_reporting_scope}", "U-05")
+
+
+def validate_kept_tolerations(new: PlacementPolicy | None, old: PlacementPolicy | None) -> Iterator[FieldError]:
+    """Tolerations may be added, not changed or removed; their order does not matter (U-03)."""
+    if old is None or not old.tolerations:
+        return
+    kept = {_tuple(toleration) for toleration in new.tolerations} if new is not None else set()
+    for toleration in old.tolerations:
+        if (key := _tuple(toleration)) not in kept:
+            what = quote(" ".join(part for part in key if part))
+            message = f"tolerations may only be added; missing: {what}"
+            yield FieldError(POLICY / "tolerations", Cause.FORBIDDEN, message, "U-03")
+
+
+def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | None) -> Iterator[FieldError]:
+    """A rollout that is External stays so, also when the whole block is dropped (U-04)."""
+    if old is None or old.type is not StrategyType.EXTERNAL:
+        return
+    if new is None or new.type is not StrategyType.EXTERNAL:
+        yield FieldError(STRATEGY / "type", Cause.FORBIDDEN, "is fixed once it is External", "U-04")
+
+
+def _is_namespace(term: ResourceSelectorTerm) -> bool:
+    return term.kind == "Namespace" and term.group == "" and term.version == "v1"
+
+
+def _is_never_selected(term: ResourceSelectorTerm, context: Context) -> bool:
+    """Say whether the engine skips the kind, whatever is selected (X-02)."""
+    if term.group in _SKIPPED_GROUPS:
+        return True
+    if term.group == PLACEMENT_GROUP:
+        return term.kind not in _ENVELOPES
+    kind = (term.group, term.kind)
+    return kind in _SKIPPED_KINDS or kind in context.settings.skipped_kinds
+
+
+def _sorters(term: ClusterSelectorTerm) -> dict[str, PropertySorter]:
+    """Return the sorters of a term by the name they were given under."""
+    if term.property_sorter is None and term.metric_sorter is None:
+        return {}
+    named = {"propertySorter": term.property_sorter, "metricSorter": term.metric_sorter}
+    return {name: sorter for name, sorter in named.items() if sorter is not None}
+
+
+def _selects(term: ClusterSelectorTerm) -> bool:
+    """Say whether a term says anything at all."""
+    labels, properties = term.label_selector, term.property_selector
+    return bool(
+        (labels is not None and (labels.match_labels or labels.match_expressions))
+        or (properties is not None and properties.match_expressions)
+        or _sorters(term)
+    )
+
+
+def _tuple(toleration: Toleration) -> tuple[str, str, str, str]:
+    return toleration.key, toleration.operator, toleration.value, toleration.effect
+
+
+def _type(policy: PlacementPolicy | None) -> PlacementType:
+    return PlacementType.PICK_ALL if policy is None else policy.placement_type
+
+
+def _picks_one_cluster(policy: PlacementPolicy | None) -> bool:
+    if policy is None:
+        return False
+    match policy.placement_type:
+        case PlacementType.PICK_FIXED:
+            return len(policy.cluster_names) == 1
+        case PlacementType.PICK_N:
+            return policy.number_of_clusters == 1
+        case _:
+            return False
+
+
+def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
+    """Deleting a placement takes the placed objects along, unless its delete strategy abandons them (X-23)."""
+    try:
+        stored = ClusterResourcePlacement.read(old)
+    except ValueError:
+        return
+    clusters = {entry.cluster_name for entry in stored.status.placement_statuses if entry.cluster_name}
+    if not clusters:
+        return
+    delete = stored.spec.strategy.delete_strategy if stored.spec.strategy is not None else None
+    abandons = delete is not None and delete.propagation_policy == "Abandon"
+    where = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+    verb = "abandons the placed objects on" if abandons else "removes the placed objects from"
+    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting {verb} {where}", "X-23")

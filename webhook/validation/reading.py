@@ -1,0 +1,295 @@
+"""Read an object through its model, even when parts of it are broken.
+
+A broken part must not hide mistakes elsewhere: what the model refuses is reported, replaced by the
+smallest value that fits, and read again, so that the rules between fields still see the rest. What a
+rule then says about a replaced part, or about something that contains one, is dropped.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import orjson
+import pydantic
+from pydantic.fields import FieldInfo
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import ApiModel, JsonObject, without_nulls
+from webhook.validation.field import Cause, FieldError, FieldWarning, path_of, shape_errors
+
+Finding: TypeAlias = FieldError | FieldWarning
+Model = TypeVar("Model", bound=ApiModel)
+
+DEEPEST: Final = 100
+"""Levels of nesting: far above any real object, and low enough that nothing recurses too deep."""
+_MOST_ROUNDS: Final = 4
+_MOST_MISTAKES: Final = 1000
+_MOST_VALUES: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Model]):
+    """What could be read of an object.
+
+    Args:
+        view: The object with its broken parts replaced; None when nothing can be made of it.
+        errors: What the model refused.
+    """
+
+    view: Model | None
+    errors: tuple[FieldError, ...] = ()
+    broken: tuple[FieldPath, ...] = field(default=())
+
+    def trusted(self, findings: Iterable[Finding]) -> Iterable[Finding]:
+        """Leave out what rules say about broken parts and about what contains them."""
+        return self._trusted(findings) if self.broken else findings
+
+    def _trusted(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        for finding in findings:
+            parts = (finding.parts if isinstance(finding, FieldError) else ()) or (finding.field,)
+            if not any(self._is_affected(part, finding) for part in parts):
+                yield finding
+
+    def _is_affected(self, part: FieldPath, finding: Finding) -> bool:
+        """Whether a broken part is this one, or around it; one inside does not matter for what must not be there."""
+        forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
+        return any(part.starts_with(bad) or (not forbidden and bad.starts_with(part)) for bad in self.broken)
+
+
+_NO_RULES: Final[Mapping[str, str]] = {}
+
+
+def read_object(
+    model: type[Model], document: Mapping[str, Any], rules: Mapping[str, str] = _NO_RULES
+) -> Reading[Model]:
+    """Read *document* as *model*.
+
+    ``status`` and the book-keeping of field managers are left aside: they are not what a user asks for.
+
+    Args:
+        model: The model of the kind.
+        document: The object.
+        rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
+            mistake is given the id of the nearest path above it.
+    """
+    document = _wish(document)
+    try:
+        return Reading(model.read(document))
+    except pydantic.ValidationError as error:
+        return _read_around(model, document, error, rules)
+    except (OverflowError, TypeError) as error:  # integers beyond any float, members that are no text
+        return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
+
+
+def _wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "status" in document:
+        document = {key: value for key, value in document.items() if key != "status"}
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+        document = {**document, "metadata": kept}
+    return document
+
+
+def _read_around(
+    model: type[Model], document: Mapping[str, Any], error: pydantic.ValidationError, rules: Mapping[str, str]
+) -> Reading[Model]:
+    errors: list[FieldError] = []
+    broken: list[FieldPath] = []
+    patched: Any = _own_copy(document, error)
+    for _ in range(_MOST_ROUNDS):
+        try:
+            return Reading(model.read(patched), tuple(errors), tuple(broken))
+        except pydantic.ValidationError as found:
+            error = found
+        errors.extend(_new_errors(error, broken, rules))
+        details = error.errors(include_url=False)
+        broken.extend(path_of(detail["loc"]) for detail in details)
+        repaired = [_repair(model, patched, detail) for detail in details]
+        if not all(repaired):
+            break
+    return Reading(None, tuple(errors), tuple(broken))
+
+
+def _new_errors(
+    error: pydantic.ValidationError, broken: Sequence[FieldPath], rules: Mapping[str, str]
+) -> Iterator[FieldError]:
+    for found in shape_errors(error):
+        if any(found.field.starts_with(bad) for bad in broken):
+            continue
+        yield replace(found, rule=_rule_of(found.field, rules)) if rules else found
+
+
+def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
+    words = ["*" if isinstance(part, int) else part for part in path.parts]
+    for length in range(len(words), 0, -1):
+        if rule := rules.get(".".join(words[:length])):
+            return rule
+    return ""
+
+
+def _own_copy(document: Mapping[str, Any], error: pydantic.ValidationError) -> Any:
+    """Return a copy to repair; of a document with more mistakes than anyone reads, only the beginning."""
+    plain = without_nulls(document)
+    if error.error_count() > _MOST_MISTAKES:
+        return _beginning(plain, [_MOST_VALUES])
+    try:
+        return orjson.loads(orjson.dumps(plain))
+    except orjson.JSONEncodeError:
+        return plain
+
+
+def _beginning(value: Any, budget: list[int]) -> Any:
+    budget[0] -= 1
+    if isinstance(value, dict):
+        return {key: _beginning(item, budget) for key, item in value.items() if budget[0] > 0}
+    if isinstance(value, list):
+        kept = []
+        for item in value:
+            if budget[0] <= 0:
+                break
+            kept.append(_beginning(item, budget))
+        return kept
+    return value
+
+
+def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
+    """Make the place of one parser error fit; say whether that was possible."""
+    location = [part for part in detail["loc"] if part != "[key]"]
+    if not location:
+        return False
+    holder, last = document, location[-1]
+    annotation: Any = model
+    for part in location[:-1]:
+        annotation = _below(annotation, part)[0]
+        try:
+            holder = holder[part]
+        except (KeyError, IndexError, TypeError):
+            return True  # a repair further up has replaced it
+    wanted, optional = _below(annotation, last)
+    if wanted is None:
+        return False
+    try:
+        if detail["type"] == "too_long" and isinstance(holder[last], list):
+            holder[last] = holder[last][: detail["ctx"]["max_length"]]
+        elif "[key]" in detail["loc"] or optional:
+            holder.pop(last, None)
+        else:
+            holder[last] = _smallest(wanted)
+    except (KeyError, IndexError, TypeError):
+        return True
+    return True
+
+
+def _below(annotation: Any, part: str | int) -> tuple[Any, bool]:
+    """Return the type of a member or item, and whether it may be left out; (None, False) when unknown."""
+    annotation = _bare(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        info = _by_alias(annotation).get(str(part))
+        return (_annotated(info), not info.is_required()) if info else (None, False)
+    arguments = get_args(annotation)
+    if get_origin(annotation) in {tuple, list} and isinstance(part, int):
+        return arguments[0], False
+    if get_origin(annotation) in {dict, Mapping} and len(arguments) == 2:
+        return arguments[1], False
+    return None, False
+
+
+@lru_cache(maxsize=256)
+def _by_alias(model: type[ApiModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _annotated(info: FieldInfo) -> Any:
+    return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+
+
+def _bare(annotation: Any) -> Any:
+    """Strip Annotated and the None of an optional type."""
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation = get_args(annotation)[0]
+        elif origin in {Union, UnionType}:
+            annotation = next((part for part in get_args(annotation) if part is not NoneType), NoneType)
+        else:
+            return annotation
+
+
+def _smallest(annotation: Any) -> Any:
+    """Return the least JSON value that fits a type of the models."""
+    bound = _least(annotation)
+    bare = _bare(annotation)
+    origin = get_origin(bare)
+    if origin is Literal:
+        return get_args(bare)[0]
+    if origin in {tuple, list}:
+        return [_smallest(get_args(bare)[0]) for _ in range(bound)]
+    if isinstance(bare, type) and issubclass(bare, ApiModel):
+        required = {alias: info for alias, info in _by_alias(bare).items() if info.is_required()}
+        return {alias: _smallest(_annotated(info)) for alias, info in required.items()}
+    if isinstance(bare, type) and issubclass(bare, StrEnum):
+        return next(iter(bare)).value
+    plain: dict[Any, Any] = {bool: False, int: bound, float: 0.0, str: "x" * bound}
+    return plain.get(bare, {})
+
+
+def _least(annotation: Any) -> int:
+    """Return the lower bound of a number or a length, 0 without one."""
+    metadata = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
+    bounds = [0]
+    while metadata:
+        item = metadata.pop()
+        if isinstance(item, FieldInfo):
+            metadata.extend(item.metadata)
+        bounds.extend(int(item_bound) for item_bound in _bounds(item))
+    return max(bounds)
+
+
+def _bounds(item: Any) -> Iterator[int]:
+    for name in ("ge", "min_length"):
+        value = getattr(item, name, None)
+        if isinstance(value, int):
+            yield value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Say whether *value* nests deeper than *levels*; level by level, so that nothing recurses."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if type(container) is dict else container)
+            if type(item) is dict or type(item) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def same_json(left: object, right: object) -> bool:
+    """Say whether two JSON values are the same; unlike ``==``, ``true``, ``1`` and ``1.0`` differ."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    return left == right
+
+
+def value_at(document: JsonObject, path: FieldPath) -> object:
+    """Return the value at *path*, None when there is none."""
+    value: Any = document
+    for part in path.parts:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value

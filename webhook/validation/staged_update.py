@@ -1,0 +1,142 @@
+"""Rules on ClusterStagedUpdateStrategy and StagedUpdateStrategy.
+
+The reference leaves most of this to the initialisation of a run, where a mistake is final; we say it
+when the strategy is written.
+
+Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from scorer.api.duration import parse_wait_time
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
+from webhook.admission.context import Context
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.grammar import qualified_name_error
+from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+from webhook.validation.selector import validate_label_selector
+
+STAGES: Final = FieldPath.of("spec", "stages")
+LONGEST_SENSIBLE_WAIT: Final = timedelta(hours=720)
+
+SHAPE_RULES: Final[Mapping[str, str]] = {
+    "spec.stages": "S-01",
+    "spec.stages.*.name": "S-02",
+    "spec.stages.*.labelSelector": "X-32",
+    "spec.stages.*.sortingLabelKey": "X-33",
+    "spec.stages.*.maxConcurrency": "S-03",
+    "spec.stages.*.afterStageTasks": "S-04",
+    "spec.stages.*.beforeStageTasks": "S-05",
+    "spec.stages.*.afterStageTasks.*": "S-06",
+    "spec.stages.*.beforeStageTasks.*": "S-06",
+    "spec.stages.*.afterStageTasks.*.waitTime": "S-10",
+    "spec.stages.*.beforeStageTasks.*.waitTime": "S-10",
+}
+"""Which rules the model enforces, by path."""
+
+_STAGE_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
+_CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a strategy; what may change is not restricted."""
+    reading = read_object(ClusterStagedUpdateStrategy, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterStagedUpdateStrategy, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(
+    new: ClusterStagedUpdateStrategy, old: ClusterStagedUpdateStrategy | None, context: Context
+) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_stages(new.spec)
+
+
+def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
+    """Yield what is wrong with the stages (S-02 to S-10, X-30 to X-34)."""
+    if not spec.stages:
+        yield FieldWarning(STAGES, "without stages a run updates nothing", "X-34")
+    seen: set[str] = set()
+    for i, stage in enumerate(spec.stages):
+        at = STAGES / i
+        yield from validate_stage(stage, at)
+        if stage.name in seen:
+            yield duplicate(at / "name", stage.name, rule="X-30")
+        seen.add(stage.name)
+
+
+def validate_stage(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+    """One stage: its name, which clusters in which order, how many at once, and what it waits for."""
+    if not _STAGE_NAME.fullmatch(stage.name):
+        yield invalid(at / "name", stage.name, "must consist of lower-case letters and digits", "S-02")
+    if stage.label_selector is None:
+        yield FieldWarning(at / "labelSelector", "a stage without it gets no cluster; {} takes all", "X-34")
+    else:
+        yield from validate_label_selector(stage.label_selector, at / "labelSelector", "X-32")
+    if stage.sorting_label_key is not None and (error := qualified_name_error(stage.sorting_label_key)):
+        yield invalid(at / "sortingLabelKey", stage.sorting_label_key, error, "X-33")
+    yield from validate_max_concurrency(stage.max_concurrency, at / "maxConcurrency")
+    yield from validate_before_tasks(stage.before_stage_tasks, at / "beforeStageTasks")
+    yield from validate_after_tasks(stage.after_stage_tasks, at / "afterStageTasks")
+
+
+def validate_max_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldError]:
+    """At least 1 cluster, or 1% to 100% of the stage, without leading zeros (S-03)."""
+    fits = value >= 1 if isinstance(value, int) else _CONCURRENCY.fullmatch(value)
+    if not fits:
+        yield invalid(at, value, "must be an integer of at least 1 or a percentage of 1% to 100%", "S-03")
+
+
+def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
+    """A stage can wait for an approval before it starts, not for time (S-07, S-09)."""
+    for i, task in enumerate(tasks):
+        if task.type is StageTaskType.TIMED_WAIT:
+            yield invalid(at / i / "type", task.type, "a stage can only wait for an Approval before it starts", "S-09")
+        yield from validate_wait_time(task, at / i)
+
+
+def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
+    """After a stage, at most one wait and one approval (S-07, S-08, X-31)."""
+    seen: set[StageTaskType] = set()
+    for i, task in enumerate(tasks):
+        if task.type is StageTaskType.TIMED_WAIT and task.wait_time is None:
+            yield FieldError(
+                at / i / "waitTime",
+                Cause.REQUIRED,
+                "TimedWait must say how long",
+                "S-08",
+                (at / i / "waitTime", at / i / "type"),
+            )
+        yield from validate_wait_time(task, at / i)
+        if task.type in seen:
+            yield duplicate(at / i / "type", task.type, rule="X-31")
+        seen.add(task.type)
+
+
+def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
+    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or a month is odd (X-34)."""
+    if task.wait_time is None:
+        return
+    here = at / "waitTime"
+    if task.type is StageTaskType.APPROVAL:
+        yield FieldError(
+            here, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (here, at / "type")
+        )
+    try:
+        wait = parse_wait_time(task.wait_time)
+    except ValueError:
+        yield invalid(here, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
+        return
+    if not wait:
+        yield FieldWarning(here, "a wait of zero makes the initialisation of every run fail", "X-34")
+    elif wait > LONGEST_SENSIBLE_WAIT:
+        yield FieldWarning(here, "is more than 720h", "X-34")

@@ -1,0 +1,118 @@
+"""Rules on ClusterStagedUpdateRun and StagedUpdateRun.
+
+Source: placement-api.md 7.5 and 10.2.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.conditions import current_condition
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject
+from scorer.api.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
+from webhook.admission.context import Context
+from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.metadata import validate_metadata, validate_name_length, warn_about_reserved_keys
+from webhook.validation.reading import Finding, read_object
+
+SPEC: Final = FieldPath.of("spec")
+
+SHAPE_RULES: Final[Mapping[str, str]] = {
+    "spec.placementName": "R-02",
+    "spec.stagedRolloutStrategyName": "R-03",
+    "spec.state": "R-04",
+    "spec.resourceSnapshotIndex": "R-06",
+}
+"""Which rules the model enforces, by path."""
+
+_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
+    RunState.INITIALIZE: frozenset({RunState.STOP}),
+    RunState.RUN: frozenset({RunState.INITIALIZE}),
+    RunState.STOP: frozenset({RunState.INITIALIZE}),
+}
+
+
+def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
+    """Yield everything that is wrong or odd about a run."""
+    reading = read_object(ClusterStagedUpdateRun, document, SHAPE_RULES)
+    yield from reading.errors
+    if reading.view is not None:
+        before = read_object(ClusterStagedUpdateRun, old).view if old is not None else None
+        yield from reading.trusted(_judge(reading.view, before, context))
+
+
+def _judge(new: ClusterStagedUpdateRun, old: ClusterStagedUpdateRun | None, context: Context) -> Iterator[Finding]:
+    yield from validate_metadata(new.metadata, old.metadata if old else None)
+    yield from validate_name_length(new.metadata.name, "R-01")
+    yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    yield from validate_references(new.spec)
+    yield from validate_snapshot_index(new.spec.resource_snapshot_index)
+    absent = context.settings.staged_run_default_state
+    if old is None:
+        yield from warn_about_first_state(_state(new.spec, absent))
+    else:
+        yield from validate_fixed_fields(new.spec, old.spec)
+        yield from validate_state_change(_state(new.spec, absent), _state(old.spec, absent))
+
+
+def _state(spec: UpdateRunSpec, absent: RunState) -> RunState:
+    return spec.state if "state" in spec.model_fields_set else absent
+
+
+def validate_references(spec: UpdateRunSpec) -> Iterator[FieldError]:
+    """A run names a placement and a strategy (X-45); the schema only wants the keys."""
+    if not spec.placement_name:
+        yield FieldError(SPEC / "placementName", Cause.REQUIRED, "must name a placement", "X-45")
+    if not spec.staged_rollout_strategy_name:
+        yield FieldError(SPEC / "stagedRolloutStrategyName", Cause.REQUIRED, "must name a strategy", "X-45")
+
+
+def validate_snapshot_index(index: str) -> Iterator[FieldError]:
+    """Empty, or a decimal number as it stands in the snapshot's label: no sign, no leading zero (X-40)."""
+    if index and not _INDEX.fullmatch(index):
+        at = SPEC / "resourceSnapshotIndex"
+        yield invalid(at, index, "must be empty or a decimal number without leading zeros", "X-40")
+
+
+def warn_about_first_state(state: RunState) -> Iterator[FieldWarning]:
+    """A new run does nothing until its state is Run; seed 004 has runs that start by themselves (X-42)."""
+    if state is RunState.INITIALIZE:
+        yield FieldWarning(SPEC / "state", "the run will not start until state is Run", "X-42")
+    elif state is RunState.STOP:
+        yield FieldWarning(SPEC / "state", "a run created with Stop does nothing until state is Run", "X-42")
+
+
+def validate_fixed_fields(new: UpdateRunSpec, old: UpdateRunSpec) -> Iterator[FieldError]:
+    """Only the state of a run may change (R-05 to R-07, X-44); an absent index is an empty one."""
+    changes = (
+        ("placementName", new.placement_name, old.placement_name, "R-05"),
+        ("resourceSnapshotIndex", new.resource_snapshot_index, old.resource_snapshot_index, _index_rule(new, old)),
+        ("stagedRolloutStrategyName", new.staged_rollout_strategy_name, old.staged_rollout_strategy_name, "R-07"),
+    )
+    for name, value, before, rule in changes:
+        if value != before:
+            yield invalid(SPEC / name, value, "cannot be changed", rule)
+
+
+def _index_rule(new: UpdateRunSpec, old: UpdateRunSpec) -> str:
+    """The reference only notices a change while the index is there on both sides."""
+    return "R-06" if new.resource_snapshot_index and old.resource_snapshot_index else "X-44"
+
+
+def validate_state_change(new: RunState, old: RunState) -> Iterator[FieldError]:
+    """A run cannot go back to Initialize, nor stop before it ran (R-08)."""
+    if new in _FORBIDDEN_CHANGES[old]:
+        yield invalid(SPEC / "state", new, f"cannot follow {old}", "R-08")
+
+
+def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
+    """Deleting a run that is neither succeeded nor failed leaves the rollout half-way (X-46)."""
+    try:
+        run = ClusterStagedUpdateRun.read(old)
+    except ValueError:
+        return
+    done = current_condition(run.status.conditions, "Succeeded", run.metadata.generation)
+    if done is None or done.status == "Unknown":
+        yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout stays half-way", "X-46")
