@@ -4,7 +4,7 @@ Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page sh
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
@@ -66,7 +66,7 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Js
         "reason": str(rejection.category) if rejection else "",
         "labels": member.metadata.labels,
         "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
-        "heartbeatAge": format_duration(now - heartbeat) if heartbeat else None,
+        "heartbeatAge": format_duration(max(now - heartbeat, timedelta())) if heartbeat else None,
         "properties": _properties(member, now),
         "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
         "cpu": _capacity(member, "cpu"),
@@ -79,7 +79,10 @@ def _properties(member: MemberCluster, now: datetime) -> JsonObject:
     found = {}
     for name, value in sorted(member.status.properties.items()):
         observed = observation_time(member, name)
-        found[name] = {"value": value.value, "age": format_duration(now - observed) if observed else None}
+        found[name] = {
+            "value": value.value,
+            "age": format_duration(max(now - observed, timedelta())) if observed else None,
+        }
     return found
 
 

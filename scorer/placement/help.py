@@ -7,7 +7,6 @@ from math import ceil, floor
 
 import numpy as np
 
-from scorer.api.quantity import NANO, format_quantity
 from scorer.framework.status import Rejection
 from scorer.placement.schedule import Round, Schedule, Scored
 from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
@@ -57,12 +56,30 @@ def _better_reading(term: PreferredTerm, run: Schedule, row: int, missing: int) 
     if not 0 <= share <= 1:
         return ""
     value = low + (1 - share if term.sorter.order == ASCENDING else share) * (high - low)
-    sign = "≥" if value > now else "≤"
-    return f"{term.sorter.name} {sign} {_rounded(value, up=value > now)}"
+    reading = column.readings[row]
+    assert reading is not None
+    whole = all(known is None or known.text.isdecimal() for known in column.readings)
+    relation = "≥" if value > now else "≤"
+    return f"{term.sorter.name} {relation} {_like(reading.text, value, up=value > now, whole=whole)}"
 
 
-def _rounded(value: float, *, up: bool) -> str:
-    """Write *value* with three significant decimals, rounded towards the better side."""
-    step = NANO if abs(value) >= 1000 else 10**6
-    scaled = value * NANO / step
-    return format_quantity((ceil(scaled) if up else floor(scaled)) * step)
+_UNITS = {"m": 1e-3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "m": 1e-3,
+}
+
+
+def _like(text: str, value: float, *, up: bool, whole: bool) -> str:
+    """Write *value* in the unit of *text*, rounded towards the better side: to whole numbers, else to three decimals."""
+    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
+    scale = 1 if whole or unit == "m" else 1000
+    scaled = value / _UNITS.get(unit, 1) * scale
+    return f"{(ceil(scaled) if up else floor(scaled)) / scale:.3f}".rstrip("0").rstrip(".") + unit

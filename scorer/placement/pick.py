@@ -147,9 +147,12 @@ class _Groups:
         size = ranks.rows.size
         affinity = np.zeros(size, dtype=np.int64) if ranks.affinity is None else ranks.affinity
         self.tallies = [_Tally(domain_counts(fleet, constraint.key, placed)) for constraint in constraints]
-        combined = np.zeros(size, dtype=np.int64)
+        combined, most = np.zeros(size, dtype=np.int64), 1
         for constraint, tally in zip(constraints, self.tallies, strict=True):
-            combined = combined * (len(tally.counts) + 1) + fleet.label(constraint.key).codes[ranks.rows] + 1
+            domains = len(tally.counts) + 1
+            if most * domains > 2**62:  # renumber the groups so far: there are at most as many as candidates
+                combined, most = np.unique(combined, return_inverse=True)[1], size
+            combined, most = combined * domains + fleet.label(constraint.key).codes[ranks.rows] + 1, most * domains
         values, of_candidate = np.unique(combined, return_inverse=True)
         by_affinity = np.argsort(_narrow(affinity), kind="stable")
         rank = np.empty_like(by_affinity)
@@ -162,25 +165,17 @@ class _Groups:
         self.end: list[int] = np.cumsum(np.bincount(of_candidate, minlength=values.size)).tolist()
         self.start = [0, *self.end[:-1]]
         self.gone: set[int] = set()
-        self.domains = self._domains(values.tolist())
+        examples = ranks.rows[order[self.start[: values.size]]]
+        codes = (fleet.label(constraint.key).codes[examples].tolist() for constraint in constraints)
+        self.domains: list[tuple[int, ...]] = list(zip(*codes, strict=True))
         self.counts: list[_Counts] = [()] * len(self.domains)
         self.head: list[int | None] = [None] * len(self.domains)
         self.standing: list[dict[int, list[int]]] = [{} for _ in constraints]
         self.heaps: dict[_Counts, list[tuple[int, int]]] = {}
-        for group, domains in enumerate(self.domains):
-            for standing, domain in zip(self.standing, domains, strict=True):
+        for group, codes_of in enumerate(self.domains):
+            for standing, domain in zip(self.standing, codes_of, strict=True):
                 standing.setdefault(domain, []).append(group)
             self._enter(group)
-
-    def _domains(self, values: list[int]) -> list[tuple[int, ...]]:
-        domains = []
-        for value in values:
-            parts, rest = [], value
-            for tally in reversed(self.tallies):
-                rest, part = divmod(rest, len(tally.counts) + 1)
-                parts.append(part - 1)
-            domains.append(tuple(reversed(parts)))
-        return domains
 
     def _enter(self, group: int) -> None:
         """Put *group* into the heap of its counts; older entries of it are recognised as stale and dropped."""

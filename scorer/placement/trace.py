@@ -146,7 +146,7 @@ def _columns(run: Schedule, request: Request, judged: Round | None, standing: St
     if request.policy.placement_type is PlacementType.PICK_N:
         if request.profile.spread.constraints:
             parts["topology"] = _topology(request, cycle, row)
-        parts["affinity"] = _affinity(request, cycle, row)
+        parts["affinity"] = _affinity(request, judged, cycle, row)
         parts["tieBonus"] = bool(standing.scored and standing.scored.bonus)
     return parts
 
@@ -187,7 +187,7 @@ def _eligibility(fleet: Fleet, row: int, now: datetime) -> JsonObject:
     agent = next((agent for agent in agents if agent.type == MEMBER_AGENT), None)
     entry: JsonObject = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}
     if agent is not None and agent.last_received_heartbeat is not None:
-        entry["heartbeatAge"] = format_duration(now - agent.last_received_heartbeat)
+        entry["heartbeatAge"] = _age(now, agent.last_received_heartbeat)
     if rejection := ineligibility(fleet, row, now):
         entry["reason"] = str(rejection)
     if agent is not None:
@@ -241,10 +241,15 @@ def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
     member = fleet.members[row]
     observed_at = observation_time(member, name)
     if observed_at is not None:
-        entry["age"] = format_duration(now - observed_at)
+        entry["age"] = _age(now, observed_at)
         if now - observed_at > STALE_PERIODS * _period(member):
             entry["stale"] = True
     return entry
+
+
+def _age(now: datetime, then: datetime) -> str:
+    """Return how old something is; what was seen after the instant of judgement is new."""
+    return format_duration(max(now - then, timedelta()))
 
 
 def _period(member: MemberCluster) -> timedelta:
@@ -279,13 +284,13 @@ def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
     return {"score": 0 if score is None else int(score[0]), "constraints": constraints}
 
 
-def _affinity(request: Request, cycle: Cycle, row: int) -> JsonObject:
+def _affinity(request: Request, judged: Round, cycle: Cycle, row: int) -> JsonObject:
     score = request.profile.affinity.score(cycle, np.array([row]))
-    terms = [_preferred(term, cycle, row) for term in request.profile.affinity.preferred]
+    terms = [_preferred(term, judged, cycle, row) for term in request.profile.affinity.preferred]
     return {"score": 0 if score is None else int(score[0]), "terms": terms}
 
 
-def _preferred(term: PreferredTerm, cycle: Cycle, row: int) -> JsonObject:
+def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> JsonObject:
     fleet = cycle.fleet
     entry: JsonObject = {"index": term.index, "weight": term.weight}
     if term.labels:
@@ -294,26 +299,29 @@ def _preferred(term: PreferredTerm, cycle: Cycle, row: int) -> JsonObject:
     if term.sorter is not None:
         entry["sorter"] = {"name": term.sorter.name, "order": term.sorter.order}
         entry["sorter"] |= _observed(fleet, row, term.sorter.name, cycle.now)
-        entry["sorter"] |= _range(term, cycle, row)
+        entry["sorter"] |= _range(term, judged, row)
     entry["points"] = int(term.points(fleet, np.array([row]))[0])
     if term.sorter is not None:
         entry["sorter"]["points"] = entry["points"]
     return entry
 
 
-def _range(term: PreferredTerm, cycle: Cycle, row: int) -> JsonObject:
-    """Return which clusters set the range, whether they can be picked themselves, and the share this one has."""
+def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
+    """Return which clusters set the range, whether they are candidates themselves, and the share this one has."""
     assert term.sorter is not None
-    fleet = cycle.fleet
+    fleet = judged.cycle.fleet
     column = fleet.quantity(term.sorter.name)
     if column.extremes is None:
         return {"note": "no cluster reports it"}
-    able = eligible(fleet, cycle.now)
     entry: JsonObject = {}
     for side, extreme in zip(("min", "max"), column.extremes, strict=True):
         reading = column.readings[extreme]
         assert reading is not None
-        entry[side] = {"value": reading.text, "cluster": fleet.names[extreme], "eligible": bool(able[extreme])}
+        entry[side] = {
+            "value": reading.text,
+            "cluster": fleet.names[extreme],
+            "eligible": judged.reject(extreme) is None,
+        }
     bounds = observed_range(column)
     if bounds is None:
         return entry | {"note": "all values are equal, so nobody earns anything"}

@@ -4,6 +4,7 @@ Source: scheduling.md 6 to 8; KubeFleet pkg/scheduler/framework/plugins/clustera
 """
 
 from dataclasses import dataclass
+from math import isinf
 from typing import Literal
 
 import numpy as np
@@ -162,11 +163,14 @@ def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> I
 
 
 def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
-    """Return the smallest and largest reading as doubles, None when they are equal or there are none."""
+    """Return the smallest and largest reading as doubles, None when they are equal or there are none.
+
+    None also when they are so far apart that no double holds the distance: no share of it can be told.
+    """
     if column.extremes is None:
         return None
     low, high = (float(column.double[row]) for row in column.extremes)
-    return None if low == high else (low, high)
+    return None if low == high or isinf(high - low) else (low, high)
 
 
 @dataclass(frozen=True, slots=True)

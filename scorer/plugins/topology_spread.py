@@ -107,11 +107,12 @@ class TopologySpread:
             if constraint.hard and not passes[column.codes[row]]:
                 skew, change = skew_change(counts)
                 code = int(column.codes[row])
-                emptiest = min(value for value, count in zip(column.values, counts, strict=True) if count == counts.min())
+                low = int(counts.min())
+                emptiest = min(column.values[domain] for domain in np.flatnonzero(counts == low).tolist())
                 message = (
                     f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
                     f" {skew + int(change[code])}, maxSkew {constraint.max_skew};"
-                    f" fewest are in {constraint.key}={emptiest} ({counts.min()})"
+                    f" fewest are in {constraint.key}={emptiest} ({low})"
                 )
                 return Rejection(
                     self.name,

@@ -7,6 +7,8 @@ import { tone } from "./states.js";
 
 const REGION_KEYS = ["topology.kubernetes.io/region", "region", "fleet.azure.com/location", "location"];
 const CORE_COST = "kubernetes.azure.com/per-cpu-core-cost";
+const SHOWN_LABELS = 2; // the others are one click away
+const TELLING = ["env", "tier", "environment", "stage", "team"]; // what people tell clusters apart by
 const FILTER_FROM = 16; // a smaller fleet is seen at a glance
 
 const COLUMNS = [
@@ -26,6 +28,13 @@ const COLUMNS = [
 export function regionOf(cluster) {
   const key = REGION_KEYS.find((name) => name in (cluster.labels ?? {}));
   return key ? [key, cluster.labels[key]] : ["", ""];
+}
+
+/** Where a label stands among the others: telling ones first, those of systems last. */
+function telling(key) {
+  const place = TELLING.indexOf(key);
+  if (place >= 0) return place;
+  return key.includes("/") ? TELLING.length + 1 : TELLING.length;
 }
 
 function words(cluster) {
@@ -49,12 +58,15 @@ const CELLS = {
   region: (c) => [regionOf(c)[1] || h("span", { class: "none" }, "–")],
   labels: (c) => {
     const [region] = regionOf(c);
-    const labels = Object.entries(c.labels ?? {}).filter(([key]) => key !== region);
+    const labels = Object.entries(c.labels ?? {}).filter(([key]) => key !== region).sort(([a], [b]) => telling(a) - telling(b));
     const taints = c.taints ?? [];
     if (!labels.length && !taints.length) return [h("span", { class: "none" }, "–")];
+    const chips = (some) => some.flatMap(([key, value]) => [h("span", { class: "label", title: `${key}=${value}` }, label(key, value)), " "]);
+    const rest = labels.slice(SHOWN_LABELS);
     return [h("span", { class: "apart" },
-      labels.flatMap(([key, value]) => [h("span", { class: "label", title: `${key}=${value}` }, label(key, value)), " "]),
-      taints.flatMap((one) => [h("span", { class: "taint", title: `taint ${one.key}=${one.value ?? ""}:${one.effect}` }, taint(one)), " "]))];
+      chips(labels.slice(0, SHOWN_LABELS)),
+      taints.flatMap((one) => [h("span", { class: "taint", title: `taint ${one.key}=${one.value ?? ""}:${one.effect}` }, taint(one)), " "]),
+      rest.length ? h("details", { class: "more-labels" }, h("summary", {}, `+${rest.length} ${rest.length === 1 ? "label" : "labels"}`), chips(rest)) : null)];
   },
   nodes: (c) => [c.nodes === null || c.nodes === undefined ? h("span", { class: "none" }, "–") : number(c.nodes)],
   cpu: (c) => [free(c.cpu, "cores", cores, true)],

@@ -1,0 +1,192 @@
+"""``harbormaster up`` as a process: it settles, it survives SIGKILL, it serves what it says."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import ssl
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n
+
+UP = [sys.executable, "-m", "webhook.cli", "up", "--https-port", "0", "--http-port", "0", "--no-color"]
+GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
+MEMBERS, HOMES = 8, 6
+DEADLINE_SECONDS = 60
+
+
+def write_fleet(path: Path, value: str) -> None:
+    """Write members, and a placement for each of some namespaces with a Deployment and a ConfigMap in it."""
+    documents: list[Any] = [make_member(f"m{number}", nodes=number) for number in range(MEMBERS)]
+    for number in range(HOMES):
+        home = f"home-{number}"
+        documents.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
+        documents.append(make_config_map("rates", home, value=value))
+        documents.append(_deployment(home, value))
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "maxSurge": 1}}
+        documents.append(make_placement(f"p{number}", pick_n(5), home=home, strategy=strategy))
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+
+
+def _deployment(home: str, value: str) -> dict[str, Any]:
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": f"web:{value}"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "web",
+            "namespace": home,
+            "annotations": {"harbormaster.dev/simulate": "ready-after=0s" if value == "0" else "ready-after=1s"},
+        },
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    }
+
+
+def run_once(data: Path, files: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``up --once`` to its end."""
+    return subprocess.run(
+        [*UP, "--data", str(data), "-f", str(files), "--once"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS * 2,
+        check=False,
+    )
+
+
+@asynccontextmanager
+async def started(data: Path, *files: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start ``up``, wait until clients can find it; kill it in the end."""
+    (data / "client.json").unlink(missing_ok=True)
+    words = [word for file in files for word in ("-f", str(file))]
+    process = await asyncio.create_subprocess_exec(
+        *UP, "--data", str(data), *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not (data / "client.json").exists():
+                await asyncio.sleep(0.05)
+        yield process
+    finally:
+        if process.returncode is None:
+            os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+class Client:
+    """Reads the store over REST."""
+
+    def __init__(self, data: Path, session: aiohttp.ClientSession) -> None:
+        self.told = json.loads((data / "client.json").read_text(encoding="utf-8"))
+        self.session = session
+        self.tls = ssl.create_default_context(cafile=self.told["ca"])
+
+    async def list(self, path: str) -> list[dict[str, Any]]:
+        """Return the objects below a path."""
+        headers = {"Authorization": f"Bearer {self.told['token']}"}
+        async with self.session.get(self.told["server"] + path, headers=headers, ssl=self.tls) as answer:
+            assert answer.status == 200
+            return list((await answer.json())["items"])
+
+    async def all_at_rest(self) -> bool:
+        """Say whether every placement is available."""
+        async with self.session.get(f"{self.told['http']}/v1/placements") as answer:
+            items = (await answer.json())["items"]
+        return len(items) == HOMES and all(item["state"] == "available" for item in items)
+
+
+async def test_killed_during_a_rollout_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    data, files = tmp_path / "data", tmp_path / "fleet.yaml"
+    write_fleet(files, "0")
+    first = await asyncio.to_thread(run_once, data, files)
+    assert first.returncode == 0, first.stderr
+    write_fleet(files, "1")
+    dice = random.Random(5)
+    async with aiohttp.ClientSession() as session:
+        async with started(data, files) as process:
+            before = await _uids(Client(data, session))
+            await asyncio.sleep(1.5 + dice.random())
+            os.kill(process.pid, signal.SIGKILL)
+        for _ in range(3):  # and again before it is done
+            async with started(data) as process:
+                await asyncio.sleep(0.2 + dice.random())
+                os.kill(process.pid, signal.SIGKILL)
+        async with started(data):
+            client = Client(data, session)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not await client.all_at_rest() or not await _all_on(client, "web:1"):
+                    await asyncio.sleep(0.1)
+            await _assert_whole(client)
+            assert await _uids(client) == before
+
+
+async def _uids(client: Client) -> dict[str, str]:
+    """Return the identities of the bindings, which an update of the content must not replace."""
+    found = await client.list(f"{GROUP}/clusterresourcebindings")
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
+
+
+async def _all_on(client: Client, image: str) -> bool:
+    works = await client.list(f"{GROUP}/works")
+    return bool(works) and all(image in json.dumps(work["spec"]) for work in works)
+
+
+async def _assert_whole(client: Client) -> None:
+    """Nothing lost, nothing doubled: one binding and one Work per placement and cluster, one latest snapshot each."""
+    bindings = await client.list(f"{GROUP}/clusterresourcebindings")
+    placed = Counter(
+        (item["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"], item["spec"]["targetCluster"])
+        for item in bindings
+    )
+    assert set(placed.values()) == {1}
+    assert len(placed) == HOMES * 5
+    works = Counter(
+        (item["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"], item["metadata"]["namespace"])
+        for item in await client.list(f"{GROUP}/works")
+    )
+    assert works == Counter({(name, f"fleet-member-{cluster}"): 1 for name, cluster in placed})
+    for kind in ("clusterschedulingpolicysnapshots", "clusterresourcesnapshots"):
+        latest = Counter(
+            item["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"]
+            for item in await client.list(f"{GROUP}/{kind}")
+            if item["metadata"]["labels"].get("kubernetes-fleet.io/is-latest-snapshot") == "true"
+        )
+        assert latest == Counter({f"p{number}": 1 for number in range(HOMES)})
+
+
+async def test_the_second_start_applies_nothing_anew(tmp_path: Path) -> None:
+    data, files = tmp_path / "data", tmp_path / "fleet.yaml"
+    write_fleet(files, "0")
+    assert (await asyncio.to_thread(run_once, data, files)).returncode == 0
+    again = await asyncio.to_thread(run_once, data, files)
+    assert again.returncode == 0, again.stderr
+    objects = MEMBERS + HOMES * 4
+    assert f"{objects} objects: {objects} unchanged" in again.stdout
+
+
+def test_two_on_one_data_folder(tmp_path: Path) -> None:
+    data, files = tmp_path / "data", tmp_path / "fleet.yaml"
+    write_fleet(files, "0")
+    with subprocess.Popen([*UP, "--data", str(data)], stdout=subprocess.PIPE, text=True) as first:
+        try:
+            assert first.stdout is not None
+            assert first.stdout.readline().startswith("page:")
+            second = run_once(data, files)
+            assert second.returncode == 1
+            assert len(second.stderr.strip().splitlines()) == 1
+            assert str(data) in second.stderr
+        finally:
+            first.terminate()
+    assert first.returncode == 0
