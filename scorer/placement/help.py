@@ -65,20 +65,10 @@ def _better_reading(term: PreferredTerm, run: Schedule, row: int, missing: int) 
 
 _UNITS = {"m": 1e-3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "m": 1e-3,
-}
 
 
 def _like(text: str, value: float, *, up: bool, whole: bool) -> str:
-    """Write *value* in the unit of *text*, rounded towards the better side: to whole numbers, else to three decimals."""
+    """Write *value* in the unit of *text*, rounded towards the better side, to three decimals unless *whole*."""
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     scale = 1 if whole or unit == "m" else 1000
     scaled = value / _UNITS.get(unit, 1) * scale
