@@ -6,6 +6,7 @@ server. Killed at any point and started again, it goes on where it was.
 """
 
 import asyncio
+import gc
 import os
 import secrets
 from collections.abc import Callable
@@ -102,6 +103,8 @@ class Up:
             self._tell_clients(token)
             stack.callback(self.client_file.unlink, missing_ok=True)
             self._stack = stack.pop_all()
+        gc.collect()
+        gc.freeze()  # modules, models, what was stored: none of it is garbage, and a full collection would walk it all
         return self
 
     async def __aexit__(

@@ -18,6 +18,7 @@ from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
 
 _STATES = frozenset(BindingState)
+_LIVE = _STATES - {BindingState.UNSCHEDULED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
         deleting=bool(metadata.get("deletionTimestamp")),
         topology=None if score is None else score.get("priorityScore") or 0,
         affinity=None if score is None else score.get("affinityScore") or 0,
-        previous_state=BindingState(previous) if previous in _STATES else None,
+        previous_state=BindingState(previous) if previous in _LIVE else None,
     )
 
 

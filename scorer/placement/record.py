@@ -49,12 +49,14 @@ def _kept(binding: Binding) -> JsonObject:
 
 def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
     """Return a positive decision; it reads the same when it is made and when it is confirmed."""
-    decision: JsonObject = {"clusterName": cluster, "selected": True}
     if topology is None and affinity is None:
-        return decision | {"reason": f"Scheduled to {cluster}"}
-    score = {"affinityScore": affinity or 0, "priorityScore": topology or 0}
-    reason = f"Scheduled to {cluster}, affinity score {affinity or 0}, topology spread score {topology or 0}"
-    return decision | {"clusterScore": score, "reason": reason}
+        return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
+    return {
+        "clusterName": cluster,
+        "selected": True,
+        "clusterScore": {"affinityScore": affinity or 0, "priorityScore": topology or 0},
+        "reason": f"Scheduled to {cluster}, affinity score {affinity or 0}, topology spread score {topology or 0}",
+    }
 
 
 def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
@@ -135,7 +137,7 @@ def snapshot_status(run: Schedule, snapshot: Mapping[str, Any], placement_genera
     conditions = [*merge_conditions(before, [made]), *(entry for entry in before if entry.get("type") != "Scheduled")]
     recorded = decisions(run)
     if run.changes_nothing and _names(recorded) == _names(old.get("targetClusters") or ()):
-        recorded = old["targetClusters"]
+        recorded = old.get("targetClusters") or []
     wanted = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": recorded}
     return old if _as_sets(old) == _as_sets(wanted) else {**old, **wanted}
 

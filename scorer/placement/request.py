@@ -18,6 +18,8 @@ _USED = {
     PlacementType.PICK_N: ("numberOfClusters", "affinity", "tolerations", "topologySpreadConstraints"),
     PlacementType.PICK_FIXED: ("clusterNames",),
 }
+_REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution"}
+"""What of the affinity every type but PickN uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,9 @@ def _read_policy(policy: Mapping[str, Any]) -> PlacementPolicy:
     except ValueError as error:
         raise InvalidPolicyError(f"spec.policy.placementType: {error}") from error
     used = {key: value for key, value in policy.items() if key in _USED[kind]}
+    match used:
+        case {"affinity": {"clusterAffinity": dict(affinity)}} if kind is not PlacementType.PICK_N:
+            used["affinity"] = {"clusterAffinity": {key: affinity[key] for key in affinity if key in _REQUIRED}}
     try:
         return PlacementPolicy.read({**used, "placementType": kind})
     except ValidationError as error:
