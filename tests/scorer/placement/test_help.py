@@ -1,0 +1,203 @@
+"""What would help: the change that is named is made, and then the cluster is picked (scheduling.md 22, property 7)."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.quantity import parse_quantity
+from scorer.fleet import RESOURCE_PREFIX, Fleet, read_property
+from scorer.placement.trace import explain
+from tests.scorer.builders import (
+    AVAILABLE_CPU,
+    COST,
+    NODES,
+    bindings_for,
+    cluster_document,
+    facts,
+    has,
+    held,
+    make_cluster,
+    members,
+    modest,
+    pick_n,
+    pick_n_policies,
+    picked,
+    policy,
+    prefer,
+    run,
+    spread,
+    term,
+)
+
+OFFER = re.compile(r"(?P<name>[^ ]+) (?P<sign>[≥≤]) (?P<value>[^ ]+)")
+NUMBER = re.compile(r"would be picked with numberOfClusters ([0-9]+)")
+
+
+def with_reading(member: MemberCluster, name: str, text: str) -> MemberCluster:
+    """Return *member* with another reading of a property."""
+    document = member.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if name.startswith(RESOURCE_PREFIX):
+        kind, _, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
+        field = {"total": "capacity", "allocatable": "allocatable", "available": "available"}[kind]
+        document["status"]["resourceUsage"][field][resource] = text
+    else:
+        known = document["status"]["properties"]
+        known[name] = {**known.get(name, {}), "value": text}
+    return MemberCluster.read(document)
+
+
+def offers(text: str) -> list[tuple[str, str, str]]:
+    words = re.fullmatch(r"would be picked with (.*[≥≤].*)", text)
+    return [OFFER.fullmatch(part).group("name", "sign", "value") for part in words[1].split(" or ")] if words else []
+
+
+def assert_help_helps(wanted, clusters, bindings=()):
+    """Make each change that is named for a loser, and only that, and look at the next run."""
+    fleet = Fleet.of(clusters)
+    judged = run(wanted, fleet, bindings)
+    if judged.last is None:
+        return 0
+    tried = 0
+    for item in explain(judged):
+        if item["verdict"] != "ScoreTooLow":
+            continue
+        name = item["cluster"]
+        for prop, sign, value in offers(item["help"]):
+            before = read_property(fleet.member(name), prop).quantity
+            assert (parse_quantity(value) > before) is (sign == "≥")
+            better = fleet.updated([with_reading(fleet.member(name), prop, value)])
+            assert name in picked(run(wanted, better, bindings)), item["help"]
+            tried += 1
+        if number := NUMBER.fullmatch(item["help"]):
+            assert name in picked(run(wanted, fleet, bindings, number=int(number[1]))), item["help"]
+            tried += 1
+    return tried
+
+
+SORTERS = st.permutations([NODES, COST, AVAILABLE_CPU])
+
+
+@given(data=st.data())
+@modest(120)
+def test_losers_are_picked_after_the_change(data):
+    """Preferences over different properties, clusters that hold nothing yet."""
+    clusters = data.draw(members(10))
+    preferred = [
+        prefer(data.draw(st.integers(-100, 100)), sorter, data.draw(st.sampled_from(["Ascending", "Descending"])))
+        for sorter in data.draw(SORTERS)[: data.draw(st.integers(0, 3))]
+    ]
+    assert_help_helps(pick_n(data.draw(st.integers(1, 5)), preferred=preferred), clusters)
+
+
+@given(data=st.data())
+@modest(120)
+def test_losers_are_picked_after_the_change_whatever_the_policy(data):
+    clusters = data.draw(members(10))
+    assert_help_helps(data.draw(pick_n_policies(6)), clusters, data.draw(bindings_for(clusters)))
+
+
+def test_help_is_given_and_true_for_an_ordinary_fleet():
+    clusters = [
+        make_cluster(f"port-{row}", properties={NODES: str(10 * row + 3), COST: f"0.0{row + 2}7"}, available={"cpu": f"{5 * row}"})
+        for row in range(7)
+    ]
+    wanted = pick_n(2, preferred=[prefer(60, NODES), prefer(40, COST, "Ascending")])
+    assert assert_help_helps(wanted, clusters) >= 5
+
+
+def test_help_is_true_beside_kept_clusters():
+    """The weakest of those picked now is to be beaten, not the kept ones with scores of their own time."""
+    clusters = [make_cluster(name, properties={NODES: count}) for name, count in [("a", "10"), ("b", "30"), ("c", "90"), ("d", "99"), ("e", "1")]]
+    bindings = [held("e", topology=0, affinity=0)]
+    assert assert_help_helps(pick_n(2, preferred=[prefer(100, NODES)]), clusters, bindings)
+
+
+def help_of(wanted, clusters, name):
+    return next(item["help"] for item in explain(run(wanted, clusters)) if item["cluster"] == name)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "before", "change", "words"),
+    [
+        pytest.param(
+            policy(required=[term({"env": "prod"})]), {}, {"labels": {"env": "prod"}}, "env=prod", id="label"
+        ),
+        pytest.param(
+            policy(required=[term({"env": "prod"}), term(properties=[has(NODES, "Ge", "5")])]),
+            {"properties": {NODES: "4"}},
+            {"properties": {NODES: "4"}, "labels": {"env": "prod"}},
+            "env=prod",
+            id="one-of-two-terms",
+        ),
+        pytest.param(
+            policy(required=[term(properties=[has(NODES, "Ge", "5")])]),
+            {"properties": {NODES: "4"}},
+            {"properties": {NODES: "5"}},
+            f"{NODES} ≥ 5",
+            id="property",
+        ),
+        pytest.param(policy(), {"taints": [("dock", "dry")]}, None, "toleration for taint dock=dry:NoSchedule", id="taint"),
+        pytest.param(policy(), {"heartbeat": None}, {}, "heartbeat", id="silent"),
+        pytest.param(policy(), {"healthy": "False"}, {"healthy": "True"}, "healthy", id="ill"),
+    ],
+)
+def test_a_filtered_cluster_passes_after_the_change(wanted, before, change, words):
+    assert words in help_of(wanted, [make_cluster("a", **before)], "a")
+    if change is None:
+        wanted = {**wanted, "tolerations": [{"key": "dock", "value": "dry"}]}
+        change = before
+    assert picked(run(wanted, [make_cluster("a", **change)])) == ["a"]
+
+
+def test_a_wider_skew_helps():
+    clusters = [make_cluster(name, labels={"region": region}) for name, region in [("a", "n"), ("b", "n"), ("c", "s")]]
+    wanted = pick_n(3, constraints=[spread("region")])
+    assert picked(run(wanted, clusters)) == ["c", "b", "a"]
+    clusters.append(make_cluster("dead", labels={"region": "w"}, heartbeat=None))
+    found = help_of(wanted, clusters, "a")
+    skew = int(re.search("maxSkew ([0-9]+) for region", found)[1])
+    assert "a" in picked(run(pick_n(3, constraints=[spread("region", skew)]), clusters))
+
+
+def repaired(member, text, wanted):
+    """Return (member, policy) after the one change that *text* names; None for a change that is not made here."""
+    document = member.model_dump(by_alias=True, mode="json", exclude_none=True)
+    agent = next((agent for agent in document["status"]["agentStatus"] if agent["type"] == "MemberAgent"), None)
+    well = cluster_document("well")["status"]["agentStatus"][0]
+    if (found := re.fullmatch(r"a toleration for taint ([^=:]+)(?:=([^:]*))?:NoSchedule", text)) is not None:
+        added = {"key": found[1], "operator": "Equal", "value": found[2] or ""}
+        return member, {**wanted, "tolerations": [*wanted.get("tolerations", []), added]}
+    if "heartbeat" in text:
+        agent["lastReceivedHeartbeat"] = well["lastReceivedHeartbeat"]
+    elif "healthy" in text:
+        agent["conditions"] = [*(one for one in agent["conditions"] if one["type"] != "Healthy"), well["conditions"][1]]
+    elif (found := re.fullmatch(r"(\S+) ([≥≤=]) (\S+)", text)) is not None:
+        return with_reading(member, found[1], found[3]), wanted
+    elif (found := re.fullmatch(r"(env|region|nowhere)=(\w+)(?: or .*)?", text)) is not None:
+        document["metadata"]["labels"][found[1]] = found[2]
+    elif (found := re.fullmatch(r"no label (env|region)", text)) is not None:
+        del document["metadata"]["labels"][found[1]]
+    else:
+        return None
+    return MemberCluster.read(document), wanted
+
+
+@given(data=st.data())
+@modest(150)
+def test_filtered_clusters_pass_after_the_one_change_that_is_named(data):
+    name, other = "port-3", make_cluster("port-4")
+    member = make_cluster(name, **data.draw(facts()))
+    wanted = data.draw(pick_n_policies(1, constraints=0)) | {"placementType": "PickAll"}
+    item = next(item for item in explain(run(wanted, [member, other])) if item["cluster"] == name)
+    if item["verdict"] == "Picked":
+        assert item["help"] == ""
+        return
+    if not item["help"]:
+        return
+    after = repaired(member, re.sub(r"^would [^:]*:? ?with:? ", "", item["help"]), wanted)
+    if after is not None:
+        changed, policy_after = after
+        assert name in picked(run(policy_after, [changed, other])), item

@@ -1,0 +1,96 @@
+"""A real hub over real TLS in a thread of its own, and the program as a user calls it."""
+
+import asyncio
+import json
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner
+
+from certs.authority import Authority
+from certs.context import ServerContext
+from scorer.api.kinds import NAMESPACE
+from webhook.admission.context import Context, UserInfo
+from webhook.cli.root import root
+from webhook.embedded.api import add_routes
+from webhook.embedded.store import EmbeddedStore
+
+TOKEN = "a-token-of-the-tests"
+USER = UserInfo("tester", frozenset({"system:masters"}))
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch):
+    """Return a function that runs the program in this process; its state folder is empty."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("HARBORMASTER_DATA", "HARBORMASTER_SERVER", "KUBE_EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments, text=None):
+        return CliRunner().invoke(root, [str(argument) for argument in arguments], input=text)
+
+    return run
+
+
+@dataclass
+class RunningHub:
+    """An embedded store behind its REST interface.
+
+    Args:
+        data: A folder with ``client.json``, as ``up`` writes it.
+        store: What is behind it; only for looking, and only while nothing else happens.
+    """
+
+    data: Path
+    store: EmbeddedStore
+    url: str
+    loop: asyncio.AbstractEventLoop
+
+    def run(self, work):
+        """Run a coroutine on the hub's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(10)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """Yield a running hub that client commands find by the environment."""
+    now = datetime.now(UTC)
+    authority = Authority.new(now)
+    listener = ServerContext(authority.issue(("localhost",), ("127.0.0.1",), now)).listener
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    store = EmbeddedStore.open(None)
+    app = web.Application()
+    add_routes(app, store, lambda: Context.of_objects([]).asked_by(USER), TOKEN)
+    runner = web.AppRunner(app)
+
+    async def start():
+        for name in ("default", "shop"):
+            await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
+        return runner.addresses[0][1]
+
+    async def stop():
+        await runner.cleanup()
+        store.close()
+
+    port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    data = tmp_path / "hub"
+    data.mkdir()
+    (data / "ca.crt").write_bytes(authority.pem)
+    (data / "token").write_text(TOKEN)
+    url = f"https://127.0.0.1:{port}"
+    known = {"server": url, "http": "", "token": TOKEN, "ca": str(data / "ca.crt"), "pid": 1}
+    (data / "client.json").write_text(json.dumps(known))
+    monkeypatch.setenv("HARBORMASTER_DATA", str(data))
+    yield RunningHub(data, store, url, loop)
+    asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()

@@ -1,0 +1,384 @@
+"""``apply``, ``get``, ``edit`` and ``delete`` against a real hub over TLS."""
+
+import json
+import threading
+
+import pytest
+import yaml
+
+from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
+from tests.webhook.cli.conftest import TOKEN
+from tests.webhook.cli.fleets import by_nodes, member, placement, write
+from webhook.cli.applying import LAST_APPLIED
+from webhook.kube.ports import Key, NotFoundError
+
+CRP = "clusterresourceplacement.placement.kubernetes-fleet.io"
+
+
+@pytest.fixture
+def stored(hub):
+    """Return a function that looks into the store."""
+
+    def look(kind, name, namespace=""):
+        try:
+            return hub.run(hub.store.get(kind, Key(name, namespace)))
+        except NotFoundError:
+            return None
+
+    return look
+
+
+class TestApply:
+    """``apply``."""
+
+    def test_created_unchanged_configured(self, cli, stored, tmp_path, hub):
+        file = tmp_path / "a.yaml"
+        write(file, placement(placementType="PickN", numberOfClusters=1, affinity=by_nodes()))
+        assert cli("apply", "-f", file).stdout == f"{CRP}/web created\n"
+        assert cli("apply", "-f", file).stdout == f"{CRP}/web unchanged\n"
+        before = stored(PLACEMENT, "web")["metadata"]["resourceVersion"]
+        write(file, placement(placementType="PickN", numberOfClusters=2))
+        assert cli("apply", "-f", file).stdout == f"{CRP}/web configured\n"
+        policy = stored(PLACEMENT, "web")["spec"]["policy"]
+        assert policy == {"placementType": "PickN", "numberOfClusters": 2}  # what is not in the file is gone
+        assert stored(PLACEMENT, "web")["metadata"]["resourceVersion"] != before
+
+    def test_what_others_set_stays(self, cli, stored, hub, tmp_path):
+        file = write(tmp_path / "a.yaml", placement())
+        cli("apply", "-f", file)
+        document = stored(PLACEMENT, "web")
+        labelled = {**document, "metadata": {**document["metadata"], "labels": {"by": "somebody"}}}
+        hub.run(hub.store.replace(PLACEMENT, labelled))
+        assert cli("apply", "-f", file).stdout.endswith("unchanged\n")
+        assert stored(PLACEMENT, "web")["metadata"]["labels"] == {"by": "somebody"}
+
+    def test_defaults_that_the_hub_fills_in_are_no_change(self, cli, hub, tmp_path):
+        """The hub renames metricSorter inside a list; applying the same file again is still no change."""
+        affinity = by_nodes()
+        (term,) = affinity["clusterAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        term["preference"]["metricSorter"] = term["preference"].pop("propertySorter")
+        tolerations = [{"key": "dry-dock", "operator": "Exists"}, {"key": "a", "value": "b"}]
+        policy = {"placementType": "PickN", "numberOfClusters": 1, "affinity": affinity, "tolerations": tolerations}
+        file = write(tmp_path / "a.yaml", placement(**policy))
+        first = cli("apply", "-f", file)
+        assert "metricSorter is now propertySorter" in first.stderr
+        assert cli("apply", "-f", file).stdout.endswith("unchanged\n")
+
+    def test_a_refusal_shows_every_reason_and_does_not_stop_the_others(self, cli, stored, tmp_path):
+        file = write(
+            tmp_path / "a.yaml",
+            placement("bad", placementType="PickN", clusterNames=["dover"]),
+            placement("short", placementType="PickN"),
+            placement("good"),
+        )
+        result = cli("apply", "-f", file)
+        assert (result.exit_code, result.stdout) == (1, f"{CRP}/good created\n")
+        assert result.stderr.splitlines() == [
+            f'{file}: document 1: The ClusterResourcePlacement "bad" is invalid:',
+            "* spec.policy.clusterNames: Forbidden: PickN does not take it",
+            "* spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick",
+            f'{file}: document 2: The ClusterResourcePlacement "short" is invalid: '
+            "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick",
+        ]
+        assert stored(PLACEMENT, "bad") is None
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            {"apiVersion": "v1", "kind": "Harbour", "metadata": {"name": "x"}},
+            placement("Loud"),
+            {**placement("x"), "metadata": {"name": "x", "labels": {"a": 1}}},
+        ],
+        ids=["unknown-kind", "bad-name", "label-is-a-number"],
+    )
+    def test_nothing_is_written_when_a_document_cannot_be_used(self, cli, stored, tmp_path, bad):
+        file = write(tmp_path / "a.yaml", placement("good"), bad)
+        result = cli("apply", "-f", file)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"error: {file}: document 2: ")
+        assert stored(PLACEMENT, "good") is None
+
+    def test_namespaces_and_definitions_go_first(self, cli, hub, tmp_path):
+        boat = {"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a", "namespace": "pier"}}
+        names = {"kind": "Boat", "plural": "boats", "shortNames": ["bt"]}
+        versions = [{"name": "v1", "served": True, "storage": True, "schema": {}}]
+        versions[0]["additionalPrinterColumns"] = [{"name": "Mast", "type": "integer", "jsonPath": ".spec.masts"}]
+        spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": versions}
+        definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        definition |= {"metadata": {"name": "boats.example.com"}, "spec": spec}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pier"}}
+        first = write(tmp_path / "a.yaml", {**boat, "spec": {"masts": 3}}, namespace, definition)
+        result = cli("apply", "-f", first)
+        assert [line.split("/")[0] for line in result.stdout.splitlines()] == [
+            "namespace",
+            "customresourcedefinition.apiextensions.k8s.io",
+            "boat.example.com",
+        ]
+        second = write(tmp_path / "b.yaml", {**boat, "metadata": {"name": "b"}})
+        assert cli("apply", "-f", second, "-n", "pier").exit_code == 0  # the hub knows the kind by now
+        assert cli("get", "bt", "-n", "pier").stdout.split("\n")[1].split()[:2] == ["a", "3"]
+
+    def test_the_namespace_option_must_fit(self, cli, hub, tmp_path):
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
+        result = cli("apply", "-f", write(tmp_path / "a.yaml", config), "-n", "default")
+        assert '"shop" is not the namespace of --namespace, "default"' in result.stderr
+
+    def test_the_status_of_a_member_is_kept_for_its_simulation(self, cli, stored, tmp_path):
+        leaving = member("dover")
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        cli("apply", "-f", write(tmp_path / "a.yaml", leaving))
+        metadata = stored(MEMBER_CLUSTER, "dover")["metadata"]
+        assert "node-count" in metadata["annotations"]["harbormaster.dev/simulate-status"]
+        assert "deletionTimestamp" not in metadata
+
+    def test_dry_run_writes_nothing(self, cli, stored, tmp_path):
+        file = write(tmp_path / "a.yaml", placement())
+        assert cli("apply", "-f", file, "--dry-run").stdout == f"{CRP}/web created (dry run)\n"
+        assert stored(PLACEMENT, "web") is None
+
+    def test_what_get_prints_can_be_applied(self, cli, hub, tmp_path):
+        cli("apply", "-f", write(tmp_path / "a.yaml", placement("a"), placement("b")))
+        listing = cli("get", "crp", "-o", "yaml").stdout
+        assert cli("apply", "-f", "-", text=listing).stdout == f"{CRP}/a configured\n{CRP}/b configured\n"
+        assert cli("apply", "-f", "-", text=listing).stdout == f"{CRP}/a unchanged\n{CRP}/b unchanged\n"
+
+
+class TestGet:
+    """``get``."""
+
+    @pytest.fixture(autouse=True)
+    def _objects(self, cli, hub, tmp_path):
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "routes", "namespace": "shop"}}
+        labelled = placement("blue")
+        labelled["metadata"]["labels"] = {"colour": "blue"}
+        cli("apply", "-f", write(tmp_path / "a.yaml", placement("web"), labelled, config, member("dover")))
+
+    def test_a_table_has_the_columns_of_the_definition(self, cli):
+        header, first, second = cli("get", "crp").stdout.splitlines()
+        assert header.split() == ["NAME", "GEN", "SCHEDULED", "SCHEDULED-GEN", "AVAILABLE", "AVAILABLE-GEN", "AGE"]
+        assert [line.split()[0] for line in (first, second)] == ["blue", "web"]
+        assert "TYPE" in cli("get", "clusterresourceplacements", "-o", "wide").stdout
+
+    @pytest.mark.parametrize(
+        ("words", "names"),
+        [
+            (["crp/web"], [f"{CRP}/web"]),
+            (["crp", "web", "blue"], [f"{CRP}/web", f"{CRP}/blue"]),
+            (["crp/web", "cluster/dover"], [f"{CRP}/web", "membercluster.cluster.kubernetes-fleet.io/dover"]),
+            (["cluster,crp"], ["membercluster.cluster.kubernetes-fleet.io/dover", f"{CRP}/blue", f"{CRP}/web"]),
+            (["crp", "-l", "colour=blue"], [f"{CRP}/blue"]),
+            (["cm", "-n", "shop"], ["configmap/routes"]),
+            (["cm", "-A"], ["configmap/routes"]),
+        ],
+    )
+    def test_ways_to_name_objects(self, cli, words, names):
+        result = cli("get", *words, "-o", "name")
+        assert (result.exit_code, result.stdout.splitlines()) == (0, names)
+
+    def test_one_object_or_a_list_for_machines(self, cli):
+        one = json.loads(cli("get", "crp/web", "-o", "json").stdout)
+        assert one["metadata"]["name"] == "web"
+        assert LAST_APPLIED in one["metadata"]["annotations"]
+        many = yaml.safe_load(cli("get", "crp", "-o", "yaml").stdout)
+        assert (many["kind"], [item["kind"] for item in many["items"]]) == ("List", ["ClusterResourcePlacement"] * 2)
+
+    def test_nothing_is_said_to_be_nothing(self, cli):
+        result = cli("get", "cm")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No resources found in default namespace\n")
+        assert json.loads(cli("get", "cm", "-o", "json").stdout)["items"] == []
+
+    @pytest.mark.parametrize(
+        ("words", "mistake"),
+        [
+            (["crp/nope"], "Error from server (NotFound): ClusterResourcePlacement nope not found"),
+            (["cluters"], "'cluters' is not a known kind; did you mean cluster?"),
+            (["crp/web", "blue"], "'blue': expected KIND/NAME, as the other words are"),
+            (["crp/web/x"], "'crp/web/x': expected KIND/NAME"),
+            (["crp,cm", "web"], "'crp,cm': names can be given for one kind at a time"),
+            (["crp", "-l", "a=="], "Error from server (BadRequest)"),
+            (["crp/web", "-l", "a=b"], "--selector: objects are named"),
+            (["cm/routes", "-A"], "--all-namespaces: an object is named by its namespace and its name"),
+        ],
+    )
+    def test_mistakes(self, cli, words, mistake):
+        result = cli("get", *words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"error: {mistake}")
+
+    def test_names_from_the_command_line_cannot_leave_their_place_in_the_url(self, cli):
+        assert "NotFound" in cli("get", "cm", "..", "-n", "shop").stderr
+        assert "NotFound" in cli("get", "cm", "a?b#c%2e", "-n", "../..").stderr
+
+
+def test_watch_shows_every_change_until_the_hub_goes(cli, hub, tmp_path):
+    cli("apply", "-f", write(tmp_path / "a.yaml", placement("web")))
+
+    async def meddle():
+        document = await hub.store.get(PLACEMENT, Key("web"))
+        labelled = {**document, "metadata": {**document["metadata"], "labels": {"seen": "yes"}}}
+        await hub.store.replace(PLACEMENT, labelled)
+        await hub.store.delete(PLACEMENT, Key("web"))
+        hub.store.close()
+
+    def when_watched():
+        while not any(hub.store._watchers.values()):
+            pass
+        hub.run(meddle())
+
+    thread = threading.Thread(target=when_watched)
+    thread.start()
+    result = cli("get", "crp", "-w", "-o", "name")
+    thread.join()
+    assert result.stdout.splitlines().count(f"{CRP}/web") >= 3
+    assert result.exit_code == 1  # the hub has gone
+    assert result.stderr.startswith("error: ")
+
+
+class TestDelete:
+    """``delete``."""
+
+    @pytest.fixture(autouse=True)
+    def _objects(self, cli, hub, tmp_path):
+        self.file = write(tmp_path / "a.yaml", placement("web"), placement("blue"))
+        cli("apply", "-f", self.file)
+
+    def test_by_name_and_by_file(self, cli, stored):
+        assert cli("delete", "crp/web").stdout == f"{CRP}/web deleted\n"
+        result = cli("delete", "-f", self.file)
+        assert (result.exit_code, result.stdout) == (1, f"{CRP}/blue deleted\n")
+        assert "web not found" in result.stderr
+        assert cli("delete", "-f", self.file, "--ignore-not-found").exit_code == 0
+        assert stored(PLACEMENT, "blue") is None
+
+    def test_what_finalizers_hold_is_waited_for(self, cli, stored, hub):
+        document = stored(PLACEMENT, "web")
+        held = {**document, "metadata": {**document["metadata"], "finalizers": ["example.com/hold"]}}
+        hub.run(hub.store.replace(PLACEMENT, held))
+        result = cli("delete", "crp", "web", "--timeout", "0")
+        assert (result.exit_code, result.stdout) == (1, f"{CRP}/web deleted\n")
+        assert result.stderr.startswith(f"error: {CRP}/web is not gone after 0 s, held by: example.com/hold")
+        assert cli("delete", "crp/web", "--no-wait").exit_code == 0
+
+    def test_dry_run_deletes_nothing(self, cli, stored):
+        assert cli("delete", "crp/web", "--dry-run").stdout == f"{CRP}/web deleted (dry run)\n"
+        assert stored(PLACEMENT, "web") is not None
+
+    def test_a_kind_alone_deletes_nothing(self, cli, stored):
+        assert cli("delete", "crp").exit_code == 1
+        assert stored(PLACEMENT, "web") is not None
+
+
+class TestEdit:
+    """``edit``; the editor is a script that changes the file it is given."""
+
+    @pytest.fixture
+    def edit(self, cli, hub, tmp_path, monkeypatch):
+        cli("apply", "-f", write(tmp_path / "a.yaml", placement(placementType="PickN", numberOfClusters=2)))
+        script = tmp_path / "editor"
+
+        def run(*steps, word="crp/web"):
+            """Each step is a shell command for one opening of the editor, with the file as ``$1``."""
+            count = tmp_path / "count"
+            count.write_text("0")
+            cases = "\n".join(f"  {number}) {step} ;;" for number, step in enumerate(steps))
+            script.write_text(
+                f'n=$(cat {count}); echo $((n+1)) > {count}\ncp "$1" {tmp_path}/opened-$n\ncase $n in\n{cases}\nesac\n'
+            )
+            monkeypatch.setenv("EDITOR", f"sh {script}")
+            return cli("edit", word)
+
+        run.opened = lambda number: (tmp_path / f"opened-{number}").read_text()
+        return run
+
+    def test_a_change_is_sent(self, edit, stored):
+        result = edit('sed -i "s/numberOfClusters: 2/numberOfClusters: 5/" "$1"')
+        assert (result.exit_code, result.stdout) == (0, f"{CRP}/web edited\n")
+        assert stored(PLACEMENT, "web")["spec"]["policy"]["numberOfClusters"] == 5
+
+    @pytest.mark.parametrize("step", ["true", ': > "$1"', 'echo "# only comments" > "$1"'])
+    def test_leaving_it_as_it_is_cancels(self, edit, stored, step):
+        before = stored(PLACEMENT, "web")
+        result = edit(step)
+        assert (result.exit_code, result.stdout) == (0, "Edit cancelled, no changes made.\n")
+        assert stored(PLACEMENT, "web") == before
+
+    def test_a_refusal_opens_the_editor_again_with_the_reasons(self, edit, stored):
+        result = edit(
+            'sed -i "s/numberOfClusters: 2/numberOfClusters: -5/" "$1"',
+            'sed -i "s/numberOfClusters: -5/numberOfClusters: 7/" "$1"',
+        )
+        assert (result.exit_code, result.stdout) == (0, f"{CRP}/web edited\n")
+        assert '# The ClusterResourcePlacement "web" is invalid: spec.policy.numberOfClusters' in edit.opened(1)
+        assert "numberOfClusters: -5" in edit.opened(1)
+        assert stored(PLACEMENT, "web")["spec"]["policy"]["numberOfClusters"] == 7
+
+    @pytest.mark.parametrize(
+        ("step", "reason"),
+        [
+            ('echo "a: [" >> "$1"', "not YAML"),
+            ('sed -i "s/^  name: web/  name: other/" "$1"', "metadata.name: 'other': cannot be changed, it was 'web'"),
+            ('sed -i "s/^kind: .*/kind: Pod/" "$1"', "kind: 'Pod': cannot be changed"),
+        ],
+    )
+    def test_what_cannot_be_sent_opens_the_editor_again(self, edit, step, reason):
+        result = edit(step, "true")
+        assert reason in edit.opened(1)
+        assert result.exit_code == 1
+        assert "Edit cancelled, no valid changes were saved. Your text is kept in " in result.stderr
+
+    def test_a_field_can_be_removed(self, edit, stored):
+        edit('sed -i "/^  policy:/,/^    numberOfClusters/d" "$1"')
+        assert stored(PLACEMENT, "web")["spec"].get("policy", {}).get("numberOfClusters") is None
+
+    def test_an_editor_that_fails_changes_nothing(self, edit, stored):
+        result = edit("exit 3")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "ended with exit code 3; nothing was changed" in result.stderr
+
+    def test_without_a_name_or_an_object_there_is_nothing_to_edit(self, edit, cli, monkeypatch):
+        assert "say which object" in edit("true", word="crp").stderr
+        assert "NotFound" in edit("true", word="crp/nope").stderr
+        monkeypatch.setenv("EDITOR", "/no/such/editor")
+        assert "no such file or directory" in cli("edit", "crp/web").stderr
+
+
+class TestReaching:
+    """What goes wrong before the hub says anything."""
+
+    def test_nobody_there(self, cli, hub, tmp_path):
+        (tmp_path / "token").write_text(TOKEN)
+        arguments = (
+            "--server",
+            "https://127.0.0.1:1",
+            "--token-file",
+            tmp_path / "token",
+            "--ca-file",
+            hub.data / "ca.crt",
+        )
+        result = cli("get", "crp", *arguments)
+        assert result.exit_code == 1
+        assert result.stderr == (
+            "error: cannot reach https://127.0.0.1:1: connection refused; start a hub with: harbormaster up\n"
+        )
+
+    def test_a_wrong_token(self, cli, hub, tmp_path):
+        (tmp_path / "token").write_text("wrong")
+        result = cli("get", "crp", "--token-file", tmp_path / "token")
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "does not accept the token" in result.stderr
+
+    def test_an_authority_that_did_not_sign(self, cli, hub, tmp_path):
+        from datetime import UTC, datetime
+
+        from certs.authority import Authority
+
+        (tmp_path / "other.crt").write_bytes(Authority.new(datetime.now(UTC)).pem)
+        result = cli("get", "crp", "--ca-file", tmp_path / "other.crt")
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "its certificate is not trusted" in result.stderr
+
+    @pytest.mark.parametrize(("content", "mistake"), [(None, "no such file"), (b"x", "holds no certificate")])
+    def test_an_authority_that_cannot_be_read(self, cli, hub, tmp_path, content, mistake):
+        if content:
+            (tmp_path / "ca").write_bytes(content)
+        assert mistake in cli("get", "crp", "--ca-file", tmp_path / "ca").stderr

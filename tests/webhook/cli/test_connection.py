@@ -1,0 +1,57 @@
+"""How a client command finds its hub."""
+
+import json
+
+import pytest
+
+from webhook.cli.connection import default_data, find_connection
+from webhook.cli.failure import UserError
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        pytest.param({"XDG_STATE_HOME": "/x"}, "/x/harbormaster", id="state-home"),
+        pytest.param({"XDG_STATE_HOME": "/x", "HARBORMASTER_DATA": "/d"}, "/d", id="own-variable"),
+        pytest.param({"XDG_STATE_HOME": "x"}, None, id="relative-state-home-counts-not"),
+    ],
+)
+def test_default_data_folder(environment, folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert str(default_data(environment)) == (folder or "/home/me/.local/state/harbormaster")
+
+
+def test_what_is_given_outranks_the_data_folder(tmp_path):
+    known = {"server": "https://127.0.0.1:1", "token": "known", "ca": "/ca"}
+    (tmp_path / "client.json").write_text(json.dumps(known))
+    found = find_connection(tmp_path, None, None, None, {"HARBORMASTER_SERVER": "https://hub:2/"})
+    assert (found.server, found.token, str(found.ca_file)) == ("https://hub:2", "known", "/ca")
+    (tmp_path / "token").write_text("given\n")
+    found = find_connection(None, "https://hub:3", tmp_path / "token", tmp_path / "ca", {})
+    assert (found.server, found.token, found.ca_file) == ("https://hub:3", "given", tmp_path / "ca")
+
+
+@pytest.mark.parametrize(
+    ("content", "mistake"),
+    [
+        pytest.param(None, "no such file, so no hub is known; start a hub with: harbormaster up --data", id="missing"),
+        pytest.param("{", "is damaged", id="not-json"),
+        pytest.param("[]", "is damaged (not an object)", id="no-object"),
+        pytest.param('{"server": "ftp://x"}', "--server 'ftp://x': expected a URL such as", id="scheme"),
+        pytest.param('{"server": "https://x:y"}', "--server 'https://x:y': Port could not be cast", id="port"),
+        pytest.param('{"server": "http://hub:80"}', "the token is not sent over plain HTTP", id="plain-http"),
+    ],
+)
+def test_a_bad_client_file_is_told_in_one_line(tmp_path, content, mistake):
+    if content is not None:
+        (tmp_path / "client.json").write_text(content)
+    with pytest.raises(UserError) as caught:
+        find_connection(tmp_path, None, None, None, {})
+    assert mistake in caught.value.lines[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"\xff"])
+def test_a_bad_token_file_is_told_in_one_line(tmp_path, content):
+    (tmp_path / "token").write_bytes(content)
+    with pytest.raises(UserError, match="is not a token"):
+        find_connection(tmp_path, "https://hub", tmp_path / "token", None, {})

@@ -1,0 +1,83 @@
+"""Cells of ``get`` tables: paths, ages, and every path that our definitions use."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from scorer.api.crd import PRINTER_COLUMNS
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL
+from webhook.cli.printer_columns import _STEP, cells, columns_of, find_path, format_age
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MEMBER = {
+    "metadata": {"name": "a", "creationTimestamp": "2026-03-01T10:00:00Z"},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "False"}, {"type": "Joined", "status": "True"}],
+        "properties": {"kubernetes-fleet.io/node-count": {"value": "4"}},
+        "agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": "2026-03-01T11:59:23Z"}],
+        "resourceUsage": {"available": {"cpu": "2", "memory": "4Gi"}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        pytest.param(".metadata.name", "a", id="member"),
+        pytest.param('.status.conditions[?(@.type=="Joined")].status', "True", id="filter"),
+        pytest.param(r".status.properties.kubernetes-fleet\.io/node-count.value", "4", id="escaped-dot"),
+        pytest.param(".status.conditions[1].type", "Joined", id="index"),
+        pytest.param(".status.conditions[7].type", None, id="index-too-large"),
+        pytest.param(".status.nothing.here", None, id="absent"),
+        pytest.param(".metadata.name.more", None, id="below-text"),
+        pytest.param("$..x", None, id="not-understood"),
+    ],
+)
+def test_paths(path, value):
+    assert find_path(MEMBER, path) == value
+
+
+def test_every_path_of_our_definitions_is_understood():
+    for columns in PRINTER_COLUMNS.values():
+        for column in columns:
+            position = 0
+            while position < len(column.path):
+                step = _STEP.match(column.path, position)
+                assert step, column.path
+                position = step.end()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (-1, "0s"), (-9, "<invalid>"), (119, "119s"), (120, "2m"), (190, "3m10s"), (3600, "60m")]
+    + [(3 * 3600, "3h"), (3 * 3600 + 600, "3h10m"), (86400, "24h"), (2 * 86400 + 3600, "2d1h"), (400 * 86400, "400d")]
+    + [(3 * 365 * 86400, "3y"), (3 * 365 * 86400 + 86400, "3y1d"), (30 * 365 * 86400, "30y")],
+)
+def test_ages_are_written_as_kubectl_does(seconds, text):
+    """Source: apimachinery pkg/util/duration, HumanDuration."""
+    assert format_age(seconds) == text
+
+
+def test_a_member_shows_the_columns_of_its_definition():
+    columns = columns_of(MEMBER_CLUSTER, wide=False)
+    assert cells(MEMBER, columns, NOW) == ["True", "120m", "37s", "4", "2", "4Gi"]
+    assert len(columns_of(MEMBER_CLUSTER, wide=True)) > len(columns)
+
+
+def test_what_is_missing_is_empty_and_a_missing_date_unknown():
+    assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [
+        "",
+        "<unknown>",
+        "<unknown>",
+        "",
+        "",
+        "",
+    ]
+
+
+def test_kinds_of_others_show_the_columns_of_their_definition_and_an_age():
+    boats = {"additionalPrinterColumns": [{"name": "Mast", "type": "boolean", "jsonPath": ".spec.mast"}]}
+    definition = {"spec": {"versions": [{"storage": True, **boats}]}}
+    columns = columns_of(KINDS["", "Pod"], wide=False, definition=definition)
+    assert cells({"metadata": {}, "spec": {"mast": True}}, columns, NOW) == ["true", "<unknown>"]
+    assert [column.name for column in columns_of(NODE_POOL, wide=False)][-1] == "Age"

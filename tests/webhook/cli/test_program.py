@@ -1,0 +1,153 @@
+"""The program itself: help, names, exit codes, output for people and for machines; as real processes."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.webhook.cli.fleets import by_nodes, member, placement, write
+from webhook.cli.root import SECTIONS, root
+
+SCRIPTS = Path(sys.executable).parent
+NAMES = [entry.name for entries in SECTIONS.values() for entry in entries]
+
+
+def program(*arguments, name="harbormaster", **options):
+    command = [str(SCRIPTS / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help_with_examples_and_exit_codes(name):
+    result = CliRunner().invoke(root, [name, "--help"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: harbormaster {name} ")
+    assert "Examples:" in result.stdout
+    assert "Exit codes:" in result.stdout
+    listed = next(entry.help for entries in SECTIONS.values() for entry in entries if entry.name == name)
+    assert root.get_command(None, name).short_help == listed
+
+
+def test_help_is_shown_without_importing_the_commands():
+    code = "import sys; from webhook.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "Start here:" in done.stdout
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & {"numpy", "pydantic", "aiohttp", "rich", "yaml", *(f"webhook.cli.{name}" for name in NAMES)}
+
+
+def test_the_plugin_goes_by_the_name_that_kubectl_users_type():
+    done = program("plan", "--help", name="kubectl-harbormaster")
+    assert done.stdout.startswith("Usage: kubectl harbormaster plan ")
+
+
+def test_no_command_is_a_question_for_help():
+    done = program()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: harbormaster ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sail"], "error: No such command 'sail'."),
+        (["plan", "--fast"], "error: No such option '--fast'."),
+        (["apply"], "error: say what to apply: -f FILE"),
+        (["delete"], "error: say what to delete"),
+        (["up", "--https-port", "70000"], "error: Invalid value for '--https-port': 70000"),
+        (["plan", "-f", "/nowhere.yaml"], "error: /nowhere.yaml: no such file or directory"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_1(arguments, message):
+    done = program(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_could_steer_a_terminal_is_replaced(tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text('apiVersion: v1\nkind: "\\e[2JPwned"\nmetadata: {name: a}')
+    done = program("plan", "-f", file)
+    assert "\x1b" not in done.stderr
+    assert "Pwned" in done.stderr
+
+
+def test_version_and_definitions():
+    assert program("version").stdout.split() == [
+        "harbormaster",
+        json.loads(program("version", "-o", "json").stdout)["version"],
+    ]
+    assert program("--version").stdout == program("version").stdout
+    documents = list(yaml.safe_load_all(program("crds").stdout))
+    assert {document["kind"] for document in documents} == {"CustomResourceDefinition"}
+    assert json.loads(program("crds", "-o", "json").stdout)["items"] == documents
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_asks_us(shell):
+    script = program("completion", shell).stdout
+    assert "_HARBORMASTER_COMPLETE" in script
+
+
+def test_completion_completes():
+    environment = {
+        **os.environ,
+        "_HARBORMASTER_COMPLETE": "bash_complete",
+        "COMP_WORDS": "harbormaster val",
+        "COMP_CWORD": "1",
+    }
+    assert program(env=environment).stdout.split() == ["plain,validate"]
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    file = write(tmp_path / "a.yaml", *(member(f"m{number}") for number in range(300)), placement())
+    command = f"{SCRIPTS}/harbormaster plan -f {file} -o json | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def on_a_terminal(*arguments, **environment):
+    """Run the program with a terminal as its output; return what it wrote."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    environment = {name: text for name, text in environment.items() if text is not None}
+    child = subprocess.Popen([str(SCRIPTS / "harbormaster"), *arguments], stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end was closed
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    child.wait(60)
+    return written.decode()
+
+
+def test_colours_are_for_terminals_and_can_be_turned_off(tmp_path):
+    policy = {"placementType": "PickN", "numberOfClusters": 1, "affinity": by_nodes()}
+    file = write(tmp_path / "a.yaml", member("dover"), placement(**policy))
+    arguments = ("explain", "-f", file, "crp/web")
+    assert "\x1b[32mPicked" in on_a_terminal(*arguments, NO_COLOR=None)
+    assert "\x1b[32m" not in on_a_terminal(*arguments, NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal(*arguments, TERM="dumb")
+    assert "\x1b[" not in program(*arguments).stdout
+
+
+def test_a_terminal_that_lacks_a_letter_is_no_error(tmp_path):
+    policy = {"placementType": "PickFixed", "clusterNames": ["dover"]}
+    file = write(tmp_path / "a.yaml", member("dover", labels={"a": "b"}), placement(**policy))
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    assert program("get", "é", "--data", file, env=environment).returncode == 1
+    assert program("explain", "-f", file, "crp/web", "dover", env=environment).returncode == 0

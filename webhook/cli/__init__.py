@@ -1,0 +1,13 @@
+"""The command line: carries questions to the engine or to a running server, and answers back to people and machines.
+
+One module per command, imported when the command is called, so that ``--help`` is quick and ``up`` stays small.
+"""
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the program and exit; *arguments* default to those of the process."""
+    from webhook.cli.root import root
+
+    root.main(arguments)

@@ -1,0 +1,5 @@
+"""``python -m webhook.cli``."""
+
+from webhook.cli import main
+
+main()

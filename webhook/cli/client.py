@@ -1,0 +1,285 @@
+"""A client of the hub's REST interface: TLS checked against its own authority, a token, Kubernetes' errors."""
+
+import json
+import re
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote
+
+import aiohttp
+
+from scorer.api.kinds import KINDS, Kind
+from scorer.api.meta import JsonObject, dump_json
+from webhook.cli.connection import Connection
+from webhook.cli.failure import UserError
+from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
+
+SECONDS: Final = 60.0
+"""How long an answer may take."""
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+_LONGEST_LINE: Final = 16 * 1024 * 1024
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+class Answer(NamedTuple):
+    """What became of a write."""
+
+    document: JsonObject
+    warnings: tuple[str, ...] = ()
+
+
+class RefusedError(Exception):
+    """The hub refuses a request.
+
+    Args:
+        status: The ``Status`` object it answered with.
+        warnings: What it said besides.
+    """
+
+    def __init__(self, status: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> None:
+        self.code = int(status.get("code") or 0)
+        self.reason = str(status.get("reason") or "")
+        self.message = str(status.get("message") or "the hub gave no reason")
+        self.details: Mapping[str, Any] = status.get("details") or {}
+        self.warnings = warnings
+        super().__init__(self.message)
+
+    @property
+    def causes(self) -> list[str]:
+        """One ``field: message`` per mistake."""
+        return [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in self.details.get("causes") or ()]
+
+    def lines(self) -> list[str]:
+        """Return the refusal as kubectl prints it."""
+        causes = self.causes
+        if self.reason == "Invalid" and causes:
+            subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
+            return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
+        return [f"Error from server ({self.reason or self.code}): {self.message}"]
+
+
+class Event(NamedTuple):
+    """One change that a watch reports."""
+
+    type: str
+    document: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object, or a collection, is.
+
+    Args:
+        kind: Its kind.
+        namespace: None: no namespace, or all of them.
+        name: Empty: the collection.
+        version: One of the kind's; empty: the preferred one.
+    """
+
+    kind: Kind
+    namespace: str | None = None
+    name: str = ""
+    version: str = ""
+
+    @property
+    def path(self) -> str:
+        """Path of the URL."""
+        kind, version = self.kind, self.version or self.kind.versions[0]
+        root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+        spaced = f"/namespaces/{_segment(self.namespace)}" if kind.namespaced and self.namespace else ""
+        return f"{root}{spaced}/{kind.plural}" + (f"/{_segment(self.name)}" if self.name else "")
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="") if text not in (".", "..") else text.replace(".", "%2E")
+
+
+def place_of(document: JsonObject, kind: Kind) -> Place:
+    """Return where *document* is."""
+    metadata = document["metadata"]
+    version = str(document["apiVersion"]).rpartition("/")[2]
+    return Place(kind, metadata.get("namespace"), metadata["name"], version)
+
+
+class Client:
+    """One connection to a hub; an async context manager.
+
+    Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        headers = {"Authorization": f"Bearer {self._connection.token}", "Accept": "application/json"}
+        connector = aiohttp.TCPConnector(ssl=self._trust(), limit=16)
+        timeout = aiohttp.ClientTimeout(total=SECONDS)
+        self._session = aiohttp.ClientSession(
+            connector=connector, headers=headers, timeout=timeout, read_bufsize=_LONGEST_LINE // 16
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        connection = self._connection
+        if not connection.server.startswith("https:"):
+            return True
+        try:
+            return ssl.create_default_context(cafile=str(connection.ca_file) if connection.ca_file else None)
+        except ssl.SSLError as error:
+            raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+
+    async def get(self, place: Place) -> JsonObject:
+        """Return one object."""
+        return (await self._request("GET", place.path)).document
+
+    async def list(self, place: Place, selector: str = "") -> JsonObject:
+        """Return a list object; *selector* is a label selector."""
+        return (await self._request("GET", place.path, query={"labelSelector": selector} if selector else {})).document
+
+    async def watch(self, place: Place, since: str, selector: str = "") -> AsyncIterator[Event]:
+        """Yield changes after the resource version *since* until the hub ends the watch."""
+        query = {"watch": "1", "resourceVersion": since} | ({"labelSelector": selector} if selector else {})
+        async with self._open(
+            "GET", place.path, query=query, timeout=aiohttp.ClientTimeout(sock_connect=SECONDS)
+        ) as answer:
+            await _check(answer)
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        event = _decoded(line)
+                        yield Event(str(event.get("type", "")), event.get("object") or {})
+
+    async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> Answer:
+        """Create an object."""
+        at = place_of(document, kind)
+        place = Place(kind, at.namespace, version=at.version)
+        return await self._request("POST", place.path, document, query=_dry(dry_run))
+
+    async def patch(self, place: Place, patch: JsonObject, *, dry_run: bool = False) -> Answer:
+        """Change an object by a merge patch (RFC 7396)."""
+        return await self._request("PATCH", place.path, patch, query=_dry(dry_run), content_type=MERGE_PATCH)
+
+    async def delete(self, place: Place, *, dry_run: bool = False) -> Answer:
+        """Delete an object; with finalizers it stays until they are gone."""
+        return await self._request("DELETE", place.path, query=_dry(dry_run))
+
+    async def read_json(self, path: str) -> JsonObject:
+        """Return what the hub answers at *path*."""
+        return (await self._request("GET", path)).document
+
+    async def ask(self, path: str, body: JsonObject) -> JsonObject:
+        """Return the answer to a question that changes nothing."""
+        return (await self._request("POST", path, body)).document
+
+    async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
+        """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
+        listing = await self.list(Place(KINDS[DEFINITION]))
+        found = {}
+        for definition in listing.get("items") or ():
+            kind = kind_of_definition(definition)
+            if kind is not None:
+                found[kind.group_kind] = (kind, definition)
+        return found
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        async with self._open(method, path, body, query=query, content_type=content_type) as answer:
+            content = await _check(answer)
+            return Answer(_decoded(content), _warnings(answer))
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - passed on to the library
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None
+        server = self._connection.server
+        try:
+            async with self._session.request(
+                method,
+                server + path,
+                data=None if body is None else dump_json(body),
+                params=dict(query or {}),
+                headers={"Content-Type": content_type} if body is not None else {},
+                timeout=timeout or self._session.timeout,
+                allow_redirects=False,
+            ) as answer:
+                if answer.status == 401:
+                    raise UserError(f"{server} does not accept the token; is it the token of this hub's data folder?")
+                yield answer
+        except aiohttp.ClientConnectorCertificateError as error:
+            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            raise UserError(
+                f"{server}: its certificate is not trusted ({reason}); CA: {self._connection.ca_file}"
+            ) from error
+        except aiohttp.ClientConnectorError as error:
+            reason = (error.os_error.strerror or str(error.os_error)).lower()
+            reason = "connection refused" if "connect call failed" in reason else reason
+            raise UserError(f"cannot reach {server}: {reason}; {self._connection.advice}") from error
+        except TimeoutError as error:
+            raise UserError(f"{server} did not answer within {SECONDS:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UserError(f"{server}: the connection broke ({str(error) or type(error).__name__})") from error
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
+
+
+async def _check(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body of a good answer; that of a watch is left to be read."""
+    if answer.status < 400:
+        return b"" if "watch" in answer.url.query else await answer.read()
+    content = await answer.read()
+    try:
+        status = _decoded(content)
+    except UserError:
+        status = {}
+    if status.get("kind") != "Status":  # problem details of /v1
+        status = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
+    raise RefusedError({"code": answer.status, **status}, _warnings(answer))
+
+
+def _decoded(content: bytes) -> JsonObject:
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise UserError(f"the server's answer is not JSON: is it a hub of harbormaster? ({error})") from error
+    if not isinstance(document, dict):
+        raise UserError("the server's answer is no object: is it a hub of harbormaster?")
+    return document
+
+
+def _warnings(answer: aiohttp.ClientResponse) -> tuple[str, ...]:
+    texts = (text for header in answer.headers.getall("Warning", []) for text in _WARNING.findall(header))
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

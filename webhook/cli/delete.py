@@ -1,0 +1,125 @@
+"""``harbormaster delete``: objects of the running hub."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from webhook.cli.apply import known_objects
+from webhook.cli.applying import find
+from webhook.cli.client import Client, Place, RefusedError
+from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.documents import DEFAULT_NAMESPACE, Found, in_order_of_dependence, read, title_of
+from webhook.cli.failure import UserError, complain
+from webhook.cli.kind_words import parse_wanted
+from webhook.cli.options import file_option, namespace_option, run
+
+HELP = """Delete objects.
+
+Named as KIND/NAME or KIND NAME..., or by the files they came from. What was placed by a placement is taken off its
+clusters. The command waits until the objects are gone.
+
+\b
+Examples:
+  harbormaster delete crp/payments
+  harbormaster delete crp payments web --no-wait
+  harbormaster delete -f examples/fleet
+
+\b
+Exit codes:
+  0  gone, or on the way with --no-wait
+  1  no such object, refused, or not gone in time
+"""
+
+_POLL_SECONDS = 0.2
+
+
+@click.command("delete", help=HELP, short_help="Delete objects.")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
+@file_option
+@namespace_option
+@click.option("--ignore-not-found", is_flag=True, help="It is no error when an object is gone already.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]")
+@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait.")
+@click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing.")
+@connection_options
+def command(
+    words: Sequence[str],
+    files: Sequence[str],
+    namespace: str | None,
+    ignore_not_found: bool,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Delete objects."""
+    if bool(words) == bool(files):
+        raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
+    found = read(files)
+    connection = find_connection(data, server, token_file, ca_file)
+    seconds = timeout if wait and not dry_run else None
+    return run(_delete(connection, words, found, namespace, seconds, ignore_missing=ignore_not_found, dry_run=dry_run))
+
+
+async def _delete(
+    connection: Connection,
+    words: Sequence[str],
+    found: list[Found],
+    namespace: str | None,
+    seconds: float | None,
+    *,
+    ignore_missing: bool,
+    dry_run: bool,
+) -> int:
+    failed = False
+    async with Client(connection) as client:
+        if words:
+            places = await _named(client, words, namespace)
+        else:
+            loaded = in_order_of_dependence(await known_objects(client, found, namespace))
+            places = [Place(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
+        waiting: list[tuple[Place, str]] = []
+        for place in places:
+            try:
+                answer = await client.delete(place, dry_run=dry_run)
+            except RefusedError as error:
+                if error.code == 404 and ignore_missing:
+                    continue
+                failed = True
+                for line in error.lines():
+                    complain(f"error: {line}")
+                continue
+            for warning in answer.warnings:
+                complain(f"Warning: {warning}")
+            click.echo(f"{title_of(place.kind, place.name)} deleted{' (dry run)' if dry_run else ''}")
+            if answer.document.get("kind") != "Status":
+                waiting.append((place, str(answer.document["metadata"]["uid"])))
+        if seconds is not None and not await _gone(client, waiting, seconds):
+            return 1
+    return 1 if failed else 0
+
+
+async def _named(client: Client, words: Sequence[str], namespace: str | None) -> list[Place]:
+    wanted = await parse_wanted(words, client)
+    if nameless := next((each.kind for each in wanted if not each.name), None):
+        raise UserError(f"{nameless.kind}: say which one: {nameless.kind.lower()}/NAME")
+    space = namespace or DEFAULT_NAMESPACE
+    return [Place(each.kind, space if each.kind.namespaced else None, each.name) for each in wanted]
+
+
+async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:
+    """Wait until finalizers have let everything go; say what is left after *seconds*."""
+    end = asyncio.get_running_loop().time() + seconds
+    for place, uid in waiting:
+        while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
+            if asyncio.get_running_loop().time() >= end:
+                held = ", ".join(left["metadata"].get("finalizers") or ())
+                complain(f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {held}")
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+    return True

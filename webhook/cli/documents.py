@@ -1,0 +1,402 @@
+"""Reads the objects that ``-f`` names: files, folders, standard input; YAML, JSON, lists of objects.
+
+Nothing is done with any object before all of them have been read and checked, and every mistake is one line
+that names the file, the number of the document, the field and the value.
+"""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from scorer.api.kinds import KINDS, Kind, api_version, group_kind, split_api_version
+from scorer.api.meta import JsonObject
+from webhook.cli.failure import UserError
+from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
+from webhook.embedded.metadata import validate_members, validate_place
+from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
+from webhook.validation.field import quote
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+LARGEST_FILE: Final = 64 * 1024 * 1024
+STDIN: Final = "-"
+DEFAULT_NAMESPACE: Final = "default"
+
+Identity = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an object was read: file, number of the document, and its place in a list."""
+
+    file: str
+    number: int = 1
+    item: int | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.file}: document {self.number}"
+        return place if self.item is None else f"{place}, items[{self.item}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One object of a known kind, with name and, where its kind has one, namespace."""
+
+    document: JsonObject
+    kind: Kind
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """``metadata.name``."""
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """``metadata.namespace``, empty for what is cluster-scoped."""
+        return str(self.document["metadata"].get("namespace", ""))
+
+    @property
+    def identity(self) -> Identity:
+        """What no two objects have in common."""
+        return (*self.kind.group_kind, self.namespace, self.name)
+
+    @property
+    def title(self) -> str:
+        """``clusterresourceplacement.placement.kubernetes-fleet.io/payments``, as kubectl names objects."""
+        return title_of(self.kind, self.name)
+
+    def with_document(self, document: JsonObject) -> "Loaded":
+        """Return the same with another document."""
+        return replace(self, document=document)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One object as it was read; nothing but its being an object has been checked."""
+
+    document: JsonObject
+    source: Source
+
+
+def title_of(kind: Kind, name: str) -> str:
+    """Name an object as kubectl does."""
+    singular = kind.kind.lower()
+    return f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}"
+
+
+def load(paths: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
+    """Read and check all objects in *paths*, in order; objects without a namespace that need one get *namespace*.
+
+    Raises:
+        UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
+    """
+    return resolve(read(paths), namespace=namespace)
+
+
+def read(paths: Sequence[str]) -> list[Found]:
+    """Read all objects in *paths*: files, folders (recursively, by name), ``-`` for standard input.
+
+    Raises:
+        UserError: Something cannot be read; every such mistake is named.
+    """
+    found: list[Found] = []
+    problems: list[str] = []
+    if paths.count(STDIN) > 1:
+        raise UserError("-f -: standard input can be read once only")
+    for path in paths:
+        try:
+            for name, text in _texts(path, problems):
+                try:
+                    found += _objects(name, text, problems)
+                except _UnreadableError as error:
+                    problems.append(str(error))
+        except _UnreadableError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError(problems)
+    return found
+
+
+class _UnreadableError(Exception):
+    """A file or folder cannot be read; the message is a whole line."""
+
+
+def _texts(path: str, problems: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and text of every file that *path* means."""
+    if path == STDIN:
+        yield "standard input", _decode("standard input", sys.stdin.buffer.read(LARGEST_FILE + 1))
+        return
+    place = Path(path)
+    if place.is_dir() and place.suffix not in SUFFIXES:
+        yield from _texts_in_folder(place, problems)
+    else:
+        yield path, _decode(path, _content(place))
+
+
+def _texts_in_folder(folder: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
+    def fail(error: OSError) -> NoReturn:
+        raise _UnreadableError(f"{error.filename}: {_reason(error)}") from error
+
+    count = 0
+    for base, folders, files in os.walk(folder, onerror=fail):
+        misnamed = [name for name in folders if name.endswith(SUFFIXES)]
+        folders[:] = sorted(name for name in folders if name not in misnamed and not name.startswith("."))
+        for name in sorted((*files, *misnamed)):
+            if not name.endswith(SUFFIXES) or name.startswith("."):
+                continue
+            count += 1
+            file = Path(base) / name
+            try:
+                yield str(file), _decode(str(file), _content(file, regular=True))
+            except _UnreadableError as error:
+                problems.append(str(error))
+    if not count:
+        raise _UnreadableError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
+
+
+def _content(file: Path, *, regular: bool = False) -> bytes:
+    try:
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise _UnreadableError(f"{file}: is a directory, expected a file")
+        if regular and not stat.S_ISREG(mode):
+            raise _UnreadableError(f"{file}: is not a regular file")
+        with file.open("rb") as stream:
+            return stream.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise _UnreadableError(f"{file}: {_reason(error)}") from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _decode(name: str, content: bytes) -> str:
+    if len(content) > LARGEST_FILE:
+        raise _UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _UnreadableError(
+            f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
+        ) from None
+
+
+def _objects(name: str, text: str, problems: list[str]) -> list[Found]:
+    found: list[Found] = []
+    for number, value in enumerate(_values(name, text), start=1):
+        source = Source(name, number)
+        if value is None:
+            continue
+        if not isinstance(value, dict):
+            problems.append(f"{source}: {quote(value)} is {_type_name(value)}, expected an object")
+        else:
+            found += _members(value, source, problems)
+    return found
+
+
+def _values(name: str, text: str) -> list[Any]:
+    """Read the documents of one text; what starts like JSON and is not may still be YAML."""
+    is_json = name.endswith(".json")
+    if is_json or text.lstrip().startswith("{"):
+        try:
+            return _json_values(text)
+        except (ValueError, RecursionError) as error:
+            if is_json:
+                raise _UnreadableError(f"{name}: {_json_trouble(error)}") from error
+    try:
+        return [parsed.value for parsed in parse_yaml(text)]
+    except YamlError as error:
+        raise _UnreadableError(f"{name}: {error}") from error
+
+
+def _json_values(text: str) -> list[Any]:
+    decoder = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant)
+    values: list[Any] = []
+    position = 0
+    while True:
+        position += len(text[position:]) - len(text[position:].lstrip())
+        if position == len(text):
+            return values
+        value, position = decoder.raw_decode(text, position)
+        _check_depth(value, 1)
+        values.append(value)
+
+
+def _without_duplicates(members: list[tuple[str, Any]]) -> JsonObject:
+    document = dict(members)
+    if len(document) < len(members):
+        names = [name for name, _ in members]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{quote(twice)} is given twice in one object")
+    return document
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number that JSON can hold")
+
+
+def _check_depth(value: Any, depth: int) -> None:
+    if isinstance(value, dict | list):
+        if depth > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, depth + 1)
+
+
+def _json_trouble(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}: not JSON: {error.msg[:1].lower()}{error.msg[1:]} (column {error.colno})"
+    return f"nested deeper than {DEEPEST} levels" if isinstance(error, RecursionError) else f"not JSON: {error}"
+
+
+def _members(document: JsonObject, source: Source, problems: list[str]) -> Iterator[Found]:
+    """Yield the object, or the objects of a ``List``."""
+    kind = document.get("kind")
+    is_list = isinstance(kind, str) and kind.endswith("List") and "items" in document and "spec" not in document
+    if not is_list:
+        yield Found(document, source)
+        return
+    items = document["items"]
+    if not isinstance(items, list):
+        problems.append(f"{source}: items: {quote(items)} is {_type_name(items)}, expected a list")
+        return
+    own_kind = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": str(kind)[: -len("List")]}
+    for position, item in enumerate(items):
+        place = replace(source, item=position)
+        if isinstance(item, dict):
+            yield Found({**own_kind, **item}, place)
+        else:
+            problems.append(f"{place}: {quote(item)} is {_type_name(item)}, expected an object")
+
+
+def _type_name(value: Any) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case None:
+            return "null"
+        case _:
+            return "an object"
+
+
+def definitions(found: Iterable[Found]) -> dict[tuple[str, str], Kind]:
+    """Return the kinds that CustomResourceDefinitions among *found* make known."""
+    kinds = (kind_of_definition(each.document) for each in found if group_kind(each.document) == DEFINITION)
+    return {kind.group_kind: kind for kind in kinds if kind is not None}
+
+
+def resolve(
+    found: Sequence[Found], *, custom: Mapping[tuple[str, str], Kind] | None = None, namespace: str = DEFAULT_NAMESPACE
+) -> list[Loaded]:
+    """Check that every object is of a known kind, has a name, and is the only one of that name.
+
+    Args:
+        found: What was read.
+        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *found*.
+        namespace: For objects that need one and name none.
+
+    Raises:
+        UserError: With every mistake.
+    """
+    known = {**(custom or {}), **definitions(found), **KINDS}
+    loaded: list[Loaded] = []
+    problems: list[str] = []
+    places: dict[Identity, Source] = {}
+    for each in found:
+        mistakes = list(_mistakes(each.document, known))
+        if mistakes:
+            problems += (f"{each.source}: {mistake}" for mistake in mistakes)
+            continue
+        kind = known[group_kind(each.document)]
+        one = Loaded(_with_namespace(each.document, kind, namespace), kind, each.source)
+        if (first := places.setdefault(one.identity, each.source)) is not each.source:
+            where = f" in namespace {one.namespace}" if one.namespace else ""
+            problems.append(f"{each.source}: metadata.name: {kind.kind} {quote(one.name)}{where} is also in {first}")
+        loaded.append(one)
+    if problems:
+        raise UserError(problems)
+    return loaded
+
+
+def check_metadata(loaded: Iterable[Loaded]) -> None:
+    """Make sure that names, labels and annotations are such as every hub demands, before anything is sent to one.
+
+    Raises:
+        UserError: With every mistake.
+    """
+    problems = [
+        f"{one.source}: {error}"
+        for one in loaded
+        for metadata in [{key: value for key, value in one.document["metadata"].items() if value is not None}]
+        for error in (*validate_place(one.kind, metadata), *validate_members(metadata, {}))
+    ]
+    if problems:
+        raise UserError(problems)
+
+
+def _with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObject:
+    metadata = document["metadata"]
+    if kind.namespaced and not metadata.get("namespace"):
+        return {**document, "metadata": {**metadata, "namespace": namespace}}
+    return document
+
+
+def _mistakes(document: JsonObject, known: Mapping[tuple[str, str], Kind]) -> Iterator[str]:
+    unnamed = False
+    for member in ("apiVersion", "kind"):
+        value = document.get(member)
+        if not isinstance(value, str) or not value:
+            unnamed = True
+            yield f"{member}: {_wanted(value, 'text')}"
+    kind = None if unnamed else known.get(group_kind(document))
+    if not unnamed and (mistake := _kind_mistake(document, kind, known)):
+        yield mistake
+    yield from _metadata_mistakes(document.get("metadata"), kind)
+
+
+def _kind_mistake(document: JsonObject, kind: Kind | None, known: Mapping[tuple[str, str], Kind]) -> str:
+    written, word = document["apiVersion"], document["kind"]
+    if kind is None:
+        others = [other for other in known.values() if other.kind.lower() == word.lower()]
+        hint = f"; did you mean {others[0].kind} of {others[0].api_version}?" if others else ""
+        return f"kind: {quote(word)} of {quote(written)} is not a known kind{hint}"
+    if split_api_version(written)[1] in kind.versions:
+        return ""
+    served = " and ".join(api_version(kind.group, version) for version in kind.versions)
+    return f"apiVersion: {quote(written)}: {word} is served as {served}"
+
+
+def _metadata_mistakes(metadata: Any, kind: Kind | None) -> Iterator[str]:
+    if not isinstance(metadata, dict):
+        yield f"metadata: {_wanted(metadata, 'an object')}"
+        return
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not isinstance(name, str) or not name:
+        yield f"metadata.name: {_wanted(name, 'text')}"
+    if namespace is not None and not isinstance(namespace, str):
+        yield f"metadata.namespace: {_wanted(namespace, 'text')}"
+    elif namespace and kind is not None and not kind.namespaced:
+        yield f"metadata.namespace: {quote(namespace)}: a {kind.kind} is cluster-scoped"
+
+
+def _wanted(value: Any, wanted: str) -> str:
+    if value is None or value == "":
+        return "required"
+    return f"{quote(value)} is {_type_name(value)}, expected {wanted}"
+
+
+def in_order_of_dependence(loaded: Iterable[Loaded]) -> list[Loaded]:
+    """Put namespaces and definitions first; all else keeps its order."""
+    return sorted(loaded, key=lambda one: one.kind.group_kind not in (("", "Namespace"), DEFINITION))

@@ -1,0 +1,156 @@
+"""``harbormaster explain``: why a placement got the clusters it got, from files or from the running hub."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind, find_kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.placement.plan_document import decide
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.trace import explain
+from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.documents import load
+from webhook.cli.explanation import advice, details, heading, overview, ranges
+from webhook.cli.failure import UserError
+from webhook.cli.instants import now_option
+from webhook.cli.offline_hub import find_placement, make_hub, owned
+from webhook.cli.options import file_option, output_option, run
+from webhook.cli.output import print_document, print_table
+from webhook.validation.field import printable
+
+HELP = """Say why a placement got the clusters it got.
+
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f the files are the hub, as for `harbormaster plan`; else the
+running hub is asked. Without CLUSTER there is one line per cluster of the fleet; with one, or several, every check
+and every point is shown with its numbers, and what would have had to be different.
+
+\b
+Examples:
+  harbormaster explain crp/payments
+  harbormaster explain crp/payments dover oslo
+  harbormaster explain -f examples/fleet crp/payments dover
+  harbormaster explain rp/team-a/web -o json
+
+\b
+Exit codes:
+  0  explained
+  1  no such placement or cluster, a file cannot be used, or no hub
+"""
+
+
+@click.command("explain", help=HELP, short_help="Say why a placement got the clusters it got.")
+@click.argument("placement")
+@click.argument("clusters", nargs=-1, metavar="[CLUSTER]...")
+@file_option
+@output_option("text", "json", "yaml")
+@now_option
+@connection_options
+def command(
+    placement: str,
+    clusters: Sequence[str],
+    files: Sequence[str],
+    output: str,
+    now: datetime | None,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Explain a decision."""
+    kind, namespace, name = parse_reference(placement)
+    if files:
+        answer = _from_files(files, kind, namespace, name, now)
+    elif now is not None:
+        raise click.UsageError("--now is for files (-f); the running hub judges by its own clock")
+    else:
+        connection = find_connection(data, server, token_file, ca_file)
+        answer = run(_from_hub(connection, kind, namespace, name))
+    answer = _only(answer, clusters)
+    if output != "text":
+        print_document(answer, output)
+    else:
+        _print(placement, answer, in_detail=bool(clusters))
+    return 0
+
+
+def parse_reference(text: str) -> tuple[Kind, str, str]:
+    """Return kind, namespace and name of ``crp/NAME`` or ``rp/NAMESPACE/NAME``.
+
+    Raises:
+        UserError: It is neither.
+    """
+    word, *names = text.split("/")
+    kind = find_kind(word)
+    if kind == PLACEMENT and len(names) == 1 and all(names):
+        return kind, "", names[0]
+    if kind == RESOURCE_PLACEMENT and len(names) == 2 and all(names):
+        return kind, names[0], names[1]
+    raise UserError(f"{text!r} names no placement: expected crp/NAME or rp/NAMESPACE/NAME")
+
+
+def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
+    hub = make_hub(load(files), now=now, clock=datetime.now(UTC))
+    placement = find_placement(hub, kind, namespace, name)
+    bindings, snapshots = owned(placement, hub.bindings), owned(placement, hub.snapshots)
+    decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)
+    if decision.invalid:
+        raise UserError(f"{name}: the policy cannot be evaluated: {decision.invalid}")
+    assert decision.request is not None
+    return {
+        "fleetRevision": str(hub.fleet.revision),
+        "policyHash": f"sha256:{policy_hash(placement['spec'].get('policy'))}",
+        "evaluatedAt": format_time(hub.now),
+        "wanted": decision.request.wanted,
+        "found": decision.found,
+        "items": explain(decision),
+    }
+
+
+async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.client import Client, RefusedError
+
+    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
+    async with Client(connection) as client:
+        try:
+            return await client.ask("/v1/explain", {"placement": {"ref": reference}})
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def _only(answer: JsonObject, clusters: Sequence[str]) -> JsonObject:
+    """Keep the named clusters, in the order of the decision.
+
+    Raises:
+        UserError: One of them is not in the fleet.
+    """
+    known = [item["cluster"] for item in answer["items"]]
+    for cluster in clusters:
+        if cluster not in known:
+            others = ", ".join(sorted(known)[:20]) or "none"
+            raise UserError(f"there is no member cluster {cluster!r}; the fleet: {others}")
+    if not clusters:
+        return answer
+    return {**answer, "items": [item for item in answer["items"] if item["cluster"] in clusters]}
+
+
+def _print(reference: str, answer: JsonObject, *, in_detail: bool) -> None:
+    items = answer["items"]
+    lines = heading(reference, answer)
+    if in_detail:
+        for item in items:
+            lines += ["", *details(item)]
+        _echo(lines)
+        return
+    _echo([*lines, ""])
+    print_table(*overview(items))
+    for title, notes in (("Who set the ranges:", ranges(items)), ("What would help:", advice(items))):
+        if notes:
+            _echo(["", title, *(f"  {note}" for note in notes)])
+
+
+def _echo(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(printable(line))

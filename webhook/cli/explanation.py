@@ -1,0 +1,199 @@
+"""An explanation in plain words with its numbers: the text form of what ``/v1/explain`` answers.
+
+Source: scheduling.md 22.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+
+_OPERATORS: Final = {"Ge": "≥", "Gt": ">", "Le": "≤", "Lt": "<", "Eq": "=", "Ne": "≠"}
+_PICKED: Final = ("Picked", "Kept")
+_FILTERS: Final = {
+    "affinity": "affinity",
+    "eligibility": "eligibility",
+    "namespace": "namespace",
+    "taints": "taints",
+    "topology": "spread",
+}
+
+
+def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
+    """Return what holds for the placement as a whole."""
+    wanted, found = answer.get("wanted"), answer.get("found")
+    asks = "takes every cluster that passes" if wanted is None else f"wants {_clusters(wanted)}"
+    return [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
+
+
+def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
+    """Return headers and one row per cluster: where it stands and why."""
+    items = list(items)
+    spread = any("topology" in item for item in items)
+    scored = any("affinity" in item for item in items)
+    headers = ["RANK", "CLUSTER", "VERDICT", *(["SPREAD"] if spread else []), *(["AFFINITY"] if scored else []), "WHY"]
+    rows = []
+    for item in items:
+        judged = item["verdict"] in _PICKED or item["verdict"] == "ScoreTooLow"
+        row = ["" if item.get("rank") is None else str(item["rank"]), item["cluster"], item["verdict"]]
+        for part, shown in (("topology", spread), ("affinity", scored)):
+            if shown:
+                row.append(str(item[part]["score"]) if judged and part in item else "")
+        rows.append([*row, _why(item)])
+    return headers, rows
+
+
+def _why(item: Mapping[str, Any]) -> str:
+    words = str(item.get("reason") or "")
+    return words.removeprefix(f"{item['verdict']}: ")
+
+
+def ranges(items: Iterable[JsonObject]) -> list[str]:
+    """Return for every sorter which clusters set its range: what surprises people most."""
+    lines: dict[int, str] = {}
+    for item in items:
+        for term in item.get("affinity", {}).get("terms", ()):
+            sorter = term.get("sorter") or {}
+            if "min" in sorter and "max" in sorter:
+                text = f"{sorter['name']} runs from {_end(sorter['min'])} to {_end(sorter['max'])}"
+                lines.setdefault(term["index"], text + (f": {sorter['note']}" if sorter.get("note") else "") + ".")
+    return [lines[index] for index in sorted(lines)]
+
+
+def _end(end: Mapping[str, Any]) -> str:
+    note = "" if end.get("eligible", True) else ", which cannot be picked itself"
+    return f"{end['value']} ({end['cluster']}{note})"
+
+
+def advice(items: Iterable[JsonObject]) -> list[str]:
+    """Return for every cluster what would get it in, where something simple would."""
+    lines = []
+    for item in items:
+        words = str(item.get("help") or "")
+        if words:
+            lines.append(words if words.startswith(item["cluster"]) else f"{item['cluster']} {words}")
+    return lines
+
+
+def details(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield everything about one cluster: verdict, checks, points, binding, and what would help."""
+    yield str(item["summary"])
+    filters = item.get("filters") or ()
+    if filters:
+        yield "  checks"
+        width = max(len(_FILTERS.get(check["name"], check["name"])) for check in filters)
+        for check in filters:
+            yield from _check(check, width)
+    yield from _points(item)
+    if "gap" in item:
+        gap = item["gap"]
+        by = "name, all else being equal" if gap["decidedBy"] == "name" else f"{gap['decidedBy']} {gap['difference']:+}"
+        yield f"  gap to {gap['toLastPicked']}, the last one picked: {by}"
+    if "binding" in item:
+        yield f"  {_binding(item['binding'])}"
+    if item.get("help"):
+        yield f"  what would help: {item['help']}"
+
+
+def _check(check: Mapping[str, Any], width: int) -> Iterator[str]:
+    name = _FILTERS.get(check["name"], check["name"])
+    notes = []
+    if check.get("reason"):
+        notes.append(str(check["reason"]))
+    if check.get("heartbeatAge") and "heartbeat" not in str(check.get("reason")):
+        notes.append(f"last heartbeat {check['heartbeatAge']} ago")
+    notes += [f"{word} {check[word]}" for word in ("joined", "healthy") if check.get(word)]
+    if check.get("namespace"):
+        notes.append(f"namespace {check['namespace']}")
+    for taint in check.get("tolerated") or ():
+        by = taint["by"]
+        notes.append(f"taint {taint['taint']} {'not tolerated' if by is None else f'tolerated by tolerations[{by}]'}")
+    yield f"    {'passed' if check['pass'] else 'FAILED'}  {name.ljust(width)}  {', '.join(notes)}".rstrip()
+    for term in check.get("terms") or ():
+        verdict = "matches" if term["match"] else "does not match"
+        yield f"{' ' * 14}term {term['index'] + 1} {verdict}: {_term(term)}"
+
+
+def _term(term: Mapping[str, Any]) -> str:
+    words = []
+    for each in (term.get("labels") or {}).get("expressions", ()):
+        observed = "absent" if each["observed"] is None else repr(each["observed"])
+        words.append(f"label {each['key']} is {observed}, wanted {each['op']} {', '.join(each['want'])}".rstrip())
+    words += (
+        f"{each['name']} {_reading(each)}, wanted {_OPERATORS.get(each['op'], each['op'])} {each['want']}"
+        for each in term.get("properties") or ()
+    )
+    return "; ".join(words) or "asks for nothing"
+
+
+def _reading(each: Mapping[str, Any]) -> str:
+    if each.get("observed") is None:
+        return "is not reported"
+    notes = ["unreadable"] if each.get("unreadable") else []
+    notes += [f"{each['age']} old"] if each.get("age") else []
+    notes += ["out of date"] if each.get("stale") else []
+    return f"is {each['observed']}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _points(item: Mapping[str, Any]) -> Iterator[str]:
+    judged = item["verdict"] in (*_PICKED, "ScoreTooLow")
+    idle = "" if judged else ", which does not count here: a check failed"
+    constraints = (item.get("topology") or {}).get("constraints") or ()
+    if constraints:
+        yield f"  topology spread {item['topology']['score']}{idle}"
+        for each in constraints:
+            yield f"    {_signed(each['points'])}  {_constraint(each)}"
+    terms = (item.get("affinity") or {}).get("terms") or ()
+    if terms:
+        yield f"  affinity score {item['affinity']['score']}{idle}"
+        for term in terms:
+            yield f"    {_signed(term['points'])}  {_preference(term)}"
+    if item.get("tieBonus"):
+        yield "  wins ties: it held the placement under the earlier policy"
+
+
+def _signed(points: int) -> str:
+    return f"{points:+5d}" if points else f"{0:5d}"
+
+
+def _constraint(each: Mapping[str, Any]) -> str:
+    if each.get("domain") is None:
+        return f"{each['key']}: has no such label, so it is outside the spread"
+    counts = ", ".join(f"{name} {count}" for name, count in each["counts"].items())
+    effect = f"one more in {each['domain']} changes the skew of {each['skew']} by {each['change']:+d}"
+    limit = f"at most {each['maxSkew']} is {'exceeded' if each.get('violated') else 'kept'}"
+    return f"{each['key']}: placed so far: {counts}; {effect}, {limit} ({each['whenUnsatisfiable']})"
+
+
+def _preference(term: Mapping[str, Any]) -> str:
+    name = f"preference {term['index'] + 1}, weight {term['weight']}"
+    labels, sorter = term.get("labels"), term.get("sorter")
+    gate = "" if labels is None else f"labels {'match' if labels['pass'] else 'do not match'}"
+    if sorter is None:
+        return f"{name}: {gate or 'for everybody'}"
+    ends = (
+        f" in the range {_end(sorter['min'])} to {_end(sorter['max'])}" if "min" in sorter and "max" in sorter else ""
+    )
+    order = {"Ascending": "less is better", "Descending": "more is better"}.get(str(sorter.get("order")), "")
+    words = [gate, f"{sorter['name']} {_reading(sorter)}{ends}", order]
+    if "ratio" in sorter and (labels is None or labels["pass"]):
+        words.append(f"{sorter['ratio']:.3g} of {term['weight']} is {sorter['raw']:.4g}")
+    if sorter.get("note"):
+        words.append(str(sorter["note"]))
+    return f"{name}: {'; '.join(word for word in words if word)}"
+
+
+def _binding(binding: Mapping[str, Any]) -> str:
+    policy = "under the present policy" if binding.get("currentPolicy") else "under an earlier policy"
+    words = [f"binding {binding['name']} is {binding['state']}, made {policy}"]
+    if score := binding.get("recordedScore"):
+        words.append(f"picked with score {score['affinity']} and spread {score['topologySpread']}")
+    if binding.get("wouldBeRefused"):
+        words.append(f"would be turned away today: {binding['wouldBeRefused']}")
+    elif "wouldStillMatch" in binding:
+        words.append("still passes every check")
+    return "; ".join(words)
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"

@@ -1,0 +1,35 @@
+"""Options that several commands have in common, and how a command's coroutine is run."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import click
+
+_Result = TypeVar("_Result")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+file_option = click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
+)
+namespace_option = click.option(
+    "-n", "--namespace", default=None, metavar="NS", help='Namespace; "default" when not given.'
+)
+FORMATS: Final = ("table", "json", "yaml")
+
+
+def output_option(*formats: str) -> Callable[[_Command], _Command]:
+    """Return the option ``-o``; the first of *formats* is the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats or FORMATS), default=(formats or FORMATS)[0], show_default=True
+    )
+
+
+def run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a client command."""
+    return asyncio.run(work)

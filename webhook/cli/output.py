@@ -1,0 +1,77 @@
+"""Answers on standard output: tables for people, JSON and YAML for machines.
+
+On a terminal tables are coloured and wrapped (``NO_COLOR`` is honoured); anywhere else they are plain columns,
+never cut, that ``awk`` and ``grep`` can read.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+import orjson
+
+from webhook.validation.field import printable
+
+_GAP: Final = "   "
+_STYLES: Final = {
+    **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept"), "green"),
+    **dict.fromkeys(("False", "failed", "invalid", "refused", "no"), "red"),
+    **dict.fromkeys(("rolling out", "short", "pending", "Unknown"), "yellow"),
+}
+
+
+def is_terminal() -> bool:
+    """Say whether a person looks at standard output."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True) -> None:
+    """Print rows under headers; on a terminal wrapped to its width, else as plain columns."""
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    if not is_terminal():
+        print_plain(headers, texts)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
+    for position, header in enumerate(headers):
+        last = position == len(headers) - 1
+        table.add_column(header, overflow="fold", no_wrap=not last and len(headers) > 1)
+    for row in texts:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    Console(no_color=None if colour else True, highlight=False).print(table)
+
+
+def print_plain(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
+) -> list[int]:
+    """Print plain columns; return their widths, so that later rows can be put under the same headers."""
+    lines = [list(headers), *(list(row) for row in rows)] if headers else [list(row) for row in rows]
+    found = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
+    found = [max(pair) for pair in zip(found, widths, strict=True)] if widths else found
+    for line in lines:
+        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, found, strict=True)).rstrip())
+    return found
+
+
+def print_document(value: Any, output: str) -> None:
+    """Print *value*, decoded JSON, as ``json`` or ``yaml``."""
+    if output == "json":
+        click.echo(format_json(value))
+        return
+    from webhook.cli.yaml_text import format_yaml
+
+    click.echo(format_yaml(value), nl=False)
+
+
+def format_json(value: Any) -> str:
+    """Write *value* as indented JSON."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits
+        return json.dumps(value, indent=2)

@@ -1,0 +1,117 @@
+"""The columns of ``get``: those that the CustomResourceDefinition of a kind names, with the ages that kubectl shows.
+
+Source: Kubernetes ``additionalPrinterColumns``; apimachinery ``pkg/util/duration``, HumanDuration.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.crd import PRINTER_COLUMNS, Column
+from scorer.api.kinds import NAMESPACE, Kind
+from scorer.api.meta import JsonObject, parse_time
+from webhook.cli.output import format_json
+
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+_OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE)}
+_STEP: Final = re.compile(
+    r'\.((?:[^.\[\\]|\\.)+)|\[\?\(@\.([A-Za-z]+)==["\']([^"\']*)["\']\)\]|\[([0-9]{1,9})\]', re.ASCII
+)
+
+
+def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) -> tuple[Column, ...]:
+    """Return the columns of a kind after its name.
+
+    Args:
+        kind: Any kind.
+        wide: With those that are shown only then.
+        definition: The CustomResourceDefinition of a kind that is not ours.
+    """
+    columns = PRINTER_COLUMNS.get(kind) or _OTHERS.get(kind)
+    if columns is None:
+        columns = _defined(definition) if definition else (AGE,)
+    return tuple(column for column in columns if wide or not column.wide)
+
+
+def _defined(definition: JsonObject) -> tuple[Column, ...]:
+    versions: list[JsonObject] = definition["spec"]["versions"]
+    version = next((version for version in versions if version.get("storage")), versions[0])
+    columns = tuple(
+        Column(str(each["name"]), str(each["jsonPath"]), str(each.get("type", "string")), bool(each.get("priority")))
+        for each in version.get("additionalPrinterColumns") or ()
+    )
+    return columns if any(column.name == AGE.name for column in columns) else (*columns, AGE)
+
+
+def cells(document: JsonObject, columns: Sequence[Column], now: datetime) -> list[str]:
+    """Return what the columns show of an object; empty where it has nothing there."""
+    return [_cell(find_path(document, column.path), column.type, now) for column in columns]
+
+
+def _cell(value: Any, kind: str, now: datetime) -> str:
+    if value is None:
+        return "<unknown>" if kind == "date" else ""
+    if kind == "date":
+        with suppress(ValueError):
+            return format_age((now - parse_time(str(value))).total_seconds())
+        return "<invalid>"
+    if isinstance(value, dict | list):
+        return " ".join(format_json(value).split())
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def find_path(document: Any, path: str) -> Any:
+    r"""Return what *path* finds first, None when nothing.
+
+    Args:
+        document: Decoded JSON.
+        path: The part of JSONPath that printer columns use: ``.a.b``, ``.a\.b``, ``[0]``, ``[?(@.type=="X")]``.
+    """
+    position, value = 0, document
+    while position < len(path):
+        step = _STEP.match(path, position)
+        if step is None:
+            return None
+        position = step.end()
+        member, field, wanted, index = step.groups()
+        if member is not None:
+            value = value.get(re.sub(r"\\(.)", r"\1", member)) if isinstance(value, Mapping) else None
+        elif not isinstance(value, list):
+            return None
+        elif index is not None:
+            value = value[int(index)] if int(index) < len(value) else None
+        else:
+            value = next((each for each in value if isinstance(each, Mapping) and each.get(field) == wanted), None)
+        if value is None:
+            return None
+    return value
+
+
+_SECOND, _MINUTE, _HOUR, _DAY, _YEAR = 1, 60, 3600, 86400, 365 * 86400
+_AGES: Final = (
+    (2 * _MINUTE, _SECOND, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", _SECOND, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)
+"""Up to which age which units are shown."""
+
+
+def format_age(seconds: float) -> str:
+    """Write an age as kubectl does: ``41s``, ``3m10s``, ``72m``, ``5h``, ``12d``, ``3y``."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    whole = max(whole, 0)
+    for limit, unit, letter, smaller, small_letter in _AGES:
+        if whole < limit:
+            count, rest = divmod(whole, unit)
+            more = rest // smaller if smaller else 0
+            return f"{count}{letter}{more}{small_letter}" if more else f"{count}{letter}"
+    return f"{whole // _YEAR}y"

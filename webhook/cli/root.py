@@ -1,0 +1,136 @@
+"""The program: its name, its commands, and what becomes of their errors.
+
+Exit codes: 0 fine, 1 an error of whatever kind (also of usage), 2 only from ``plan``: something would change.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+
+from webhook.cli.failure import UserError, complain
+
+PLUGIN: Final = "kubectl-harbormaster"
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+
+class Entry(NamedTuple):
+    """A command that is imported when it is called; the help repeats its first line."""
+
+    name: str
+    help: str
+
+
+SECTIONS: Final = {
+    "Try it on this machine": (Entry("up", "Run a hub with simulated members, all in this one process."),),
+    "Work with a running hub": (
+        Entry("apply", "Create or change objects to be as the files say."),
+        Entry("get", "Show objects."),
+        Entry("edit", "Change an object in an editor."),
+        Entry("delete", "Delete objects."),
+    ),
+    "Ask the engine": (
+        Entry("plan", "Show what the files' placements would get, without a hub."),
+        Entry("explain", "Say why a placement got the clusters it got."),
+        Entry("validate", "Check objects as admission would."),
+    ),
+    "Other": (
+        Entry("crds", "Print the CustomResourceDefinitions of all kinds."),
+        Entry("completion", "Print the completion script of a shell."),
+        Entry("version", "Print the version."),
+    ),
+}
+
+HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clusters.
+
+\b
+Start here:
+  harbormaster up -f examples/fleet        a fleet to look at, on this machine
+  harbormaster get crp                     what is placed (in a second terminal)
+  harbormaster explain crp/NAME            and why there
+  harbormaster plan -f examples/fleet      the same decisions without a hub
+
+\b
+Exit codes:
+  0  fine
+  1  an error, said in one line; mistakes in the usage too
+  2  from plan only: something would change
+
+Tables and colours are for terminals (NO_COLOR is honoured); -o json and -o yaml are for machines.
+As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`.
+"""
+
+
+class Root(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands."""
+        return [entry.name for entries in SECTIONS.values() for entry in entries]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"webhook.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands by section, without importing them."""
+        for section, entries in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(entry.name, entry.help) for entry in entries])
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **_extra: Any) -> NoReturn:  # type: ignore[override]  # always ends the process
+        """Run one command and exit."""
+        sys.exit(self._run(args, prog_name or _program_name()))
+
+    def _run(self, args: Sequence[str] | None, program: str) -> int:
+        variable = f"_{program.replace(' ', '_').replace('-', '_')}_COMPLETE".upper()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
+                stream.reconfigure(errors="backslashreplace")
+        try:
+            code = super().main(args, program, complete_var=variable, standalone_mode=False)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.ctx.get_help())
+            return 0
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else program
+            complain(f"error: {error.format_message()} (see: {path} --help)")
+            return 1
+        except click.ClickException as error:
+            error.show()
+            return 1
+        except (click.Abort, KeyboardInterrupt):
+            return INTERRUPTED
+        except BrokenPipeError:  # as in `harbormaster get … | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            complain(f"error: {place}{error.strerror or error}")
+            return 1
+        return code if isinstance(code, int) else 0
+
+
+def _program_name() -> str:
+    """Return how the user called us; kubectl calls a plugin by its file name."""
+    name = Path(sys.argv[0]).stem
+    return "kubectl harbormaster" if name == PLUGIN else "harbormaster"
+
+
+@click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="harbormaster", message="%(prog)s %(version)s")
+def root() -> None:
+    """Hold the commands."""
+
+
+__all__ = ["SECTIONS", "Entry", "Root", "UserError", "root"]

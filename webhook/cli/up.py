@@ -1,0 +1,295 @@
+"""``harbormaster up``: a whole hub with simulated members in this process, filled from files."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from webhook.cli.connection import default_data
+from webhook.cli.documents import Loaded, check_metadata, load
+from webhook.cli.failure import UserError, complain
+from webhook.cli.options import file_option
+from webhook.cli.output import is_terminal, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webhook.settings import Settings
+    from webhook.up import Up
+
+HELP = """Run a hub with simulated members, all in this one process.
+
+Serves the admission webhooks, the page, the /v1 API and Kubernetes' own REST interface for the objects, runs the
+controllers, and plays the member clusters. Applies the files, prints the addresses, waits until everything has
+settled, prints what got placed where, and stays up until Ctrl-C. Killed and started again, it goes on where it was.
+
+\b
+Examples:
+  harbormaster up -f examples/fleet
+  harbormaster up -f examples/fleet --once             for scripts: ends after the table
+  harbormaster up --data /tmp/hub --https-port 0       any free port
+
+\b
+The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harbormaster, else
+~/.local/state/harbormaster. Every setting of the server can be given as HARBORMASTER_<NAME> as well.
+
+\b
+Exit codes:
+  0  stopped; with --once: everything settled and every object was admitted
+  1  a file, a port or the data folder cannot be used; with --once also: something is refused or did not settle
+"""
+
+_POLL_SECONDS: Final = 0.25
+_PLAIN_SECONDS: Final = 2.0
+_QUICK_STOP: Final = {"drain_seconds": 0.0, "drain_limit_seconds": 0.0, "shutdown_seconds": 2.0}
+
+
+@click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; made when missing.")
+@file_option
+@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
+@click.option("--once", is_flag=True, help="End after the table.")
+@click.option("--timeout", default=120.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for rest.")
+@click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
+def command(
+    data: Path | None,
+    files: Sequence[str],
+    https_port: int | None,
+    http_port: int | None,
+    once: bool,
+    timeout: float,
+    no_color: bool,
+) -> int:
+    """Run everything."""
+    loaded = load(files) if files else []
+    check_metadata(loaded)
+    from webhook.settings import Settings, SettingsError
+
+    folder = (data or default_data(os.environ)).absolute()
+    given: dict[str, Any] = {name: value for name, value in _QUICK_STOP.items() if not _is_set(name)}
+    given |= {"log_format": None if _is_set("log_format") else "text"}
+    given |= {"log_level": None if _is_set("log_level") else "error"}
+    try:
+        settings = Settings.read(
+            os.environ, data=folder, https_port=https_port, http_port=http_port, page_on_http=True, **given
+        )
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    from webhook.logs import configure
+
+    configure(settings.log_format, settings.log_level)
+    return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
+
+
+def _is_set(setting: str) -> bool:
+    from webhook.settings import PREFIX
+
+    return PREFIX + setting.upper() in os.environ
+
+
+def _run(session: "_Session") -> int:
+    import uvloop
+
+    from webhook.kube.ports import StoreError
+    from webhook.server import ListenError
+    from webhook.up import DataFolderError
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(session.run())
+    except (DataFolderError, StoreError, ListenError) as error:
+        raise UserError(str(error)) from error
+
+
+class _Progress(Protocol):
+    """Shows what is being waited for."""
+
+    def say(self, text: str) -> None:
+        """Show *text*."""
+        ...
+
+
+class _Session:
+    """One run of ``up``."""
+
+    def __init__(
+        self,
+        settings: "Settings",
+        folder: Path,
+        loaded: list[Loaded],
+        *,
+        once: bool,
+        timeout_seconds: float,
+        colour: bool,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._loaded = loaded
+        self._once = once
+        self._timeout = timeout_seconds
+        self._colour = colour
+
+    async def run(self) -> int:
+        """Return the exit code."""
+        from webhook.up import Up
+
+        async with _signals() as stop, Up(self._settings, self._folder) as up:
+            self._print_addresses(up)
+            work = asyncio.create_task(self._fill_and_wait(up))
+            stopping = asyncio.create_task(stop.wait())
+            failing = asyncio.create_task(up.wait())
+            try:
+                await asyncio.wait((work, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+                code = work.result() if work.done() else 0
+                if self._once or not work.done():
+                    return code if work.done() else 1
+                if not stopping.done() and not failing.done():
+                    click.echo("\nUp until Ctrl-C.")
+                    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+                if failing.done():
+                    failing.result()
+                return 0
+            finally:
+                for task in (work, stopping, failing):
+                    task.cancel()
+                await asyncio.gather(work, stopping, failing, return_exceptions=True)
+
+    def _print_addresses(self, up: "Up") -> None:
+        """Say where everything is, so that it can be copied."""
+        for name, value in (
+            ("page", up.http_url),
+            ("https", up.https_url),
+            ("CA", up.ca_file),
+            ("token", up.token_file),
+            ("data", self._folder),
+        ):
+            click.echo(f"{name + ':':<7}{value}")
+        suffix = "" if self._folder == default_data(os.environ).absolute() else f" --data {self._folder}"
+        click.echo(f"try:   harbormaster get crp{suffix}\n")
+        sys.stdout.flush()
+
+    async def _fill_and_wait(self, up: "Up") -> int:
+        refused = await self._apply()
+        settled = await self._settle(up)
+        rows = [_row(item) for item in up.placements()]
+        if rows:
+            headers = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "AVAILABLE", "STATE", "WHY NOT"]
+            print_table(headers, rows, colour=self._colour)
+        if not settled:
+            waiting = ", ".join(str(item["ref"]) for item in up.unsettled[:10]) or "the fleet is still busy"
+            complain(f"error: not settled after {self._timeout:g} s: {waiting}")
+        sys.stdout.flush()
+        return 0 if settled and not refused else 1
+
+    async def _apply(self) -> int:
+        """Apply the files through the door that everybody uses; return how many objects were refused."""
+        from webhook.cli.apply import tell
+        from webhook.cli.applying import apply_all
+        from webhook.cli.client import Client
+        from webhook.cli.connection import find_connection
+
+        refused = 0
+        counts: dict[str, int] = {}
+        if not self._loaded:
+            return 0
+        async with Client(find_connection(self._folder, None, None, None, {})) as client:
+            with _progress(colour=self._colour) as progress:
+                async for outcome in apply_all(client, self._loaded):
+                    done = sum(counts.values()) + refused + 1
+                    progress.say(f"applying: {done} of {len(self._loaded)} objects")
+                    if outcome.refusal is None:
+                        counts[outcome.action] = counts.get(outcome.action, 0) + 1
+                    else:
+                        refused += 1
+                        tell(outcome)
+        words = [f"{count} {action}" for action, count in sorted(counts.items())]
+        click.echo(f"{len(self._loaded)} objects: {', '.join([*words, *([f'{refused} refused'] if refused else [])])}")
+        sys.stdout.flush()
+        return refused
+
+    async def _settle(self, up: "Up") -> bool:
+        """Wait until everything is at rest, and show how far it is."""
+        rest = asyncio.create_task(up.settled(self._timeout))
+        try:
+            with _progress(colour=self._colour) as progress:
+                while not rest.done():
+                    left, every = len(up.unsettled), len(up.placements())
+                    progress.say(f"settling: {every - left} of {every} placements")
+                    await asyncio.wait((rest,), timeout=_POLL_SECONDS)
+            return rest.result()
+        finally:
+            rest.cancel()
+
+
+def _row(item: dict[str, Any]) -> list[str]:
+    wanted = "all" if item["wanted"] is None else str(item["wanted"])
+    return [
+        str(item["ref"]),
+        str(item["type"]),
+        wanted,
+        str(item["picked"]),
+        str(item["available"]),
+        str(item["state"]),
+        str(item["why"]),
+    ]
+
+
+@contextmanager
+def _progress(*, colour: bool) -> "Iterator[_Progress]":
+    if not is_terminal():
+        yield _PlainProgress()
+        return
+    from rich.console import Console
+
+    console = Console(no_color=None if colour else True, highlight=False)
+    with console.status("") as status:
+        yield _StatusLine(status)
+
+
+class _StatusLine:
+    """A spinning line that each text replaces."""
+
+    def __init__(self, status: Any) -> None:
+        self._status = status
+
+    def say(self, text: str) -> None:
+        """Show *text*."""
+        self._status.update(text)
+
+
+class _PlainProgress:
+    """Lines, when something has changed, not too often."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print *text* if it is news and some time has passed."""
+        if text != self._text and time.monotonic() - self._last >= _PLAIN_SECONDS:
+            click.echo(text)
+            sys.stdout.flush()
+            self._text, self._last = text, time.monotonic()
+
+
+@asynccontextmanager
+async def _signals() -> AsyncIterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,84 @@
+"""``harbormaster validate``: what admission would say, without a hub."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.admission.context import UserInfo
+from webhook.cli.documents import load
+from webhook.cli.offline_admission import Verdict, admit, context_of
+from webhook.cli.options import file_option, namespace_option, output_option
+from webhook.cli.output import print_document, print_table
+
+HELP = """Check objects as admission would, without a hub.
+
+Every object is defaulted and judged by the rules that the webhook and `harbormaster up` use, as the creation of a new
+object by an administrator. All mistakes are shown, with the path of the field. Objects of kinds without rules are
+only looked at for their metadata.
+
+\b
+Examples:
+  harbormaster validate -f examples/fleet
+  harbormaster validate -f placement.yaml -o json
+
+\b
+Exit codes:
+  0  all objects would be admitted
+  1  one would be refused, or a file cannot be used
+"""
+
+_ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))
+
+
+@click.command("validate", help=HELP, short_help="Check objects as admission would.")
+@file_option
+@namespace_option
+@output_option()
+def command(files: Sequence[str], namespace: str | None, output: str) -> int:
+    """Check files."""
+    if not files:
+        raise click.UsageError("say what to check: -f FILE")
+    loaded = load(files, namespace=namespace) if namespace else load(files)
+    context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
+    verdicts = [admit(one, context) for one in loaded]
+    allowed = all(verdict.allowed for verdict in verdicts)
+    if output == "table":
+        rows = [row for verdict in verdicts for row in _rows(verdict)]
+        print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
+    else:
+        print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)
+    return 0 if allowed else 1
+
+
+def _rows(verdict: Verdict) -> list[list[str]]:
+    """Return one row per object; further mistakes and warnings get rows of their own below it."""
+    notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
+    notes += [f"warning: {warning}" for warning in verdict.warnings]
+    one = verdict.loaded
+    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
+    word = "allowed" if verdict.allowed else "refused"
+    first = [str(one.source), f"{one.kind.kind} {name}", word, notes[0] if notes else ""]
+    return [first, *(["", "", "", note] for note in notes[1:])]
+
+
+def _item(verdict: Verdict) -> JsonObject:
+    one = verdict.loaded
+    return {
+        "file": one.source.file,
+        "document": one.source.number,
+        **({} if one.source.item is None else {"item": one.source.item}),
+        "apiVersion": one.document["apiVersion"],
+        "kind": one.kind.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+        "allowed": verdict.allowed,
+        "errors": [
+            {"field": str(error.field), "reason": error.cause.value, "message": error.text()}
+            | ({"rule": error.rule} if error.rule else {})
+            for error in verdict.errors
+        ],
+        **({"message": verdict.refusal} if verdict.refusal else {}),
+        "warnings": list(verdict.warnings),
+    }

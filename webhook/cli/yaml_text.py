@@ -1,0 +1,221 @@
+"""YAML in and out, so that a file means here what it means to kubectl.
+
+Built on the events of the parser, not on PyYAML's constructor, which makes dates of text and lets a duplicate key
+win silently. Plain words are read as kubectl reads them (sigs.k8s.io/yaml): ``yes``, ``no``, ``on``, ``off``, ``y``
+and ``n`` are booleans, ``0644`` is octal; instants and ``1:30`` are text. Differences on purpose: keys are text as
+written; duplicate keys, anchors, aliases, merge keys, tags and non-finite numbers are refused.
+
+Source: kubernetes-sigs/yaml ``goyaml.v2/resolve.go``.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+DEEPEST: Final = 100
+"""Levels of nesting; the same as in the body of a request."""
+
+_STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
+_COLLECTION_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+_WORDS: Final[dict[str, bool | None]] = {
+    spelling: value
+    for value, words in ((True, "y yes true on"), (False, "n no false off"), (None, "null ~"))
+    for word in words.split()
+    for spelling in (word, word.capitalize(), word.upper())
+} | {"": None}
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII)
+_INTEGERS: Final = (
+    (re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII), 10),
+    (re.compile(r"[-+]?0[xX][0-9a-fA-F]+", re.ASCII), 16),
+    (re.compile(r"[-+]?0[oO]?[0-7]+", re.ASCII), 8),
+    (re.compile(r"[-+]?0[bB][01]+", re.ASCII), 2),
+)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_LONGEST_NUMBER: Final = 400
+_EXACT: Final = 2**53
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class YamlError(ValueError):
+    """The text is not YAML, or not of the kind that is accepted; *line* counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+        self.message = message
+
+
+class Parsed(NamedTuple):
+    """One document of a text; *line* is where it starts."""
+
+    value: Any
+    line: int
+
+
+def parse_yaml(text: str) -> list[Parsed]:
+    """Read all documents of *text*; an empty one is None.
+
+    Raises:
+        YamlError: The first mistake.
+    """
+    events = _events(text)
+    documents = []
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            first = next(events)
+            documents.append(Parsed(_value(first, events, 1), _line(first)))
+    return documents
+
+
+def _events(text: str) -> Iterator[Any]:
+    try:
+        yield from yaml.parse(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = min(mark.line + 1, len(text.splitlines()) or 1) if mark else 1  # the end may be a line too far
+        context = f" {error.context}" if error.context else ""
+        raise YamlError(line, f"not YAML: {error.problem or 'unreadable'}{context}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise YamlError(line, f"not YAML: {error.reason}") from error
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        mark = "*" if isinstance(event, yaml.AliasEvent) else "&"
+        raise YamlError(
+            _line(event), f"{mark}{event.anchor}: anchors and aliases are not accepted, write the value out"
+        )
+    if isinstance(event, yaml.ScalarEvent):
+        return _scalar(event)
+    if event.tag is not None and event.tag not in _COLLECTION_TAGS:
+        raise YamlError(_line(event), f"tag {event.tag} is not accepted")
+    if depth > DEEPEST:
+        raise YamlError(_line(event), f"nested deeper than {DEEPEST} levels")
+    if isinstance(event, yaml.SequenceStartEvent):
+        return _sequence(events, depth)
+    return _mapping(events, depth)
+
+
+def _sequence(events: Iterator[Any], depth: int) -> list[Any]:
+    items = []
+    for event in events:
+        if isinstance(event, yaml.SequenceEndEvent):
+            break
+        items.append(_value(event, events, depth + 1))
+    return items
+
+
+def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, yaml.MappingEndEvent):
+            break
+        key = _key(event)
+        if key in members:
+            raise YamlError(_line(event), f"{key!r:.66} is given twice, the first time in line {lines[key]}")
+        lines[key] = _line(event)
+        members[key] = _value(next(events), events, depth + 1)
+    return members
+
+
+def _key(event: Any) -> str:
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        raise YamlError(_line(event), f"{event.anchor}: anchors and aliases are not accepted, write the value out")
+    if not isinstance(event, yaml.ScalarEvent):
+        raise YamlError(_line(event), "a key must be text, not a list or an object")
+    if event.implicit[0] and event.value == "<<":
+        raise YamlError(_line(event), "merge keys (<<) are not accepted, write the members out")
+    if event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL"):
+        raise YamlError(_line(event), "a key must be text, not null")
+    return str(event.value)
+
+
+def _scalar(event: Any) -> Any:
+    if event.tag in _STRING_TAGS:
+        return event.value
+    if event.tag is not None:
+        raise YamlError(_line(event), f"tag {event.tag} is not accepted")
+    if not event.implicit[0]:
+        return event.value
+    try:
+        return resolve_plain(event.value)
+    except ValueError as error:
+        raise YamlError(_line(event), str(error)) from error
+
+
+def resolve_plain(text: str) -> Any:
+    """Return what *text* without quotes means: null, a boolean, a number, else itself.
+
+    Raises:
+        ValueError: A number that JSON cannot hold.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise ValueError(f"{text} is no number that JSON can hold")
+    plain = text if text[0] == "." else text.replace("_", "")
+    if len(plain) > _LONGEST_NUMBER:
+        return text
+    for grammar, base in _INTEGERS:
+        if grammar.fullmatch(plain):
+            digits = plain.lower().replace("0o", "0") if base == 8 else plain
+            return _integer(int(digits, base), text)
+    if not _FLOAT.fullmatch(plain):
+        return text
+    number = float(plain)
+    if number in (float("inf"), float("-inf")):
+        return text
+    return int(number) if number.is_integer() and abs(number) < _EXACT else number
+
+
+def _integer(value: int, text: str) -> int | float:
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{text:.32} is no number that JSON can hold") from None
+
+
+def format_yaml(*values: Any) -> str:
+    """Write *values*, decoded JSON, as YAML documents that read back the same, here and in kubectl."""
+    return str(yaml.dump_all(values, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120))
+
+
+class _Writer(_Dumper):  # type: ignore[misc]  # whichever of two classes is there
+    """Quotes what would read back as something else; writes no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        """Return that equal parts are written out each time."""
+        return True
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text and text.strip() and not any(line != line.rstrip() for line in text.split("\n")):
+        style = "|"
+    elif _misleads(text):
+        style = "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _misleads(text: str) -> bool:
+    try:
+        return not isinstance(resolve_plain(text), str)
+    except ValueError:
+        return True
+
+
+_Writer.add_representer(str, _represent_text)
