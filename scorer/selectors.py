@@ -39,6 +39,12 @@ class ClusterTerm:
     labels: tuple[LabelSelectorRequirement, ...]
     properties: tuple[PropertyRequirement, ...]
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The labels and properties it asks about, once per question."""
+        labels = (requirement.key for requirement in self.labels)
+        return (*labels, *(requirement.name for requirement in self.properties))
+
     def matches(self, fleet: Fleet) -> BoolColumn | None:
         """Return the clusters the term matches; None: all of them."""
         mask = match_labels(fleet, self.labels)

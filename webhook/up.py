@@ -79,9 +79,10 @@ class Up:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            token = self._prepare_folder()
+            self._make_folder()
             self.store = EmbeddedStore.open(self.data / "hub.db", now=self._now)
             stack.callback(self.store.close)
+            token = self._token()
             self.cache = Cache(self.store)
             self.hub = Hub(self.store, self.cache)
             self.loop = Loop(self.hub, self._now, lambda: secrets.token_hex(4), THROTTLE)
@@ -174,10 +175,15 @@ class Up:
         definitions = self.cache.list(_CUSTOM_KINDS)
         return Context(KnownKinds.of_definitions(definitions), existing, settings=AdmissionSettings(), now=self._now())
 
-    def _prepare_folder(self) -> str:
-        """Make the folder and the token, readable by their owner only; return the token."""
+    def _make_folder(self) -> None:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataFolderError(f"data folder {self.data}: {error.strerror}; choose another with --data") from error
+
+    def _token(self) -> str:
+        """Return the token of the API; made once, readable by its owner only."""
+        try:
             if self.token_file.exists() and (token := self.token_file.read_text(encoding="ascii").strip()):
                 return token
             token = secrets.token_urlsafe(32)

@@ -44,12 +44,7 @@ def scaled_up(value: int | str, total: int) -> int:
     Raises:
         ValueError: A string that is no percentage.
     """
-    if isinstance(value, int):
-        return value
-    share = percent(value)
-    if share is None:
-        raise ValueError(f"{value!r} is neither an integer nor a percentage")
-    return -(-total * share // 100)
+    return value if isinstance(value, int) else -(-total * _share(value) // 100)
 
 
 def scaled_down(value: int | str, total: int) -> int:
@@ -58,9 +53,11 @@ def scaled_down(value: int | str, total: int) -> int:
     Raises:
         ValueError: A string that is no percentage.
     """
-    if isinstance(value, int):
-        return value
+    return value if isinstance(value, int) else max(1, total * _share(value) // 100)
+
+
+def _share(value: str) -> int:
     share = percent(value)
     if share is None:
         raise ValueError(f"{value!r} is neither an integer nor a percentage")
-    return max(1, total * share // 100)
+    return share

@@ -37,7 +37,8 @@ def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: 
         offers = [offer for term in terms if (offer := _better_reading(term, run, row, missing))][:2]
     verb = "would be picked with" if run.last else "would be picked by a new run with"
     if not offers:
-        return f"would be picked with numberOfClusters {rank}" if run.request and run.request.wanted else ""
+        ranked = run.request and run.request.wanted and not run.request.profile.spread.constraints
+        return f"would be picked with numberOfClusters {rank}" if ranked else ""  # spreading ranks anew for each pick
     return f"{verb} {' or '.join(offers)}"
 
 

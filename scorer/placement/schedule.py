@@ -101,6 +101,11 @@ class Round:
             return self.profile.spread.reject(self.cycle, row)
         return None
 
+    def refusals(self, row: int) -> int:
+        """Count the filters that the cluster in *row* does not pass."""
+        masks = (*self.passed, self.spread if not self.cycle.placed[row] else None)
+        return sum(mask is not None and not mask[row] for mask in masks)
+
     def categories(self) -> dict[Category, int]:
         """Count the clusters that are neither taken nor candidates by why they were turned away."""
         counts: dict[Category, int] = {}

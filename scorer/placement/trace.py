@@ -52,7 +52,7 @@ def standings(run: Schedule) -> list[Standing]:
     """Return every cluster of the fleet with its verdict, best first: selected, candidates, then the rest by name.
 
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
-    ``Dropped``, else the category of the filter that turned the cluster away.
+    ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
     """
     judged = _judged(run)
     found = [Standing(pick.cluster, "Picked", scored=pick) for pick in run.picked]
@@ -90,7 +90,8 @@ def _turned_away(run: Schedule, judged: Round | None, name: str, rejection: Reje
     if rejection is not None:
         return Standing(name, str(rejection.category), rejection=rejection)
     dropped = next((binding for binding in run.dropped if binding.cluster == name), None)
-    return Standing(name, "NotListed" if dropped is None else "Dropped", binding=dropped)
+    verdict = "NotListed" if run.request is not None else "NotJudged"
+    return Standing(name, verdict if dropped is None else "Dropped", binding=dropped)
 
 
 def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObject]:
@@ -105,7 +106,8 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
     """
     chosen = None if names is None else set(names)
     found = standings(run)
-    border = next((standing for standing in reversed(found) if standing.verdict in ("Picked", "Kept")), None)
+    last_first = found[::-1]
+    border = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
     judged = _judged(run)
     return [_item(run, judged, entry, border) for entry in found if chosen is None or entry.cluster in chosen]
 
@@ -130,8 +132,9 @@ def _item(run: Schedule, judged: Round | None, standing: Standing, border: Stand
     loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
         item["gap"] = _gap(_keys(standing), _keys(border))
-    item["reason"] = str(standing.rejection) if standing.rejection else _reason(standing, item)
-    item["help"] = what_would_help(standing.rejection)
+    item["reason"] = str(standing.rejection) if standing.rejection else _reason(run, standing, item)
+    single = judged is None or row is None or judged.refusals(row) == 1
+    item["help"] = what_would_help(standing.rejection) if single else ""
     if loses and border:
         item["help"] = what_would_win(run, judged, _keys(standing), _keys(border), standing.rank or 0)
     item["summary"] = f"{standing.cluster}: {_sentence(run, standing, item)}"
@@ -280,8 +283,7 @@ def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
             entry |= {"change": moved, "violated": not within}
             entry["points"] = -moved if within else (0 if constraint.hard else VIOLATION_POINTS)
         constraints.append(entry)
-    score = request.profile.spread.score(cycle, np.array([row]))
-    return {"score": 0 if score is None else int(score[0]), "constraints": constraints}
+    return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
 
 
 def _affinity(request: Request, judged: Round, cycle: Cycle, row: int) -> JsonObject:
@@ -360,7 +362,7 @@ def _gap(loser: Scored, border: Scored) -> JsonObject:
     return {"toLastPicked": border.cluster, "decidedBy": "name", "difference": 0}
 
 
-def _reason(standing: Standing, item: Mapping[str, Any]) -> str:
+def _reason(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
     match standing.verdict:
         case "Picked" | "Kept":
             return ""
@@ -370,6 +372,8 @@ def _reason(standing: Standing, item: Mapping[str, Any]) -> str:
             return f"NotNeeded: the placement has all the clusters it wants; {_distance(item.get('gap'))}"
         case "Dropped":
             return "Dropped: its binding is no longer wanted"
+        case "NotJudged":
+            return f"NotJudged: the policy cannot be evaluated: {run.invalid}"
         case _:
             return "NotListed: spec.policy.clusterNames does not name it"
 

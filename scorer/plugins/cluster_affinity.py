@@ -77,8 +77,12 @@ class ClusterAffinity:
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
         shown = " or ".join(str(found[0]) for found in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
-        single = next((found[0].wanted for found in failures if len(found) == 1), "")
-        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, single)
+        single = (
+            found[0].wanted
+            for term, found in zip(self.required, failures, strict=True)
+            if len(found) == 1 and term.subjects.count(found[0].subject) == 1
+        )
+        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, next(single, ""))
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Add up the points of all preferred terms."""
@@ -175,8 +179,9 @@ def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One check that a cluster fails: what is there, and what would have to be."""
+    """One check that a cluster fails: of which label or property, what is there, and what would have to be."""
 
+    subject: str
     observed: str
     wanted: str
 
@@ -202,7 +207,7 @@ def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
         else:
             observed = f"{requirement.name} {reading.text}"
         wanted = f"{requirement.name} {SYMBOLS[requirement.operator]} {requirement.wanted}"
-        failures.append(Failure(observed, wanted))
+        failures.append(Failure(requirement.name, observed, wanted))
     return failures
 
 
@@ -213,10 +218,11 @@ def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> 
     has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
     match requirement.operator:
         case "In":
-            return Failure(has, f"{requirement.key}={' or '.join(requirement.values)}")
+            wanted = f"{requirement.key}={' or '.join(requirement.values)}"
         case "NotIn":
-            return Failure(has, f"{requirement.key} other than {', '.join(requirement.values)}")
+            wanted = f"{requirement.key} other than {', '.join(requirement.values)}"
         case "Exists":
-            return Failure(has, f"label {requirement.key}")
+            wanted = f"label {requirement.key}"
         case _:
-            return Failure(has, f"no label {requirement.key}")
+            wanted = f"no label {requirement.key}"
+    return Failure(requirement.key, has, wanted)

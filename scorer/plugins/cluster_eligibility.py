@@ -84,7 +84,8 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
         else:
             age = format_duration(now - agent.last_received_heartbeat)
             message = f"last heartbeat {age} ago, limit {limit}"
-        help_text = "its agent sending a heartbeat"
+        well = not fleet.eligibility.failed[row] and fleet.eligibility.health_until[row] >= microseconds(now)
+        help_text = "its agent sending a heartbeat" if well else ""
     elif failure == NOT_JOINED:
         message = f"the agent's Joined condition is {joined.status if joined else 'absent'}, not True"
     elif failure == HEALTH_UNKNOWN:

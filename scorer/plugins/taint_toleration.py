@@ -42,12 +42,10 @@ class TaintToleration:
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
         """Name the first taint that nothing tolerates."""
-        taint = self.untolerated(cycle.fleet.members[row].spec.taints)
-        assert taint is not None
-        text = format_taint(taint)
-        return Rejection(
-            self.name, Category.TAINT_NOT_TOLERATED, f"taint {text} not tolerated", f"a toleration for taint {text}"
-        )
+        taints = cycle.fleet.members[row].spec.taints
+        texts = [format_taint(taint) for taint in taints if self.tolerating(taint) is None]
+        single = f"a toleration for taint {texts[0]}" if len(set(texts)) == 1 else ""
+        return Rejection(self.name, Category.TAINT_NOT_TOLERATED, f"taint {texts[0]} not tolerated", single)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

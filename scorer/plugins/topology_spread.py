@@ -50,6 +50,11 @@ class Constraint:
             points[:-1] = np.where(within, -change, VIOLATION_POINTS)
         return passes, points
 
+    def admits(self, cycle: Cycle, row: int) -> bool:
+        """Say whether the constraint lets one more placement onto the cluster in *row*."""
+        passes, _ = self.verdict(domain_counts(cycle.fleet, self.key, cycle.placed))
+        return bool(passes[cycle.fleet.label(self.key).codes[row]])
+
 
 def skew_change(counts: IntColumn) -> tuple[int, IntColumn]:
     """Return today's skew, and by how much one more placement in each domain moves it.
@@ -100,27 +105,20 @@ class TopologySpread:
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
         """Name the first hard constraint that would be broken, with its numbers."""
-        for constraint in self.constraints:
-            column = cycle.fleet.label(constraint.key)
-            counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
-            passes, _ = constraint.verdict(counts)
-            if constraint.hard and not passes[column.codes[row]]:
-                skew, change = skew_change(counts)
-                code = int(column.codes[row])
-                low = int(counts.min())
-                emptiest = min(column.values[domain] for domain in np.flatnonzero(counts == low).tolist())
-                message = (
-                    f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
-                    f" {skew + int(change[code])}, maxSkew {constraint.max_skew};"
-                    f" fewest are in {constraint.key}={emptiest} ({low})"
-                )
-                return Rejection(
-                    self.name,
-                    Category.TOPOLOGY_SPREAD_VIOLATED,
-                    message,
-                    f"maxSkew {skew + int(change[code])} for {constraint.key}",
-                )
-        raise AssertionError("no hard constraint is broken")
+        broken = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
+        constraint = broken[0]
+        column = cycle.fleet.label(constraint.key)
+        counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
+        skew, change = skew_change(counts)
+        code, low = int(column.codes[row]), int(counts.min())
+        emptiest = min(column.values[domain] for domain in np.flatnonzero(counts == low).tolist())
+        worse = skew + int(change[code])
+        message = (
+            f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
+            f" {worse}, maxSkew {constraint.max_skew}; fewest are in {constraint.key}={emptiest} ({low})"
+        )
+        single = f"maxSkew {worse} for {constraint.key}" if len(broken) == 1 else ""
+        return Rejection(self.name, Category.TOPOLOGY_SPREAD_VIOLATED, message, single)
 
 
 def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:

@@ -51,13 +51,13 @@ def test_rounds_halves_away_from_zero(value, rounded):
 
 
 @given(st.lists(st.floats(-(2.0**52), 2.0**52, exclude_min=True, exclude_max=True), max_size=20))
-@modest(200)
+@modest(120)
 def test_rounding_equals_exact_arithmetic(values):
     assert round_half_away(np.array(values, dtype=np.float64)).tolist() == [exactly_rounded(value) for value in values]
 
 
 @given(whole=st.integers(-(2**40), 2**40), ulps=st.integers(-2, 2))
-@modest(200)
+@modest(120)
 def test_rounding_is_right_next_to_every_half(whole, ulps):
     value = whole + 0.5
     for _ in range(abs(ulps)):
@@ -135,13 +135,13 @@ def test_all_six_relations_are_known():
 
 
 @given(readings=st.lists(READINGS, max_size=6), wanted=AMOUNTS)
-@modest(200)
+@modest(120)
 def test_comparison_is_exact(readings, wanted):
     assert_compares_exactly(QuantityColumn.of(readings), parse_quantity(wanted))
 
 
 @given(nano=st.integers(-(2**120), 2**120), steps=st.lists(st.integers(-3, 3), min_size=1, max_size=5))
-@modest(200)
+@modest(120)
 def test_comparison_tells_neighbours_of_one_nano_apart(nano, steps):
     texts = [f"{nano + step}n" for step in steps]
     column = QuantityColumn.of([Reading(text, parse_quantity(text)) for text in texts])
@@ -190,7 +190,7 @@ def test_an_updated_quantity_column_equals_a_rebuilt_one(readings, data):
 
 
 @given(st.lists(READINGS, max_size=8))
-@modest(150)
+@modest(80)
 def test_extremes_are_the_first_smallest_and_largest_amounts(readings):
     """Amounts beyond 10^21 that share a double pair may tie; those here are told apart or are equal."""
     amounts = {row: fraction(entry.quantity) for row, entry in enumerate(readings) if entry and entry.quantity}

@@ -110,7 +110,7 @@ def after(before, steps):
 
 
 @given(changes())
-@modest(120)
+@modest(70)
 def test_an_updated_fleet_equals_a_rebuilt_one(drawn):
     before, steps = drawn
     first = fleet = warm(Fleet.of(before, 7))
@@ -122,7 +122,7 @@ def test_an_updated_fleet_equals_a_rebuilt_one(drawn):
 
 
 @given(drawn=changes(), policy=pick_n_policies())
-@modest(120)
+@modest(70)
 def test_decisions_on_an_updated_fleet_equal_those_on_a_rebuilt_one(drawn, policy):
     before, steps = drawn
     fleet = warm(Fleet.of(before))
@@ -144,7 +144,7 @@ REGIONS = st.sampled_from([None, "n", "s", "w"])
         spread, st.just("region"), st.integers(1, 2), st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])
     ),
 )
-@modest(150)
+@modest(100)
 def test_spreading_over_relabelled_clusters_is_as_if_they_had_always_been_there(regions, moves, number, constraint):
     def region_of(row, region):
         return make_cluster(NAMES[row], labels={"region": region} if region else {})

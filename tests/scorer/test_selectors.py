@@ -25,7 +25,7 @@ def mask_of(selector, fleet):
     labels=st.dictionaries(st.sampled_from(["env", "region"]), st.sampled_from(["prod", "north", ""]), max_size=2),
     expressions=st.lists(LABEL_EXPRESSIONS, max_size=3),
 )
-@modest(150)
+@modest(80)
 def test_label_masks_equal_one_look_per_cluster(clusters, labels, expressions):
     selector = LabelSelector.read({"matchLabels": labels, "matchExpressions": expressions})
     fleet = Fleet.of(clusters)
@@ -47,7 +47,7 @@ def term_matches(written, member):
 
 
 @given(clusters=members(), written=TERMS)
-@modest(150)
+@modest(80)
 def test_term_masks_equal_one_look_per_cluster(clusters, written):
     model = ClusterSelectorTerm.read(written)
     fleet = Fleet.of(clusters)

@@ -67,7 +67,9 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, delay: timedelta) -> None:
         """Put *key* in line after *delay*; an earlier time that is already set stands."""
-        seconds = max(delay.total_seconds(), AT_ONCE)
+        self._set_timer(key, max(delay.total_seconds(), AT_ONCE))
+
+    def _set_timer(self, key: K, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None and timer.when() <= loop.time() + seconds:
@@ -135,5 +137,7 @@ class WorkQueue(Generic[K]):
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        seconds = min(FIRST_BACKOFF * 2 ** min(failures, 20), LONGEST_BACKOFF)
-        self.add_after(key, timedelta(seconds=seconds) if after is None else after)
+        if after is None:
+            self._set_timer(key, min(FIRST_BACKOFF * 2 ** min(failures, 20), LONGEST_BACKOFF))
+        else:
+            self.add_after(key, after)

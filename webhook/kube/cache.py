@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+from pydantic import ValidationError
+
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
@@ -35,14 +37,14 @@ class Shelf:
         self.labelled: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
         self.handlers: list[Handler] = []
-        self.gone: dict[str, int] = {}
+        self.gone: dict[str, None] = {}
         self.synced = asyncio.Event()
 
     def put(self, document: JsonObject) -> None:
-        """Take in an object unless a newer state of it is known."""
+        """Take in an object unless a newer state of it is known, or its end."""
         key = key_of(document)
         old = self.objects.get(key)
-        if _version(document) <= max(_version(old), self.gone.get(_uid(document), 0)):
+        if _version(document) <= _version(old) or _uid(document) in self.gone:
             return
         self._unindex(key, old)
         self.objects[key] = document
@@ -52,23 +54,25 @@ class Shelf:
         self._tell(old, document)
 
     def drop(self, document: JsonObject) -> None:
-        """Forget an object that was deleted; an echo of an earlier state cannot bring it back."""
-        key = key_of(document)
+        """Forget an object that was deleted; nothing that the watch still brings of it can bring it back."""
+        key, uid = key_of(document), _uid(document)
         old = self.objects.get(key)
-        if old is None or _uid(old) != _uid(document):
-            return
-        self.gone[_uid(old)] = max(_version(document), _version(old))
+        if uid:
+            self.gone[uid] = None
         if len(self.gone) > 1024:
             del self.gone[next(iter(self.gone))]
+        if old is None or _uid(old) != uid:
+            return
         self._unindex(key, old)
         del self.objects[key]
         self._tell(old, None)
 
-    def replace_all(self, documents: Iterable[JsonObject]) -> None:
-        """Take in a full list: what it does not name is gone."""
+    def replace_all(self, documents: Iterable[JsonObject], version: str) -> None:
+        """Take in the full list as of *version*: what it does not name is gone, unless it was written later."""
         listed = {key_of(document): document for document in documents}
-        for key in [key for key in self.objects if key not in listed]:
-            self.drop(self.objects[key])
+        at = _version({"metadata": {"resourceVersion": version}})
+        for old in [old for key, old in self.objects.items() if key not in listed and _version(old) <= at]:
+            self.drop(old)
         for document in listed.values():
             self.put(document)
 
@@ -166,8 +170,9 @@ class Cache:
         """All member clusters as they are now."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
-            changed = [MemberCluster.read(document) for document in changes.values() if document is not None]
-            self._fleet = self._fleet.updated(changed, [name for name, document in changes.items() if document is None])
+            members = (_read_member(document) for document in changes.values() if document is not None)
+            gone = [name for name, document in changes.items() if document is None]
+            self._fleet = self._fleet.updated((member for member in members if member is not None), gone)
         return self._fleet
 
     def _note_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
@@ -183,7 +188,7 @@ class Cache:
         while True:
             try:
                 listing = await self._store.list(kind)
-                shelf.replace_all(listing.items)
+                shelf.replace_all(listing.items, listing.resource_version)
                 shelf.synced.set()
                 failures = 0
                 async for event in self._store.watch(kind, listing.resource_version):
@@ -194,6 +199,15 @@ class Cache:
                 log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
                 await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
                 failures += 1
+
+
+def _read_member(document: JsonObject) -> MemberCluster | None:
+    """Read a member cluster; of one that cannot be read the last good state stays in the fleet."""
+    try:
+        return MemberCluster.read(document)
+    except ValidationError as error:
+        log.warning("cannot read", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
+        return None
 
 
 def _apply(shelf: Shelf, event: WatchEvent) -> None:

@@ -38,7 +38,9 @@ def document(cluster, state="Bound", snapshot=LATEST, annotations=None, score=No
 
 
 def plan(wanted, names, documents=(), *, placement=PLACEMENT, namespace=""):
-    judged = run(wanted, map(make_cluster, names), [read_binding(entry, LATEST) for entry in documents], namespace=namespace)
+    judged = run(
+        wanted, map(make_cluster, names), [read_binding(entry, LATEST) for entry in documents], namespace=namespace
+    )
     suffixes = map("{:08x}".format, itertools.count())
     return plan_bindings(judged, placement, LATEST, documents, BLANK, lambda: next(suffixes))
 
@@ -72,7 +74,9 @@ def test_a_new_binding():
 
 
 def test_a_binding_of_a_namespaced_placement_lives_beside_it():
-    (made,) = plan(pick_n(1), "a", placement={"metadata": {"name": "till", "namespace": "shop"}}, namespace="shop").create
+    (made,) = plan(
+        pick_n(1), "a", placement={"metadata": {"name": "till", "namespace": "shop"}}, namespace="shop"
+    ).create
     assert made["metadata"]["namespace"] == "shop"
 
 
@@ -86,7 +90,9 @@ def test_pick_fixed_bindings_carry_no_scores():
     [
         pytest.param(document("a", "Bound", "payments-0"), "Bound", id="obsolete-bound"),
         pytest.param(document("a", "Scheduled", "payments-0"), "Scheduled", id="obsolete-scheduled"),
-        pytest.param(document("a", "Unscheduled", "payments-0", {PREVIOUS_BINDING_STATE: "Bound"}), "Bound", id="was-bound"),
+        pytest.param(
+            document("a", "Unscheduled", "payments-0", {PREVIOUS_BINDING_STATE: "Bound"}), "Bound", id="was-bound"
+        ),
         pytest.param(
             document("a", "Unscheduled", LATEST, {PREVIOUS_BINDING_STATE: "Scheduled"}), "Scheduled", id="was-scheduled"
         ),
@@ -161,7 +167,7 @@ def test_an_unscheduled_binding_that_does_not_say_what_it_was_stops_the_run(anno
 
 @pytest.mark.parametrize("state", ["Sunk", "", None, 7, "bound"])
 def test_a_binding_of_unknown_state_is_not_read(state):
-    with pytest.raises(BrokenBindingError, match="spec.state"):
+    with pytest.raises(BrokenBindingError, match=r"spec\.state"):
         read_binding(document("a", state), LATEST)
 
 
@@ -171,7 +177,9 @@ def test_a_binding_of_unknown_state_is_not_read(state):
         pytest.param(document("a"), (BOUND, True, False, None, None), id="plain"),
         pytest.param(document("a", "Scheduled", "payments-0"), (SCHEDULED, False, False, None, None), id="obsolete"),
         pytest.param(document("a", "Unscheduled", deleting=True), (UNSCHEDULED, True, True, None, None), id="deleting"),
-        pytest.param(document("a", score={"affinityScore": 4, "priorityScore": -1}), (BOUND, True, False, -1, 4), id="scores"),
+        pytest.param(
+            document("a", score={"affinityScore": 4, "priorityScore": -1}), (BOUND, True, False, -1, 4), id="scores"
+        ),
         pytest.param(document("a", score={"affinityScore": 4}), (BOUND, True, False, 0, 4), id="half-a-score"),
     ],
 )
@@ -198,7 +206,9 @@ def test_names_fit_and_are_names(placement, cluster, suffix):
     [
         pytest.param("payments", "bravelion", "payments-bravelion-0badcafe", id="short"),
         pytest.param("p" * 40, "c" * 40, "p" * 26 + "-" + "c" * 27 + "-0badcafe", id="both-cut"),
-        pytest.param("p" * 25 + "-x", "c" * 26 + ".y", "p" * 25 + "-" + "c" * 26 + "-0badcafe", id="cut-end-loses-punctuation"),
+        pytest.param(
+            "p" * 25 + "-x", "c" * 26 + ".y", "p" * 25 + "-" + "c" * 26 + "-0badcafe", id="cut-end-loses-punctuation"
+        ),
     ],
 )
 def test_binding_name(placement, cluster, expected):

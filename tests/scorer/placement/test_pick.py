@@ -160,7 +160,7 @@ def assert_picks_equal(wanted, clusters, bindings=()):
 
 
 @given(data=st.data())
-@modest(150)
+@modest(80)
 def test_spread_picks_equal_one_batch_at_a_time(data):
     clusters = data.draw(members(14, ill=False))
     wanted = pick_n(
@@ -172,7 +172,7 @@ def test_spread_picks_equal_one_batch_at_a_time(data):
 
 
 @given(data=st.data())
-@modest(100)
+@modest(80)
 def test_picks_in_an_ailing_fleet_equal_one_batch_at_a_time(data):
     clusters = data.draw(members(14))
     wanted = pick_n(

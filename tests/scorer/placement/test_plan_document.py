@@ -89,7 +89,11 @@ def test_one_entry():
 
 def test_losers_and_unknown_targets():
     entries = plan_document(
-        [placement("n", pick_n(1)), placement("fixed", pick_fixed("a", "x")), placement("all", None)], FLEET, [], [], NOW
+        [placement("n", pick_n(1)), placement("fixed", pick_fixed("a", "x")), placement("all", None)],
+        FLEET,
+        [],
+        [],
+        NOW,
     )["placements"]
     assert [entry["type"] for entry in entries] == ["PickN", "PickFixed", "PickAll"]
     assert [entry["wanted"] for entry in entries] == [1, 2, None]
@@ -166,7 +170,7 @@ def test_exit_codes_rest_on_whether_anything_changes(wanted, documents, changes)
 
 
 @given(data=st.data())
-@modest(80)
+@modest(50)
 def test_an_entry_accounts_for_every_cluster_once_whatever_the_order(data):
     clusters = data.draw(members())
     bindings = data.draw(bindings_for(clusters))

@@ -76,7 +76,8 @@ def test_what_keeps_the_snapshot(edit):
         pytest.param(lambda changed: changed["topologySpreadConstraints"][0].update(maxSkew=2), id="max-skew"),
         pytest.param(lambda changed: changed["tolerations"][1].update(operator="Exists"), id="operator"),
         pytest.param(
-            lambda changed: preferred(changed)[0]["preference"]["propertySorter"].update(sortOrder="Ascending"), id="sort-order"
+            lambda changed: preferred(changed)[0]["preference"]["propertySorter"].update(sortOrder="Ascending"),
+            id="sort-order",
         ),
         pytest.param(lambda changed: changed.pop("affinity"), id="no-affinity"),
     ],

@@ -47,7 +47,9 @@ INVALID_FOR_PICK_N = [
     ),
     pytest.param({"preferred": [prefer(50, "not a name")]}, [f"{PREFERRED}[0]", "not a name"], id="bad-sorter-name"),
     pytest.param(
-        {"preferred": [prefer(50, "resources.kubernetes-fleet.io/total-")]}, [f"{PREFERRED}[0]", "total-"], id="empty-resource"
+        {"preferred": [prefer(50, "resources.kubernetes-fleet.io/total-")]},
+        [f"{PREFERRED}[0]", "total-"],
+        id="empty-resource",
     ),
     pytest.param({"preferred": [prefer(0, NODES, "Sideways")]}, ["Sideways"], id="weight-0-must-be-valid-too"),
     pytest.param(
@@ -103,13 +105,21 @@ def test_pick_all_does_not_look_at_parts_of_other_types(part):
         pytest.param(policy("PickSome"), ["spec.policy.placementType", "PickSome"], id="unknown-type"),
         pytest.param(pick_n(-1), ["spec.policy.numberOfClusters"], id="negative-number"),
         pytest.param(pick_n(1) | {"numberOfClusters": "3"}, ["spec.policy.numberOfClusters"], id="number-as-text"),
-        pytest.param(pick_n(1, constraints=[spread("region", 0)]), ["spec.policy.topologySpreadConstraints[0].maxSkew"], id="skew-0"),
+        pytest.param(
+            pick_n(1, constraints=[spread("region", 0)]),
+            ["spec.policy.topologySpreadConstraints[0].maxSkew"],
+            id="skew-0",
+        ),
         pytest.param(
             pick_n(1, constraints=[spread("region", 1, "Perhaps")]),
             ["spec.policy.topologySpreadConstraints[0].whenUnsatisfiable"],
             id="unknown-when",
         ),
-        pytest.param(pick_n(1, constraints=[{"maxSkew": 1}]), ["spec.policy.topologySpreadConstraints[0].topologyKey"], id="no-key"),
+        pytest.param(
+            pick_n(1, constraints=[{"maxSkew": 1}]),
+            ["spec.policy.topologySpreadConstraints[0].topologyKey"],
+            id="no-key",
+        ),
         pytest.param(pick_n(1, preferred=[prefer(101)]), [f"{PREFERRED}[0].weight"], id="weight"),
         pytest.param(pick_fixed("a") | {"clusterNames": "a"}, ["spec.policy.clusterNames"], id="names-not-a-list"),
     ],

@@ -151,7 +151,7 @@ AMOUNTS = st.one_of(
 
 
 @given(st.lists(AMOUNTS, min_size=1, max_size=6), st.integers(-100, 100), st.sampled_from(["Ascending", "Descending"]))
-@modest(200)
+@modest(120)
 def test_points_follow_the_formula(texts, weight, order):
     """Scheduling.md 8, one cluster at a time in plain floats."""
     fleet = Fleet.of(reading(f"c{row}", **({} if text is None else {"p": text})) for row, text in enumerate(texts))

@@ -154,7 +154,7 @@ def test_defaults():
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=6))
 @modest(100)
 def test_the_change_of_skew_is_what_one_more_placement_does(counts):
-    """The rule of the table: it is the change of the whole fleet's skew, except that a shared lowest does not move it."""
+    """The rule of the table is the change of the whole fleet's skew; a single domain counts as one worse."""
     skew, change = skew_change(np.array(counts))
     assert skew == max(counts) - min(counts)
     for domain, moved in enumerate(change.tolist()):

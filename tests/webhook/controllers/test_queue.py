@@ -1,0 +1,301 @@
+"""The queue of keys, on a loop whose clock jumps to the next timer instead of waiting."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from webhook.controllers.queue import AT_ONCE, LONGEST_BACKOFF, WorkQueue
+from webhook.controllers.result import DONE, Result, RetryError, TerminalError, soonest
+from webhook.kube.ports import ConflictError, StoreError
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop on which nothing takes time: when all is quiet, the clock jumps to the next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._instant = 0.0
+        real_select = self._selector.select
+
+        def select(timeout: float | None = None) -> Any:
+            events = real_select(0)
+            if not events and timeout is None:
+                raise AssertionError("everything waits for ever")
+            if not events:
+                self._instant += timeout
+            return events
+
+        self._selector.select = select
+
+    def time(self) -> float:
+        return self._instant
+
+
+class Bench:
+    """A queue whose reconcile notes when it was called, and does what the test says."""
+
+    def __init__(self, act: Callable[["Bench", str], Awaitable[Result | None]] | None = None) -> None:
+        self.calls: list[tuple[float, str]] = []
+        self.working = 0
+        self.most_working = 0
+        self._act = act
+        self.queue: WorkQueue[str] = WorkQueue("bench", self._reconcile)
+
+    async def _reconcile(self, key: str) -> Result:
+        self.calls.append((round(asyncio.get_running_loop().time(), 6), key))
+        self.working += 1
+        self.most_working = max(self.most_working, self.working)
+        try:
+            return await self._act(self, key) or DONE if self._act else DONE
+        finally:
+            self.working -= 1
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for _, key in self.calls]
+
+    @property
+    def times(self) -> list[float]:
+        return [instant for instant, _ in self.calls]
+
+    def run(self, script: Callable[["Bench"], Awaitable[None]], workers: int = 2) -> "Bench":
+        """Work while *script* runs."""
+
+        async def main() -> None:
+            worker = asyncio.create_task(self.queue.run(workers))
+            try:
+                await script(self)
+            finally:
+                worker.cancel()
+                await asyncio.gather(worker, return_exceptions=True)
+
+        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+            runner.run(main())
+        return self
+
+
+def after(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def adding(*keys: str, wait: float = 1000) -> Callable[[Bench], Awaitable[None]]:
+    async def script(bench: Bench) -> None:
+        for key in keys:
+            bench.queue.add(key)
+        await asyncio.sleep(wait)
+
+    return script
+
+
+def test_keys_are_worked_on_in_order_and_once():
+    bench = Bench().run(adding("a", "b", "a", "c", "b"), workers=1)
+    assert bench.keys == ["a", "b", "c"]
+    assert bench.queue.reconciled == 3
+    assert bench.queue.idle
+
+
+def test_length_counts_keys_in_line():
+    async def script(bench):
+        for key in ("a", "b", "a"):
+            bench.queue.add(key)
+        assert len(bench.queue) == 2
+        assert not bench.queue.idle
+        await asyncio.sleep(1)
+        assert len(bench.queue) == 0
+        assert bench.queue.idle
+
+    Bench().run(script)
+
+
+async def takes_a_second(bench: Bench, key: str) -> None:
+    await asyncio.sleep(1)
+
+
+def test_workers_take_different_keys_at_the_same_time():
+    bench = Bench(takes_a_second).run(adding("a", "b", "c"), workers=2)
+    assert bench.most_working == 2
+    assert bench.calls == [(0.0, "a"), (0.0, "b"), (1.0, "c")]
+
+
+def test_a_key_added_while_it_is_worked_on_is_worked_on_once_more_afterwards():
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(0.5)
+        assert bench.working == 1
+        for _ in range(3):
+            bench.queue.add("a")
+        await asyncio.sleep(100)
+
+    bench = Bench(takes_a_second).run(script, workers=3)
+    assert bench.calls == [(0.0, "a"), (1.0, "a")]
+    assert bench.most_working == 1
+
+
+def test_a_reconcile_may_add_its_own_key():
+    async def act(bench, key):
+        if len(bench.calls) < 3:
+            bench.queue.add(key)
+
+    assert Bench(act).run(adding("a")).keys == ["a", "a", "a"]
+
+
+def test_requeue_after():
+    async def act(bench, key):
+        return Result(after(60)) if len(bench.calls) < 3 else DONE
+
+    assert Bench(act).run(adding("a")).times == [0, 60, 120]
+
+
+def test_requeue_at_once_does_not_spin():
+    async def act(bench, key):
+        return Result(after(0)) if len(bench.calls) < 3 else DONE
+
+    assert Bench(act).run(adding("a")).times == [0, AT_ONCE, 2 * AT_ONCE]
+
+
+def test_an_event_comes_before_a_timer_and_replaces_it():
+    async def act(bench, key):
+        return Result(after(60)) if len(bench.calls) == 1 else DONE
+
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(10)
+        bench.queue.add("a")
+        await asyncio.sleep(1000)
+
+    assert Bench(act).run(script).times == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("delays", "instant"),
+    [
+        pytest.param([30, 60], 30, id="later-does-not-move-it"),
+        pytest.param([60, 30], 30, id="earlier-does"),
+    ],
+)
+def test_of_two_timers_the_earlier_stands(delays, instant):
+    async def script(bench):
+        for delay in delays:
+            bench.queue.add_after("a", after(delay))
+        await asyncio.sleep(1000)
+
+    assert Bench().run(script).times == [instant]
+
+
+def failing(error: Callable[[], Exception], times: int) -> Callable[[Bench, str], Awaitable[None]]:
+    async def act(bench: Bench, key: str) -> None:
+        if bench.keys.count(key) <= times:
+            raise error()
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(lambda: ConflictError("someone else wrote first"), id="conflict"),
+        pytest.param(lambda: StoreError("cannot reach it"), id="store"),
+        pytest.param(lambda: RetryError("not yet"), id="retry"),
+        pytest.param(lambda: ZeroDivisionError("our bug"), id="bug"),
+    ],
+)
+def test_failures_are_tried_again_with_growing_pauses(error, caplog):
+    bench = Bench(failing(error, times=12)).run(adding("a"))
+    pauses = [later - sooner for sooner, later in zip(bench.times, bench.times[1:], strict=False)]
+    assert pauses == pytest.approx([0.005 * 2**failures for failures in range(12)], abs=1e-4)
+
+
+def test_pauses_have_an_upper_bound():
+    bench = Bench(failing(lambda: ConflictError("again"), times=40)).run(adding("a", wait=100 * LONGEST_BACKOFF))
+    assert len(bench.calls) == 41
+    assert bench.times[-1] - bench.times[-2] == pytest.approx(LONGEST_BACKOFF)
+
+
+def test_failures_of_one_key_do_not_hold_up_others():
+    async def act(bench, key):
+        if key == "bad":
+            raise ConflictError("again")
+
+    bench = Bench(act).run(adding("bad", "good", wait=0.001), workers=1)
+    assert bench.keys == ["bad", "good"]
+
+
+def test_success_forgets_earlier_failures():
+    outcomes = iter([1, 1, 1, 1, 1, 1, 0, 1, 0])
+
+    async def act(bench, key):
+        if next(outcomes):
+            raise ConflictError("again")
+
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(100)
+        bench.queue.add("a")
+        await asyncio.sleep(100)
+
+    bench = Bench(act).run(script)
+    first = bench.times[1] - bench.times[0]
+    assert bench.times[8] - bench.times[7] == pytest.approx(first)
+
+
+def test_retry_error_can_name_its_own_pause():
+    assert Bench(failing(lambda: RetryError("later", after(42)), times=2)).run(adding("a")).times == [0, 42, 84]
+
+
+def test_a_terminal_error_waits_for_the_next_event(caplog):
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(1000)
+        bench.queue.add("a")
+        await asyncio.sleep(1000)
+
+    bench = Bench(failing(lambda: TerminalError("no way"), times=9)).run(script)
+    assert bench.times == [0, 1000]
+    assert [record.error for record in caplog.records if record.msg == "waits for a change"] == ["no way", "no way"]
+
+
+def test_an_event_during_a_failing_reconcile_is_not_lost():
+    async def act(bench, key):
+        if len(bench.calls) == 1:
+            await asyncio.sleep(1)
+            raise TerminalError("no way")
+
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(0.5)
+        bench.queue.add("a")
+        await asyncio.sleep(100)
+
+    assert Bench(act).run(script).times == [0, 1]
+
+
+def test_our_bugs_are_counted_and_logged_with_their_traceback(caplog):
+    bench = Bench(failing(lambda: ZeroDivisionError("our bug"), times=1)).run(adding("a"))
+    assert bench.queue.failed == 1
+    (record,) = [record for record in caplog.records if record.msg == "reconcile failed"]
+    assert (record.controller, record.key) == ("bench", "a")
+    assert record.exc_info[0] is ZeroDivisionError
+
+
+def test_cancelling_clears_the_timers():
+    async def script(bench):
+        bench.queue.add_after("a", after(30))
+        await asyncio.sleep(1)
+
+    bench = Bench().run(script)
+    assert bench.calls == []
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        pytest.param([], DONE, id="none"),
+        pytest.param([DONE, DONE], DONE, id="nobody-wants-to"),
+        pytest.param([DONE, Result(after(9)), Result(after(3))], Result(after(3)), id="first"),
+    ],
+)
+def test_soonest(results, expected):
+    assert soonest(*results) == expected

@@ -1,0 +1,332 @@
+"""The cache over a real store: what it knows, whom it tells, what it does with events out of order."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from scorer.fleet import EligibilityLimits
+from tests.scorer.builders import MINUTE, cluster_document
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache, Shelf
+from webhook.kube.ports import ExpiredError, Key, StoreError
+
+
+@pytest.fixture
+def store():
+    opened = EmbeddedStore.open(None)
+    yield opened
+    opened.close()
+
+
+def make(kind, name, namespace="", **metadata):
+    named = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": named | metadata, "spec": {}}
+
+
+def version(name, number, uid="u1", **metadata):
+    return {"metadata": {"name": name, "uid": uid, "resourceVersion": str(number), **metadata}}
+
+
+@asynccontextmanager
+async def running(cache, *kinds):
+    cache.require(kinds)
+    task = asyncio.create_task(cache.run())
+    async with asyncio.timeout(10):
+        await cache.wait_synced()
+    try:
+        yield cache
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds):
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def names(documents):
+    return [document["metadata"]["name"] for document in documents]
+
+
+class Diary:
+    """Notes what a handler is told."""
+
+    def __init__(self):
+        self.changes = []
+
+    def __call__(self, old, new):
+        self.changes.append(tuple(document and document["metadata"]["resourceVersion"] for document in (old, new)))
+
+
+# Shelves
+
+
+@pytest.fixture
+def shelf():
+    return Shelf()
+
+
+@pytest.fixture
+def told(shelf):
+    diary = Diary()
+    shelf.handlers.append(diary)
+    return diary.changes
+
+
+def known(shelf):
+    return {key.name: document["metadata"]["resourceVersion"] for key, document in shelf.objects.items()}
+
+
+def test_a_newer_state_replaces_an_older_one_and_never_the_other_way_round(shelf, told):
+    for number in (3, 5, 4, 5):
+        shelf.put(version("a", number))
+    assert known(shelf) == {"a": "5"}
+    assert told == [(None, "3"), ("3", "5")]
+
+
+def test_a_deletion_is_told_once(shelf, told):
+    shelf.put(version("a", 3))
+    shelf.drop(version("a", 4))
+    shelf.drop(version("a", 4))
+    assert known(shelf) == {}
+    assert told == [(None, "3"), ("3", None)]
+
+
+def test_a_deleted_object_is_not_resurrected_by_an_earlier_state(shelf):
+    shelf.put(version("a", 3))
+    shelf.drop(version("a", 6))
+    shelf.put(version("a", 5))
+    assert known(shelf) == {}
+
+
+def test_a_deleted_object_is_not_resurrected_by_a_state_newer_than_the_one_that_was_known(shelf):
+    """Deleting answers before the watch has brought what others wrote in between."""
+    shelf.put(version("a", 3))
+    shelf.drop(version("a", 3))
+    shelf.put(version("a", 5))
+    assert known(shelf) == {}
+
+
+def test_an_object_deleted_before_it_was_seen_does_not_appear(shelf, told):
+    shelf.drop(version("a", 4))
+    shelf.put(version("a", 3))
+    assert known(shelf) == {}
+    assert told == []
+
+
+def test_a_new_object_of_the_same_name_is_another_one(shelf, told):
+    shelf.put(version("a", 3))
+    shelf.drop(version("a", 4))
+    shelf.put(version("a", 5, uid="u2"))
+    shelf.drop(version("a", 4))
+    assert known(shelf) == {"a": "5"}
+    assert told[-1] == (None, "5")
+
+
+def test_a_full_list_removes_what_it_does_not_name(shelf, told):
+    shelf.put(version("a", 1))
+    shelf.put(version("b", 2, uid="u2"))
+    shelf.replace_all([version("b", 2, uid="u2"), version("c", 3, uid="u3")], "4")
+    assert known(shelf) == {"b": "2", "c": "3"}
+    assert told == [(None, "1"), (None, "2"), ("1", None), (None, "3")]
+
+
+def test_a_full_list_does_not_remove_what_was_written_after_it_was_made(shelf):
+    """Our own create came back while the list was still on its way."""
+    shelf.put(version("a", 12))
+    shelf.replace_all([], "10")
+    shelf.put(version("a", 12))
+    assert known(shelf) == {"a": "12"}
+
+
+def test_indexes_follow_the_labels(shelf):
+    shelf.put(version("a", 1, labels={PARENT_PLACEMENT: "x", "other": "y"}))
+    shelf.put(version("b", 2, uid="u2", labels={PARENT_PLACEMENT: "x", PARENT_BINDING: "z"}))
+    assert {entry: sorted(key.name for key in found) for entry, found in shelf.labelled.items()} == {
+        (PARENT_PLACEMENT, "x"): ["a", "b"],
+        (PARENT_BINDING, "z"): ["b"],
+    }
+    shelf.put(version("a", 3, labels={PARENT_PLACEMENT: "w"}))
+    shelf.drop(version("b", 4, uid="u2"))
+    assert {entry: sorted(key.name for key in found) for entry, found in shelf.labelled.items()} == {
+        (PARENT_PLACEMENT, "w"): ["a"]
+    }
+
+
+# The cache
+
+
+async def test_what_is_there_at_the_start_is_known_when_synced(store):
+    await store.create(PLACEMENT, make(PLACEMENT, "b"))
+    await store.create(PLACEMENT, make(PLACEMENT, "a"))
+    cache = Cache(store)
+    cache.require([PLACEMENT, BINDING])
+    assert not cache.synced
+    async with running(cache):
+        assert cache.synced
+        assert names(cache.list(PLACEMENT)) == ["a", "b"]
+        assert cache.list(BINDING) == []
+        assert cache.get(PLACEMENT, "a")["metadata"]["name"] == "a"
+        assert cache.get(PLACEMENT, "c") is None
+
+
+async def test_changes_arrive(store):
+    async with running(Cache(store), PLACEMENT) as cache:
+        diary = Diary()
+        cache.subscribe(PLACEMENT, diary)
+        made = await store.create(PLACEMENT, make(PLACEMENT, "a"))
+        await until(lambda: cache.get(PLACEMENT, "a"))
+        changed = await store.replace(PLACEMENT, {**made, "spec": {"revisionHistoryLimit": 3}})
+        await until(lambda: cache.get(PLACEMENT, "a") == changed)
+        await store.delete(PLACEMENT, Key("a"))
+        await until(lambda: cache.get(PLACEMENT, "a") is None)
+        first, second = (document["metadata"]["resourceVersion"] for document in (made, changed))
+        assert diary.changes == [(None, first), (first, second), (second, None)]
+        assert cache.revision == 3
+
+
+async def test_subscribers_are_told_of_what_is_there_already(store):
+    made = await store.create(PLACEMENT, make(PLACEMENT, "a"))
+    async with running(Cache(store), PLACEMENT) as cache:
+        diary = Diary()
+        cache.subscribe(PLACEMENT, diary)
+        assert diary.changes == [(None, made["metadata"]["resourceVersion"])]
+
+
+async def test_a_kind_asked_for_later_is_watched_from_then_on(store):
+    await store.create(PLACEMENT, make(PLACEMENT, "a"))
+    async with running(Cache(store), BINDING) as cache:
+        assert cache.get(PLACEMENT, "a") is None
+        async with asyncio.timeout(10):
+            await cache.wait_synced([PLACEMENT])
+        assert cache.get(PLACEMENT, "a")
+
+
+async def test_namespaces_and_labels(store):
+    for namespace in ("fleet-member-b", "fleet-member-a"):
+        await store.create(NAMESPACE, make(NAMESPACE, namespace))
+        for name, parent in [("w2", "x"), ("w1", "x"), ("w3", "y")]:
+            await store.create(WORK, make(WORK, name, namespace, labels={PARENT_BINDING: parent}))
+    async with running(Cache(store), WORK) as cache:
+        every = [(found["metadata"]["namespace"][-1], found["metadata"]["name"]) for found in cache.list(WORK)]
+        assert every == [(space, name) for space in "ab" for name in ("w1", "w2", "w3")]
+        assert names(cache.list(WORK, "fleet-member-b")) == ["w1", "w2", "w3"]
+        assert cache.list(WORK, "nowhere") == []
+        found = cache.labelled(WORK, PARENT_BINDING, "x")
+        assert [document["metadata"]["namespace"][-1] for document in found] == ["a", "a", "b", "b"]
+        assert names(cache.labelled(WORK, PARENT_BINDING, "x", "fleet-member-a")) == ["w1", "w2"]
+        assert cache.labelled(WORK, PARENT_BINDING, "nobody") == []
+        assert cache.get(WORK, "w1", "fleet-member-a")
+        assert cache.get(WORK, "w1") is None
+
+
+class Interrupted:
+    """A store whose watches end with an error when the test says so, and which counts the lists."""
+
+    def __init__(self, store, error):
+        self._store = store
+        self._error = error
+        self.lists = 0
+        self.interrupt = asyncio.Event()
+
+    async def list(self, kind, namespace=None, labels=None):
+        self.lists += 1
+        return await self._store.list(kind, namespace, labels)
+
+    async def watch(self, kind, since):
+        if self.lists > 1:
+            async for event in self._store.watch(kind, since):
+                yield event
+        await self.interrupt.wait()
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [ExpiredError("too old"), StoreError("connection lost")], ids=["expired", "lost"])
+async def test_after_a_broken_watch_everything_is_listed_again(store, error):
+    kept = await store.create(PLACEMENT, make(PLACEMENT, "kept"))
+    gone = await store.create(PLACEMENT, make(PLACEMENT, "gone"))
+    flaky = Interrupted(store, error)
+    async with running(Cache(flaky), PLACEMENT) as cache:
+        diary = Diary()
+        cache.subscribe(PLACEMENT, diary)
+        diary.changes.clear()
+        await store.delete(PLACEMENT, Key("gone"))
+        new = await store.create(PLACEMENT, make(PLACEMENT, "new"))
+        flaky.interrupt.set()
+        await until(lambda: cache.get(PLACEMENT, "new"))
+        assert names(cache.list(PLACEMENT)) == ["kept", "new"]
+        assert diary.changes == [
+            (gone["metadata"]["resourceVersion"], None),
+            (None, new["metadata"]["resourceVersion"]),
+        ]
+        await store.replace(PLACEMENT, {**kept, "spec": {"revisionHistoryLimit": 3}})
+        await until(lambda: cache.get(PLACEMENT, "kept")["spec"])  # the watch goes on
+        assert flaky.lists == 2
+
+
+async def test_falling_behind_the_stores_memory_ends_in_a_new_list():
+    store = EmbeddedStore.open(None, retained=2)
+    try:
+        async with running(Cache(store), PLACEMENT, BINDING) as cache:
+            await asyncio.gather(*(store.create(PLACEMENT, make(PLACEMENT, f"p{number}")) for number in range(40)))
+            await store.delete(PLACEMENT, Key("p7"))
+            await until(lambda: len(cache.list(PLACEMENT)) == 39)
+            assert cache.get(PLACEMENT, "p7") is None
+    finally:
+        store.close()
+
+
+# The fleet
+
+
+def member(name, **facts):
+    return cluster_document(name, **facts)
+
+
+async def join(store, name, **facts):
+    document = member(name, **facts)
+    made = await store.create(MEMBER_CLUSTER, document)
+    return await store.replace_status(MEMBER_CLUSTER, {**made, "status": document["status"]})
+
+
+async def test_the_fleet_follows_the_member_clusters(store):
+    await join(store, "b", labels={"region": "n"})
+    async with running(Cache(store), MEMBER_CLUSTER) as cache:
+        first = cache.fleet
+        assert first.names == ("b",)
+        assert cache.fleet is first
+        made = await join(store, "a")
+        await until(lambda: cache.fleet.names == ("a", "b"))
+        await store.replace(MEMBER_CLUSTER, {**made, "metadata": {**made["metadata"], "labels": {"region": "s"}}})
+        await until(lambda: cache.fleet.label("region").value(0) == "s")
+        assert cache.fleet.label("region").value(1) == "n"
+        await store.delete(MEMBER_CLUSTER, Key("a"))
+        await until(lambda: cache.fleet.names == ("b",))
+        assert first.names == ("b",)
+        assert cache.fleet.revision > first.revision
+
+
+async def test_the_fleet_is_judged_by_the_limits_given(store):
+    limits = EligibilityLimits(heartbeat=MINUTE)
+    await join(store, "a")
+    async with running(Cache(store, limits), MEMBER_CLUSTER) as cache:
+        assert cache.fleet.limits == limits
+
+
+async def test_a_member_cluster_that_cannot_be_read_spoils_nothing_else(store):
+    """One bad object must not freeze the fleet: others still come, and the last good state of it stays."""
+    bad = await join(store, "bad", labels={"region": "n"})
+    async with running(Cache(store), MEMBER_CLUSTER) as cache:
+        assert cache.fleet.names == ("bad",)
+        status = {"agentStatus": [{"type": "MemberAgent", "lastReceivedHeartbeat": "yesterday"}]}
+        await store.replace_status(MEMBER_CLUSTER, {**bad, "status": status})
+        await store.create(MEMBER_CLUSTER, {**member("worse"), "spec": {"identity": 7}})
+        await join(store, "good")
+        await until(lambda: cache.get(MEMBER_CLUSTER, "good") and cache.get(MEMBER_CLUSTER, "good").get("status"))
+        assert cache.fleet.names == ("bad", "good")
+        assert cache.fleet.label("region").value(0) == "n"

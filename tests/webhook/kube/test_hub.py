@@ -1,0 +1,202 @@
+"""The hub: reads of the cache, writes to the store, one's own writes seen at once."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.rollout.writes import create, delete, replace
+from tests.scorer.builders import cluster_document
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError
+
+FINALIZER = "kubernetes-fleet.io/scheduler-crb-cleanup"
+
+
+@pytest.fixture
+def store():
+    opened = EmbeddedStore.open(None)
+    yield opened
+    opened.close()
+
+
+def binding(name, parent="payments", **metadata):
+    return {
+        "apiVersion": BINDING.api_version,
+        "kind": BINDING.kind,
+        "metadata": {"name": name, "labels": {PARENT_PLACEMENT: parent}, **metadata},
+        "spec": {"state": "Scheduled", "targetCluster": name},
+    }
+
+
+@asynccontextmanager
+async def hub_of(store):
+    cache = Cache(store)
+    cache.require([BINDING, MEMBER_CLUSTER])
+    task = asyncio.create_task(cache.run())
+    async with asyncio.timeout(10):
+        await cache.wait_synced()
+    try:
+        yield Hub(store, cache)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def echoed(hub):
+    """Wait until the watch has brought everything up to now, by way of an object of our own."""
+    seen = asyncio.Event()
+    hub.cache.subscribe(BINDING, lambda old, new: seen.set() if new and new["metadata"]["name"] == "marker" else None)
+    await hub.store.create(BINDING, binding("marker"))
+    async with asyncio.timeout(10):
+        await seen.wait()
+
+
+def watching(hub):
+    told = []
+
+    def handler(old, new):
+        name = (new or old)["metadata"]["name"]
+        if name != "marker":
+            told.append((name, "gone" if new is None else "new" if old is None else "changed"))
+
+    hub.cache.subscribe(BINDING, handler)
+    return told
+
+
+async def test_a_write_is_seen_by_the_very_next_read_and_told_once(store):
+    async with hub_of(store) as hub:
+        told = watching(hub)
+        made = await hub.create(BINDING, binding("a"))
+        assert hub.cache.get(BINDING, "a") == made
+        assert hub.cache.labelled(BINDING, PARENT_PLACEMENT, "payments") == [made]
+        changed = await hub.replace(BINDING, {**made, "spec": {**made["spec"], "state": "Bound"}})
+        assert hub.cache.get(BINDING, "a") == changed
+        reported = await hub.replace_status(BINDING, changed, {"conditions": []})
+        assert hub.cache.get(BINDING, "a")["status"] == {"conditions": []}
+        await hub.delete(BINDING, reported)
+        assert hub.cache.get(BINDING, "a") is None
+        expected = [("a", "new"), ("a", "changed"), ("a", "changed"), ("a", "gone")]
+        assert told == expected
+        await echoed(hub)
+        assert told == expected
+        assert hub.writes == 4
+
+
+async def test_a_status_that_says_so_already_is_not_written(store):
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        assert await hub.replace_status(BINDING, made, {}) is made
+        reported = await hub.replace_status(BINDING, made, {"conditions": [{"type": "X"}]})
+        before = hub.writes
+        assert await hub.replace_status(BINDING, reported, {"conditions": [{"type": "X"}]}) is reported
+        assert hub.writes == before
+
+
+async def test_a_deletion_held_by_a_finalizer_is_a_mark(store):
+    async with hub_of(store) as hub:
+        told = watching(hub)
+        made = await hub.create(BINDING, binding("a", finalizers=[FINALIZER]))
+        await hub.delete(BINDING, made)
+        marked = hub.cache.get(BINDING, "a")
+        assert marked["metadata"]["deletionTimestamp"]
+        freed = {**marked, "metadata": {**marked["metadata"], "finalizers": []}}
+        await hub.replace(BINDING, freed)
+        await echoed(hub)
+        assert hub.cache.get(BINDING, "a") is None
+        assert told[-1] == ("a", "gone")
+        assert told.count(("a", "gone")) == 1
+
+
+async def test_deleting_what_is_gone_is_fine(store):
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        await store.delete(BINDING, Key("a"))
+        await hub.delete(BINDING, made)
+        assert hub.cache.get(BINDING, "a") is None
+
+
+async def test_deleting_spares_a_new_object_of_the_same_name(store):
+    async with hub_of(store) as hub:
+        old = await hub.create(BINDING, binding("a"))
+        await store.delete(BINDING, Key("a"))
+        new = await store.create(BINDING, binding("a"))
+        with pytest.raises(ConflictError):
+            await hub.delete(BINDING, old)
+        assert await store.get(BINDING, Key("a")) == new
+        await echoed(hub)
+        assert hub.cache.get(BINDING, "a") == new
+
+
+async def test_a_deleted_object_stays_gone_whatever_the_watch_still_brings(store):
+    """Someone else's write and our deletion, both before the watch has brought either."""
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        told = watching(hub)
+        await store.replace(BINDING, {**made, "spec": {**made["spec"], "state": "Bound"}})
+        await hub.delete(BINDING, made)
+        await echoed(hub)
+        assert hub.cache.get(BINDING, "a") is None
+        assert told[-1] == ("a", "gone")
+        assert told.count(("a", "gone")) == 1
+
+
+async def test_writing_over_a_newer_version_is_a_conflict(store):
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        await hub.replace(BINDING, {**made, "spec": {**made["spec"], "state": "Bound"}})
+        with pytest.raises(ConflictError):
+            await hub.replace(BINDING, {**made, "spec": {**made["spec"], "state": "Unscheduled"}})
+        assert hub.cache.get(BINDING, "a")["spec"]["state"] == "Bound"
+
+
+async def test_refusals_pass_through(store):
+    async with hub_of(store) as hub:
+        await hub.create(BINDING, binding("a"))
+        with pytest.raises(AlreadyExistsError):
+            await hub.create(BINDING, binding("a"))
+        with pytest.raises(NotFoundError):
+            await hub.replace(BINDING, binding("nobody"))
+
+
+async def test_a_plan_is_carried_out_in_its_order(store):
+    async with hub_of(store) as hub:
+        first = await hub.create(BINDING, binding("a"))
+        second = await hub.create(BINDING, binding("b"))
+        told = watching(hub)
+        told.clear()
+        bound = {**first, "spec": {**first["spec"], "state": "Bound"}}
+        await hub.carry_out(BINDING, [create(binding("c")), create(binding("b")), replace(bound), delete(second)])
+        assert told == [("c", "new"), ("a", "changed"), ("b", "gone")]
+        assert [item["metadata"]["name"] for item in (await store.list(BINDING)).items] == ["a", "c"]
+
+
+async def test_a_plan_stops_at_a_conflict(store):
+    async with hub_of(store) as hub:
+        first = await hub.create(BINDING, binding("a"))
+        await store.replace(BINDING, {**first, "spec": {**first["spec"], "state": "Bound"}})
+        with pytest.raises(ConflictError):
+            await hub.carry_out(BINDING, [replace({**first, "spec": {}}), create(binding("c"))])
+        assert (await store.get(BINDING, Key("a")))["spec"]["state"] == "Bound"
+        assert [item["metadata"]["name"] for item in (await store.list(BINDING)).items] == ["a"]
+
+
+async def test_a_member_cluster_just_written_is_in_the_fleet(store):
+    async with hub_of(store) as hub:
+        made = await hub.create(MEMBER_CLUSTER, cluster_document("a"))
+        assert hub.cache.fleet.names == ("a",)
+        await hub.replace_status(MEMBER_CLUSTER, made, {"properties": {"p": {"value": "3"}}})
+        assert hub.cache.fleet.quantity("p").double.tolist() == [3.0]
+        await hub.delete(MEMBER_CLUSTER, made)
+        assert hub.cache.fleet.names == ()
+
+
+def test_placements_are_not_watched_unless_asked_for(store):
+    assert Cache(store).synced
+    cache = Cache(store)
+    cache.require([PLACEMENT])
+    assert not cache.synced
