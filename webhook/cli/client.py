@@ -96,7 +96,10 @@ class Place:
 
 
 def _segment(text: str) -> str:
-    return quote(text, safe="") if text not in (".", "..") else text.replace(".", "%2E")
+    """Quote one part of a path; the two names that a URL resolves, however quoted, cannot be asked for."""
+    if text in (".", ".."):
+        raise UserError(f"Error from server (NotFound): {text!r} is no name of an object")
+    return quote(text, safe="")
 
 
 def place_of(document: JsonObject, kind: Kind) -> Place:

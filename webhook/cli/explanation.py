@@ -136,7 +136,7 @@ def _reading(each: Mapping[str, Any]) -> str:
 
 
 def _points(item: Mapping[str, Any]) -> Iterator[str]:
-    judged = item["verdict"] in (*_PICKED, "ScoreTooLow")
+    judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
     idle = "" if judged else ", which does not count here: a check failed"
     constraints = (item.get("topology") or {}).get("constraints") or ()
     if constraints:

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
-from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.placement import PlacementType
@@ -28,7 +27,7 @@ from webhook.controllers.queue import WorkQueue
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator
-from webhook.kube.cache import Handler
+from webhook.kube.cache import Handler, read_member
 from webhook.kube.hub import Hub
 from webhook.services import PlacementRef
 
@@ -167,7 +166,9 @@ class Loop:
             self.works.add(BindingRef(family.placement.kind, labels[PARENT_BINDING], namespace))
 
     def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        before, after = (None if document is None else MemberCluster.read(document) for document in (old, new))
+        before, after = (None if document is None else read_member(document) for document in (old, new))
+        if new is not None and after is None:  # unreadable: its last good state stays in the fleet
+            return
         by_name = {str(ref): ref for ref, _ in self._all_placements()}
         sleepers = (_sleeper(ref, document) for ref, document in self._all_placements())
         for name in woken(before, after, sleepers, self._now(), self._hub.cache.limits):

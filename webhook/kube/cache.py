@@ -87,7 +87,11 @@ class Shelf:
 
     def _tell(self, old: JsonObject | None, new: JsonObject | None) -> None:
         for handler in self.handlers:
-            handler(old, new)
+            try:
+                handler(old, new)
+            except Exception:  # an object nobody expected must not end the watch for all the others
+                document = new or old or {}
+                log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
 
 
 class Cache:
@@ -170,7 +174,7 @@ class Cache:
         """All member clusters as they are now."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
-            members = (_read_member(document) for document in changes.values() if document is not None)
+            members = (read_member(document) for document in changes.values() if document is not None)
             gone = [name for name, document in changes.items() if document is None]
             self._fleet = self._fleet.updated((member for member in members if member is not None), gone)
         return self._fleet
@@ -201,7 +205,7 @@ class Cache:
                 failures += 1
 
 
-def _read_member(document: JsonObject) -> MemberCluster | None:
+def read_member(document: JsonObject) -> MemberCluster | None:
     """Read a member cluster; of one that cannot be read the last good state stays in the fleet."""
     try:
         return MemberCluster.read(document)

@@ -31,7 +31,7 @@ def cli(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
     def run(*arguments, text=None):
-        return CliRunner().invoke(root, [str(argument) for argument in arguments], input=text)
+        return CliRunner().invoke(root, [str(argument) for argument in arguments], input=text, prog_name="harbormaster")
 
     return run
 
@@ -64,23 +64,40 @@ def hub(tmp_path, monkeypatch):
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    store = EmbeddedStore.open(None)
-    app = web.Application()
-    add_routes(app, store, lambda: Context.of_objects([]).asked_by(USER), TOKEN)
-    runner = web.AppRunner(app)
+
+    def there(work):
+        """Run *work* where the hub runs: a database belongs to the thread that opened it."""
+        return asyncio.run_coroutine_threadsafe(work, loop).result(10)
 
     async def start():
+        store = EmbeddedStore.open(None)
+        app = web.Application()
+        add_routes(app, store, lambda: Context.of_objects([]).asked_by(USER), TOKEN)
+        runner = web.AppRunner(app)
         for name in ("default", "shop"):
             await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()
-        return runner.addresses[0][1]
+        return store, runner
 
-    async def stop():
+    async def stop(store, runner):
         await runner.cleanup()
         store.close()
 
-    port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        store, runner = there(start())
+        port = runner.addresses[0][1]
+        try:
+            yield _found_by_clients(tmp_path, monkeypatch, authority, store, port, loop)
+        finally:
+            there(stop(store, runner))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def _found_by_clients(tmp_path, monkeypatch, authority, store, port, loop):
     data = tmp_path / "hub"
     data.mkdir()
     (data / "ca.crt").write_bytes(authority.pem)
@@ -89,8 +106,4 @@ def hub(tmp_path, monkeypatch):
     known = {"server": url, "http": "", "token": TOKEN, "ca": str(data / "ca.crt"), "pid": 1}
     (data / "client.json").write_text(json.dumps(known))
     monkeypatch.setenv("HARBORMASTER_DATA", str(data))
-    yield RunningHub(data, store, url, loop)
-    asyncio.run_coroutine_threadsafe(stop(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
-    loop.close()
+    return RunningHub(data, store, url, loop)

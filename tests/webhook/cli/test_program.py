@@ -25,7 +25,7 @@ def program(*arguments, name="harbormaster", **options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_has_help_with_examples_and_exit_codes(name):
-    result = CliRunner().invoke(root, [name, "--help"])
+    result = CliRunner().invoke(root, [name, "--help"], prog_name="harbormaster")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"Usage: harbormaster {name} ")
     assert "Examples:" in result.stdout

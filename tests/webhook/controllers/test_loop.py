@@ -200,6 +200,15 @@ async def test_an_invalid_policy_that_slipped_past_admission_moves_nothing():
         assert world.view("p")["state"] == "invalid"
 
 
+async def test_an_unreadable_member_stops_nobody_else():
+    async with running() as world:
+        await add_members(world)
+        await world.change(MEMBER_CLUSTER, "a", identity=7)
+        await world.add(make_placement("p", pick_n(2)))
+        await world.until(lambda: is_available(world, "p"))
+        assert world.bound("p") == ["c", "d"]
+
+
 async def test_a_selector_mistake_is_reported_and_writes_no_snapshot():
     async with running() as world:
         await add_members(world)

@@ -166,7 +166,7 @@ def head(method: str, path: str, headers: dict[str, str]) -> bytes:
 
 async def wait_until(condition) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - the server has no event for what tests wait for
+        while not condition():
             await asyncio.sleep(0.005)
 
 
