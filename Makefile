@@ -7,7 +7,7 @@ ARGS ?=
 ONCE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint fmt clean browser lock
+.PHONY: help setup run test bench lint fmt clean programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -35,12 +35,12 @@ $(VENV)/.development: $(VENV)/.runtime requirements-dev.txt
 run: $(VENV)/.runtime  ## Run everything on the embedded store with the example fleet (ONCE=1: exit when it has settled)
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
-test: lint browser  ## Lint, then run every test (ARGS: arguments for pytest)
+test: lint programs  ## Lint, then run every test (ARGS: arguments for pytest)
 	@echo "==> tests"
 	@$(BIN)/python -m pytest $(ARGS)
 
-browser: $(VENV)/.development
-	@tests/page/install-browser
+programs: $(VENV)/.development
+	@tests/install-programs
 
 bench: $(VENV)/.development  ## Measure: ours, the floor of the same run, the ratio
 	@$(BIN)/python -m tests.bench $(ARGS)

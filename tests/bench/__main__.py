@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
-for part in ("tests.bench.engine", "tests.bench.loop"):  # each in a process of its own: memory counts
+for part in (
+    "tests.bench.engine",
+    "tests.bench.loop",
+    "tests.bench.memory",
+):  # each in a process of its own: memory counts
     subprocess.run([sys.executable, "-m", part], check=True)
     print(flush=True)

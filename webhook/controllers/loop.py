@@ -169,10 +169,11 @@ class Loop:
         before, after = (None if document is None else read_member(document) for document in (old, new))
         if new is not None and after is None:  # unreadable: its last good state stays in the fleet
             return
-        by_name = {str(ref): ref for ref, _ in self._all_placements()}
         sleepers = (_sleeper(ref, document) for ref, document in self._all_placements())
-        for name in woken(before, after, sleepers, self._now(), self._hub.cache.limits):
-            self.scheduling.add(by_name[name])
+        if names := set(woken(before, after, sleepers, self._now(), self._hub.cache.limits)):
+            for ref, _ in self._all_placements():
+                if str(ref) in names:
+                    self.scheduling.add(ref)
         if old is None and new is not None:
             self._wake_bindings(new["metadata"]["name"])
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -73,7 +72,6 @@ async def test_a_name_that_no_certificate_can_hold_is_refused_before_anything_op
         make_server(port, dns_names=("köln",))
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 async def test_openssl_verifies_the_running_server(port, tmp_path):
     (tmp_path / "ca.pem").write_bytes(port.server.authority.pem)
     host, number = port.server.addresses.https

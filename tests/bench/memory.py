@@ -1,0 +1,46 @@
+"""Memory row: what `up` with the example fleet holds when everything has settled."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+TARGET_MEGABYTES, PATIENCE_SECONDS, REST_SECONDS = 120, 120, 3
+
+
+def main() -> None:
+    """Start `up` as users do, wait for its fleet, read what the kernel counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        ports = ["--https-port", "0", "--http-port", "0"]
+        command = [sys.executable, "-m", "webhook.cli", "up", "--data", folder, "-f", str(EXAMPLES), *ports]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                _wait(Path(folder) / "client.json")
+                time.sleep(REST_SECONDS)
+                status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+            finally:
+                process.terminate()
+    resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+    print(f"{'up with the example fleet, idle':44}{resident:>8.0f} MB{TARGET_MEGABYTES:>7} MB (target)", flush=True)
+
+
+def _wait(client_file: Path) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        if not client_file.exists():
+            continue
+        address = json.loads(client_file.read_text(encoding="utf-8"))["http"]
+        with urllib.request.urlopen(f"{address}/v1/placements") as answer:
+            items = json.load(answer)["items"]
+        if len(items) > 10 and all(item["state"] not in ("pending", "rolling out") for item in items):
+            return
+    raise SystemExit("the example fleet did not settle")
+
+
+if __name__ == "__main__":
+    main()
