@@ -20,7 +20,7 @@ from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.request import Request, read_request
 from scorer.placement.schedule import Schedule, schedule
-from scorer.placement.trace import explain
+from scorer.placement.trace import explanation
 from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.controllers.family import FAMILY_OF
 from webhook.kube.cache import Cache
@@ -91,15 +91,8 @@ class HubAdvisor:
         else:
             run = schedule(request, self._fleet(question), (), now)
         wanted = self._wanted_rows(question, run.fleet)
-        items = [item for item in explain(run) if _is_wanted(wanted, run.fleet, item["cluster"])]
-        return {
-            "fleetRevision": self.fleet_revision,
-            "policyHash": _digest(policy),
-            "evaluatedAt": format_time(now),
-            "wanted": request.wanted,
-            "found": run.found,
-            "items": items,
-        }
+        names = None if wanted is None else [name for name in run.fleet.names if _is_wanted(wanted, run.fleet, name)]
+        return explanation(run, policy, self.fleet_revision, names)
 
     def clusters(self) -> JsonObject:
         """Return all member clusters as the engine sees them."""

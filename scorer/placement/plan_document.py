@@ -85,13 +85,17 @@ def plan_document(
     """
     bindings, snapshots = list(bindings), list(snapshots)
     entries = [
-        plan_entry(placement, decide(placement, fleet, _of(placement, bindings), _of(placement, snapshots), now))
+        plan_entry(
+            placement,
+            decide(placement, fleet, children_of(placement, bindings), children_of(placement, snapshots), now),
+        )
         for placement in placements
     ]
     return {"placements": entries}
 
 
-def _of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return those bindings, or snapshots, that were made for *placement*."""
     owner = placement["metadata"]
     namespace = owner.get("namespace", "")
     return [

@@ -16,7 +16,7 @@ import numpy as np
 from scorer.api.conditions import find_condition
 from scorer.api.duration import format_duration
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementType
 from scorer.columns import Reading
 from scorer.fleet import Fleet, observation_time
@@ -24,6 +24,8 @@ from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
 from scorer.placement.help import what_would_help, what_would_win
 from scorer.placement.holdings import Binding
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.record import scheduled_condition, unselected_counts
 from scorer.placement.request import Request
 from scorer.placement.schedule import Round, Schedule, Scored, judge
 from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
@@ -112,6 +114,31 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
     return [_item(run, judged, entry, border) for entry in found if chosen is None or entry.cluster in chosen]
 
 
+def explanation(
+    run: Schedule, policy: Mapping[str, Any] | None, fleet_revision: str, names: Iterable[str] | None = None
+) -> JsonObject:
+    """Return the whole explanation of a decision, as ``/v1/explain`` answers it.
+
+    Args:
+        run: The decision.
+        policy: As written.
+        fleet_revision: Names the fleet that was judged.
+        names: Only these clusters; None: all.
+    """
+    return {
+        "fleetRevision": fleet_revision,
+        "policyHash": f"sha256:{policy_hash(policy)}",
+        "evaluatedAt": format_time(run.now),
+        "wanted": run.request.wanted if run.request else None,
+        "found": run.found,
+        "fleetSize": len(run.fleet),
+        "batches": run.last.number if run.last else 0,
+        "counts": unselected_counts(run),
+        "message": scheduled_condition(run)[2],
+        "items": explain(run, names),
+    }
+
+
 def _keys(standing: Standing) -> Scored:
     """Return the sort keys of a cluster; those of a kept one are from the time it was picked."""
     binding = standing.binding
@@ -155,7 +182,12 @@ def _columns(run: Schedule, request: Request, judged: Round | None, standing: St
 
 
 def _cycle_of(run: Schedule, judged: Round, standing: Standing) -> Cycle:
-    """Return what the plugins were asked about in the batch that picked the cluster, else in the last one."""
+    """Return what the plugins were asked about in the batch that picked the cluster, else in the last one.
+
+    A kept cluster is judged as if it alone were still to be placed: one more on top of itself says nothing.
+    """
+    if standing.verdict == "Kept":
+        return replace(judged.cycle, placed=judged.cycle.placed & ~run.fleet.rows([standing.cluster]))
     if standing.scored is None or standing.verdict != "Picked" or standing.scored.batch == judged.number:
         return judged.cycle
     placed = run.holdings.placed(run.fleet)

@@ -7,16 +7,15 @@ from pathlib import Path
 import click
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind, find_kind
-from scorer.api.meta import JsonObject, format_time
-from scorer.placement.plan_document import decide
-from scorer.placement.policy_hash import policy_hash
-from scorer.placement.trace import explain
+from scorer.api.meta import JsonObject
+from scorer.placement.plan_document import children_of, decide
+from scorer.placement.trace import explanation
 from webhook.cli.connection import Connection, connection_options, find_connection
 from webhook.cli.documents import load
 from webhook.cli.explanation import advice, details, heading, overview, ranges
 from webhook.cli.failure import UserError
 from webhook.cli.instants import now_option
-from webhook.cli.offline_hub import find_placement, make_hub, owned
+from webhook.cli.offline_hub import find_placement, make_hub
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.validation.field import printable
@@ -94,19 +93,11 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
 def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
     hub = make_hub(load(files), now=now, clock=datetime.now(UTC))
     placement = find_placement(hub, kind, namespace, name)
-    bindings, snapshots = owned(placement, hub.bindings), owned(placement, hub.snapshots)
+    bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
     decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)
     if decision.invalid:
         raise UserError(f"{name}: the policy cannot be evaluated: {decision.invalid}")
-    assert decision.request is not None
-    return {
-        "fleetRevision": str(hub.fleet.revision),
-        "policyHash": f"sha256:{policy_hash(placement['spec'].get('policy'))}",
-        "evaluatedAt": format_time(hub.now),
-        "wanted": decision.request.wanted,
-        "found": decision.found,
-        "items": explain(decision),
-    }
+    return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision))
 
 
 async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:

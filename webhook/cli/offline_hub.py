@@ -16,7 +16,6 @@ from scorer.api.crd import MODELS
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
 from webhook.cli.documents import Loaded
@@ -164,14 +163,3 @@ def reference(placement: JsonObject) -> str:
     if metadata.get("namespace"):
         return f"rp/{metadata['namespace']}/{metadata['name']}"
     return f"crp/{metadata['name']}"
-
-
-def owned(placement: JsonObject, documents: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return those bindings, or snapshots, that belong to *placement*."""
-    metadata = placement["metadata"]
-    return [
-        document
-        for document in documents
-        if (document["metadata"].get("labels") or {}).get(PARENT_PLACEMENT) == metadata["name"]
-        and document["metadata"].get("namespace", "") == metadata.get("namespace", "")
-    ]

@@ -228,7 +228,9 @@ class TestExplain:
     def test_json_is_what_the_server_answers(self, cli, fleet):
         result = cli("explain", "-f", fleet, "crp/web", "faro", "genoa", "-o", "json", "--now", NOW)
         answer = json.loads(result.stdout)
-        assert answer.keys() == {"fleetRevision", "policyHash", "evaluatedAt", "wanted", "found", "items"}
+        decision = {"wanted", "found", "fleetSize", "batches", "counts", "message"}
+        assert answer.keys() == {"fleetRevision", "policyHash", "evaluatedAt", "items", *decision}
+        assert (answer["fleetSize"], answer["counts"]["TaintNotTolerated"]) == (4, 1)
         assert [(item["cluster"], item["verdict"]) for item in answer["items"]] == [
             ("faro", "ScoreTooLow"),
             ("genoa", "TaintNotTolerated"),
