@@ -151,9 +151,10 @@ class _Groups:
         for constraint, tally in zip(constraints, self.tallies, strict=True):
             domains = len(tally.counts) + 1
             if most * domains > 2**62:  # renumber the groups so far: there are at most as many as candidates
-                combined, most = np.unique(combined, return_inverse=True)[1], size
+                combined, most = _numbered(combined, most), size
             combined, most = combined * domains + fleet.label(constraint.key).codes[ranks.rows] + 1, most * domains
-        values, of_candidate = np.unique(combined, return_inverse=True)
+        of_candidate = _numbered(combined, most)
+        sizes = np.bincount(of_candidate)
         by_affinity = np.argsort(_narrow(affinity), kind="stable")
         rank = np.empty_like(by_affinity)
         rank[by_affinity] = np.arange(size)
@@ -162,10 +163,10 @@ class _Groups:
         self.of_candidate: list[int] = of_candidate.tolist()
         self.rank: list[int] = rank.tolist()
         self.order: list[int] = order.tolist()
-        self.end: list[int] = np.cumsum(np.bincount(of_candidate, minlength=values.size)).tolist()
+        self.end: list[int] = np.cumsum(sizes).tolist()
         self.start = [0, *self.end[:-1]]
         self.gone: set[int] = set()
-        examples = ranks.rows[order[self.start[: values.size]]]
+        examples = ranks.rows[order[self.start[: sizes.size]]]
         codes = (fleet.label(constraint.key).codes[examples].tolist() for constraint in constraints)
         self.domains: list[tuple[int, ...]] = list(zip(*codes, strict=True))
         self.counts: list[_Counts] = [()] * len(self.domains)
@@ -248,6 +249,14 @@ class _Groups:
                 moved.update(standing[domain])
         for one in moved:
             self._enter(one)
+
+
+def _numbered(values: IntColumn, most: int) -> IntColumn:
+    """Number the distinct *values*, all below *most*, in ascending order, and return the number of each."""
+    if most > 2**16:
+        return np.unique(values, return_inverse=True)[1]
+    seen = np.bincount(values, minlength=1) > 0
+    return (np.cumsum(seen) - 1)[values]
 
 
 def _narrow(values: IntColumn) -> NDArray[np.int16] | IntColumn:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.schema import apply_schema_defaults
 from webhook.admission.context import Context
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
@@ -305,10 +306,12 @@ def _separate(
 
     An update that leaves the whole body alone breaks nothing in it. Otherwise a mistake counts as old when
     the stored object has the very same one, and what it depends on has the same value; it may have moved
-    within a list.
+    within a list. Writing out a default is no change.
     """
     assert entry.validate is not None
-    untouched = same_json(without_nulls(old.get(entry.body)), without_nulls(document.get(entry.body)))
+    old = _defaulted_like(document, old, entry)
+    new, stored = _spelled_out(document, entry, context), _spelled_out(old, entry, context)
+    untouched = same_json(stored.get(entry.body), new.get(entry.body))
     before: dict[Any, list[FieldError]] = {}
     if not entry.judged_whole or untouched:
         for finding in islice(entry.validate(old, None, context), _MOST_FINDINGS):
@@ -319,11 +322,28 @@ def _separate(
     for error in errors:
         in_body = not error.field.starts_with(METADATA)
         candidates = before.get(_signature(error), [])
-        known = next((old_error for old_error in candidates if _same_parts(error, document, old_error, old)), None)
+        known = next((old_error for old_error in candidates if _same_parts(error, new, old_error, stored)), None)
         if known is not None:
             candidates.remove(known)
         (left_alone if known is not None or (untouched and in_body) else broken).append(error)
     return broken, left_alone
+
+
+def _defaulted_like(document: JsonObject, old: JsonObject, entry: Admitted) -> JsonObject:
+    """Return *old* with the defaults that the mutating hook gave *document*, where it did.
+
+    The stored object may be older than the hook.
+    """
+    if entry.default is None or entry.default(document, old).document is not document:
+        return old
+    return entry.default(old, None).document
+
+
+def _spelled_out(document: JsonObject, entry: Admitted, context: Context) -> JsonObject:
+    """Return *document* with the defaults of the schema and without nulls: what an API server would store."""
+    state = context.settings.staged_run_default_state.value
+    plain: JsonObject = without_nulls(apply_schema_defaults(entry.kind, document, staged_run_default_state=state))
+    return plain
 
 
 def _signature(error: FieldError) -> tuple[Any, ...]:

@@ -29,8 +29,8 @@ and every point is shown with its numbers, and what would have had to be differe
 \b
 Examples:
   harbormaster explain crp/payments
-  harbormaster explain crp/payments dover oslo
-  harbormaster explain -f examples/fleet crp/payments dover
+  harbormaster explain crp/payments busybee keenowl
+  harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
 
 \b

@@ -148,10 +148,14 @@ class _Session:
             failing = asyncio.create_task(up.wait())
             try:
                 await asyncio.wait((work, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-                code = work.result() if work.done() else 0
-                if self._once or not work.done():
-                    return code if work.done() else 1
-                if not stopping.done() and not failing.done():
+                if failing.done():
+                    failing.result()
+                if not work.done():  # stopped before everything was at rest
+                    return 1 if self._once else 0
+                code = work.result()
+                if self._once:
+                    return code
+                if not stopping.done():
                     click.echo("\nUp until Ctrl-C.")
                     await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
                 if failing.done():

@@ -170,6 +170,8 @@ def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Fi
     if requirement.operator in _BOUNDS and len(values) == 1:
         if not _is_bound(values[0]):
             yield invalid(at / "values" / 0, values[0], "must be a whole number from 0 to 9223372036854775807")
+        elif error := label_value_error(values[0]):
+            yield invalid(at / "values" / 0, values[0], error)
     else:
         if requirement.operator in _BOUNDS:
             message = f"{quote(list(values))}: {requirement.operator} needs exactly one value"

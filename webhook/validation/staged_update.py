@@ -40,6 +40,7 @@ SHAPE_RULES: Final[Mapping[str, str]] = {
 }
 """Which rules the model enforces, by path."""
 
+_WAIT_TIME = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
 _STAGE_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 _CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
 
@@ -123,7 +124,10 @@ def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[
 
 
 def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
-    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or a month is odd (X-34)."""
+    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or a month is odd (X-34).
+
+    There is no longest duration (placement-api.md 2.5); what cannot be counted is odd like a month.
+    """
     if task.wait_time is None:
         return
     here = at / "waitTime"
@@ -131,11 +135,13 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
         yield FieldError(
             here, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (here, at / "type")
         )
+    if not _WAIT_TIME.fullmatch(task.wait_time):
+        yield invalid(here, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
+        return
     try:
         wait = parse_wait_time(task.wait_time)
     except ValueError:
-        yield invalid(here, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
-        return
+        wait = timedelta.max
     if not wait:
         yield FieldWarning(here, "a wait of zero makes the initialisation of every run fail", "X-34")
     elif wait > LONGEST_SENSIBLE_WAIT:

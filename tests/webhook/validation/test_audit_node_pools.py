@@ -1,0 +1,110 @@
+"""Boundaries of the rules on NodePools (nodepool-disruption.md 2.2 to 2.7 and 8.1), through both hooks."""
+
+from copy import deepcopy
+
+import pytest
+
+from webhook.admission.context import Context
+from webhook.admission.judge import judge, mutate
+
+TEMPLATE = "spec.template.spec"
+BUDGET = "spec.disruption.budgets[0]"
+
+
+def make_node_pool(node=None, budgets=None, **spec):
+    reference = {"group": "g", "kind": "K", "name": "n"}
+    spec = {"template": {"spec": {"requirements": [], "nodeClassRef": reference, **(node or {})}}, **spec}
+    if budgets is not None:
+        spec["disruption"] = {"budgets": budgets}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "np"}, "spec": spec}
+
+
+def refused_fields(document):
+    defaulted = mutate(deepcopy(document), None, "CREATE").document
+    return sorted({str(error.field) for error in judge("CREATE", defaulted, None, Context()).errors})
+
+
+@pytest.mark.parametrize(
+    ("requirement", "refused"),
+    [
+        pytest.param({"operator": "Lt", "values": ["0" * 62 + "1"]}, [], id="2.3-63-digits"),
+        pytest.param({"operator": "Lt", "values": ["0" * 63 + "1"]}, ["values[0]"], id="2.3-64-digits"),
+        pytest.param({"operator": "Gt", "values": ["\u0663"]}, ["values[0]"], id="2.3-digits-of-others"),
+        pytest.param({"operator": "Gt", "values": ["1\n"]}, ["values[0]"], id="2.3-newline"),
+        pytest.param({"operator": "In", "values": [""]}, [], id="2.3-empty-value"),
+        pytest.param({"operator": "In", "values": None}, ["values"], id="2.3-null"),
+        pytest.param({"operator": "Exists", "minValues": 50}, [], id="2.3-min-values-50"),
+        pytest.param({"operator": "Exists", "minValues": 51}, ["minValues"], id="2.3-min-values-51"),
+        pytest.param({"operator": "In", "values": ["x"], "minValues": 1.0}, ["minValues"], id="2.3-float"),
+        pytest.param({"key": "p" * 253 + "/n", "operator": "Exists"}, [], id="2.3-prefix-253"),
+        pytest.param({"key": "p" * 254 + "/n", "operator": "Exists"}, ["key"], id="2.3-prefix-254"),
+        pytest.param({"key": "Karpenter.SH", "operator": "Exists"}, [], id="2.4-case"),
+    ],
+)
+def test_requirements(requirement, refused):
+    document = make_node_pool({"requirements": [{"key": "a", **requirement}]})
+    assert refused_fields(document) == [f"{TEMPLATE}.requirements[0].{field}" for field in refused]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("9223372036s", True), ("2562047h47m16s", True), ("00h05m", True), (None, True)]
+    + [(text, False) for text in ("9223372037s", "2562047h47m17s", "1h\n", "\u0663h", "1h 1m", "NEVER", "", 90, True)],
+)
+def test_durations(text, fits):
+    """2.2: the bound is that of 64-bit nanoseconds."""
+    assert refused_fields(make_node_pool({"expireAfter": text})) == ([] if fits else [f"{TEMPLATE}.expireAfter"])
+    fields = [] if fits else [f"{TEMPLATE}.terminationGracePeriod"]
+    assert refused_fields(make_node_pool({"terminationGracePeriod": text})) == fields
+
+
+@pytest.mark.parametrize(
+    ("budget", "refused"),
+    [
+        pytest.param({"nodes": "2147483647"}, [], id="2.6-largest"),
+        pytest.param({"nodes": "2147483648"}, ["nodes"], id="2.6-one-more"),
+        pytest.param({"nodes": "0" * 30 + "5"}, [], id="2.6-leading-zeros"),
+        pytest.param({"nodes": "000%"}, ["nodes"], id="2.6-three-digits"),
+        pytest.param({"nodes": "5\n"}, ["nodes"], id="2.6-newline"),
+        pytest.param({"nodes": None}, [], id="2.8-null"),
+        pytest.param({"schedule": "", "duration": "1h"}, ["schedule"], id="2.6-empty-schedule-is-given"),
+        pytest.param({"schedule": "@daily", "duration": "8h00s"}, ["duration"], id="2.2-only-0s"),
+        pytest.param({"schedule": "@daily", "duration": "90m0s"}, [], id="2.2-0s"),
+        pytest.param({"reasons": {}}, ["reasons"], id="1-reasons-no-list"),
+    ],
+)
+def test_budgets(budget, refused):
+    assert refused_fields(make_node_pool(budgets=[budget])) == [f"{BUDGET}.{field}" for field in refused]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fits"),
+    [(text, True) for text in (" 0 0 * * * ", "0 0 * * *\t", "0\n0\n*\n*\n*", "0 0 * * mon-5", "* * * * 0-6/2")]
+    + [(text, True) for text in ("*/9223372036854775807 * * * *", "? ? ? ? ?", "@midnight  ")]
+    + [
+        (text, False)
+        for text in ("*/9223372036854775808 * * * *", "0 0 * * *\n", "0\n0 * * *\n", "\uff11 * * * *", "\n")
+    ]
+    + [(text, False) for text in ("jan * * * *", "0 0 * * fri-mon", "-5 * * * *", "5/-1 * * * *", " " * 120)],
+)
+def test_schedules(schedule, fits):
+    """8.1."""
+    document = make_node_pool(budgets=[{"schedule": schedule, "duration": "1h"}])
+    assert refused_fields(document) == ([] if fits else [f"{BUDGET}.schedule"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        pytest.param({"limits": {"cpu": None}}, [], id="1-limit-null"),
+        pytest.param({"limits": {"cpu": 1.5}}, ["limits.cpu"], id="1-limit-float"),
+        pytest.param({"limits": {"cpu": True}}, ["limits.cpu"], id="1-limit-bool"),
+        pytest.param({"limits": {"cpu": "1e1.5"}}, ["limits.cpu"], id="1-limit-cannot-be-decoded"),
+        pytest.param({"weight": 1.0}, ["weight"], id="1-weight-float"),
+        pytest.param({"replicas": True}, ["replicas"], id="1-replicas-bool"),
+        pytest.param({"replicas": 1, "weight": None, "limits": {"cpu": None}}, [], id="2.7-null-is-absent"),
+        pytest.param({"replicas": None, "weight": 5}, [], id="2.7-null-replicas"),
+    ],
+)
+def test_pool_fields(spec, refused):
+    assert refused_fields(make_node_pool(**spec)) == [f"spec.{field}" for field in refused]
