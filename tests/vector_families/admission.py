@@ -27,6 +27,7 @@ def _context(line: Line) -> Context:
         "block_workloads": bool(config.get("blockWorkloads")),
         "block_pod_disruption_budgets": bool(config.get("blockPDBs")),
         "guard_rail": bool(config.get("guardRail")),
+        "protect_works": bool(config.get("guardRail")),  # the line's one switch for G-04 to G-11
         "deny_member_label_changes": bool(config.get("denyModifyMemberClusterLabels")),
         "allowed_users": frozenset(config.get("allowedUsers") or ()),
     }

@@ -176,6 +176,22 @@ async def test_the_second_start_applies_nothing_anew(tmp_path: Path) -> None:
     assert f"{objects} objects: {objects} unchanged" in again.stdout
 
 
+async def test_a_start_keeps_what_was_changed_on_the_hub(tmp_path: Path) -> None:
+    data, files = tmp_path / "data", tmp_path / "fleet.yaml"
+    write_fleet(files, "0")
+    assert (await asyncio.to_thread(run_once, data, files)).returncode == 0
+    path = f"{GROUP}/clusterresourceplacements/p0"
+    async with aiohttp.ClientSession() as session, started(data):
+        client = Client(data, session)
+        headers = {"Authorization": f"Bearer {client.told['token']}", "Content-Type": "application/merge-patch+json"}
+        patch = json.dumps({"spec": {"policy": {"numberOfClusters": 2}}})
+        async with session.patch(client.told["server"] + path, data=patch, headers=headers, ssl=client.tls) as answer:
+            assert answer.status == 200
+    again = await asyncio.to_thread(run_once, data, files)
+    assert "1 kept as changed on the hub" in again.stdout
+    assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["2"]
+
+
 def test_two_on_one_data_folder(tmp_path: Path) -> None:
     data, files = tmp_path / "data", tmp_path / "fleet.yaml"
     write_fleet(files, "0")

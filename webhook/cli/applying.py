@@ -32,7 +32,8 @@ class Outcome:
 
     Args:
         loaded: As read.
-        action: ``created``, ``configured``, ``unchanged``; empty when refused.
+        action: ``created``, ``configured``, ``unchanged``, ``kept`` (changed on the hub since, and left so); empty when
+            refused.
         warnings: What the hub said besides.
         refusal: Why it was refused.
     """
@@ -56,16 +57,25 @@ def wanted_document(document: JsonObject) -> JsonObject:
     return {**body, "metadata": {**metadata, "annotations": {**annotations, LAST_APPLIED: text}}}
 
 
-async def apply_all(client: Client, loaded: Iterable[Loaded], *, dry_run: bool = False) -> AsyncIterator[Outcome]:
-    """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others."""
+async def apply_all(
+    client: Client, loaded: Iterable[Loaded], *, dry_run: bool = False, keep_edits: bool = False
+) -> AsyncIterator[Outcome]:
+    """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
+
+    Args:
+        client: Of the hub.
+        loaded: What to apply.
+        dry_run: Change nothing.
+        keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
+    """
     for one in in_order_of_dependence(loaded):
         try:
-            yield await apply_one(client, one, dry_run=dry_run)
+            yield await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits)
         except RefusedError as error:
             yield Outcome(one, warnings=error.warnings, refusal=error)
 
 
-async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False) -> Outcome:
+async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_edits: bool = False) -> Outcome:
     """Create the object, or change it to what is wanted.
 
     Raises:
@@ -82,9 +92,13 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False) -> Ou
             if error.reason != "AlreadyExists":
                 raise
             current = await client.get(place)  # somebody was faster
-    patch = three_way_patch(_last_applied(current), wanted, current)
+    last = _last_applied(current)
+    patch = three_way_patch(last, wanted, current)
     if not patch:
         return Outcome(one, "unchanged")
+    if keep_edits and last and same_json(last, json.loads(wanted["metadata"]["annotations"][LAST_APPLIED])):
+        tried = await client.patch(place, patch, dry_run=True)
+        return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
     answer = await client.patch(place, patch, dry_run=dry_run)
     return Outcome(one, "configured" if _differ(answer, current, dry_run=dry_run) else "unchanged", answer.warnings)
 

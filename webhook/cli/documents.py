@@ -95,7 +95,10 @@ def load(paths: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[Lo
     Raises:
         UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
     """
-    return resolve(read(paths), namespace=namespace)
+    loaded = resolve(read(paths), namespace=namespace)
+    if not loaded:
+        raise UserError(f"no objects in {', '.join(paths)}")
+    return loaded
 
 
 def read(paths: Sequence[str]) -> list[Found]:

@@ -8,12 +8,15 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
 
 from webhook.validation.field import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _GAP: Final = "   "
 _STYLES: Final = {
@@ -38,13 +41,57 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, col
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(no_color=None if colour else True, highlight=False)
+    widths = [max(len(cell) for cell in column) for column in zip(headers, *texts, strict=True)]
+    prose = [position for position, width in enumerate(widths) if width > _LONGEST_WORD]
+    needed = sum(widths[position] for position in range(len(headers)) if position not in prose)
+    room = console.width - needed - len(_GAP) * len(headers)
+    below = prose if prose and room < _NARROWEST_PROSE * len(prose) else []
+    if needed + len(_GAP) * len(headers) > console.width:
+        print_plain(headers, texts)  # no column is cut: the terminal wraps, as it does for kubectl
+        return
     table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
     for position, header in enumerate(headers):
-        last = position == len(headers) - 1
-        table.add_column(header, overflow="fold", no_wrap=not last and len(headers) > 1)
+        if position in prose:
+            table.add_column(header, overflow="fold")
+        else:
+            table.add_column(header, no_wrap=True, min_width=widths[position])
+    if below:
+        _print_with_prose_below(console, headers, texts, widths, below)
+        return
     for row in texts:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    Console(no_color=None if colour else True, highlight=False).print(table)
+    console.print(table)
+
+
+_LONGEST_WORD: Final = 32
+"""A column with a longer cell holds prose, which may be wrapped; the others are never cut."""
+_NARROWEST_PROSE: Final = 24
+_INDENT: Final = "    "
+
+
+def _print_with_prose_below(
+    console: "Console", headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], prose: list[int]
+) -> None:
+    """Print the short columns in line, and below each row what does not fit beside them."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    short = [position for position in range(len(headers)) if position not in prose]
+
+    def line(cells: Sequence[str], style: str = "") -> Text:
+        parts = [
+            (cells[position].ljust(widths[position]) + _GAP, style or _STYLES.get(cells[position], ""))
+            for position in short
+        ]
+        return Text.assemble(*parts)
+
+    console.print(line(headers, "bold"), overflow="ignore", no_wrap=True)
+    for row in rows:
+        console.print(line(row), overflow="ignore", no_wrap=True)
+        for position in prose:
+            if row[position]:
+                console.print(Padding(Text(f"{headers[position].lower()}: {row[position]}"), (0, 0, 0, len(_INDENT))))
 
 
 def print_plain(

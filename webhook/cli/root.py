@@ -87,6 +87,14 @@ class Root(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(entry.name, entry.help) for entry in entries])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that has gone away is no error, and click must not call it one."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # as in `harbormaster get … | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BROKEN_PIPE
+
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **_extra: Any) -> NoReturn:  # type: ignore[override]  # always ends the process
         """Run one command and exit."""
         sys.exit(self._run(args, prog_name or _program_name()))

@@ -206,7 +206,7 @@ class _Session:
             return 0
         async with Client(find_connection(self._folder, None, None, None, {})) as client:
             with _progress(colour=self._colour) as progress:
-                async for outcome in apply_all(client, self._loaded):
+                async for outcome in apply_all(client, self._loaded, keep_edits=True):
                     done = sum(counts.values()) + refused + 1
                     progress.say(f"applying: {done} of {len(self._loaded)} objects")
                     if outcome.refusal is None:
@@ -214,7 +214,8 @@ class _Session:
                     else:
                         refused += 1
                         tell(outcome)
-        words = [f"{count} {action}" for action, count in sorted(counts.items())]
+        said = {"kept": "kept as changed on the hub"}
+        words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
         click.echo(f"{len(self._loaded)} objects: {', '.join([*words, *([f'{refused} refused'] if refused else [])])}")
         sys.stdout.flush()
         return refused

@@ -1,0 +1,63 @@
+"""Tables on terminals of any width: no column disappears and no word is cut."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+
+import pytest
+
+ROWS = [
+    ["crp/monitoring", "PickAll", "all", "4", "available", ""],
+    [
+        "crp/reports",
+        "PickN",
+        "10",
+        "8",
+        "short",
+        "found 8 of 10 clusters needed; 4 others of 12 do not qualify: 2 TaintNotTolerated",
+    ],
+]
+HEADERS = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "STATE", "WHY NOT"]
+CODE = f"from webhook.cli.output import print_table; print_table({HEADERS!r}, {ROWS!r}, colour=False)"
+
+
+def on_terminal(columns: int) -> str:
+    """Return what a terminal of so many columns is sent."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen([sys.executable, "-c", CODE], stdout=slave, env=environment) as process:
+        os.close(slave)
+        text = b""
+        while select.select([master], [], [], 30)[0]:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not chunk:
+                break
+            text += chunk
+    os.close(master)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).replace("\r", "")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 160])
+def test_every_word_is_whole(columns):
+    shown = on_terminal(columns)
+    words = [word for row in (HEADERS, *ROWS) for cell in row for word in cell.split()]
+    seen = shown.lower().split()
+    assert [word for word in words if word.lower() not in seen and f"{word.lower()}:" not in seen] == []
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_what_does_not_fit_beside_stands_below(columns):
+    lines = on_terminal(columns).splitlines()
+    assert all(len(line.rstrip()) <= columns for line in lines)
+    assert len(lines) <= 8
+
+
+def test_with_room_it_is_one_line_each():
+    assert len(on_terminal(180).splitlines()) == 3
