@@ -96,7 +96,7 @@ def scheduled_condition(schedule: Schedule) -> tuple[ConditionStatus, str, str]:
     assert schedule.request is not None
     counts = unselected_counts(schedule)
     why = ", ".join(f"{count} {category}" for category, count in counts.items())
-    turned_away = f"; {sum(counts.values())} others of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
+    turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
     needed = schedule.request.wanted
     return FALSE, UNFULFILLED, f"found {schedule.found} of {_clusters(needed or 0)} needed{turned_away}"
 

@@ -186,7 +186,7 @@ def test_records_name_each_cluster_once_and_fit_the_api(data):
             (
                 "False",
                 "SchedulingPolicyUnfulfilled",
-                ["found 3 of 7", "3 others of 6", "2 HeartbeatStale, 1 TaintNotTolerated"],
+                ["found 3 of 7", "3 of 6", "2 HeartbeatStale, 1 TaintNotTolerated"],
             ),
             id="short",
         ),

@@ -17,7 +17,7 @@ ROWS = [
         "10",
         "8",
         "short",
-        "found 8 of 10 clusters needed; 4 others of 12 do not qualify: 2 TaintNotTolerated",
+        "found 8 of 10 clusters needed; 4 of 12 do not qualify: 2 TaintNotTolerated",
     ],
 ]
 HEADERS = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "STATE", "WHY NOT"]
