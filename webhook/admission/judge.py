@@ -380,10 +380,17 @@ def _texts(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
 def _text(note: FieldWarning | str) -> str:
     if isinstance(note, FieldWarning):
         room = max(LONGEST_WARNING - len(note.message) - 2, 24)
-        path = str(note.field)
-        note = f"{path if len(path) <= room else '...' + path[3 - room :]}: {note.message}"
+        note = f"{_tail(str(note.field), room)}: {note.message}"
     text = printable(note)
     return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 3] + "..."
+
+
+def _tail(path: str, room: int) -> str:
+    """Return *path*, or as many of its last members as there is room for."""
+    if len(path) <= room:
+        return path
+    end = path[3 - room :]
+    return f"...{end.partition('.')[2] or end}"
 
 
 def _entry(kind: Mapping[str, Any]) -> Admitted | None:
