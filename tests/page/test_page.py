@@ -1,5 +1,6 @@
 """The page in a real browser: legible, truthful, live, and usable without a mouse."""
 
+import asyncio
 import copy
 import json
 import re
@@ -7,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.page.fixture_hub import (
     CORE_COST,
@@ -389,8 +390,15 @@ async def test_placements_come_and_go(hub, open_page):
     await opened.page.get_by_text("There is no placement crp/payments (any more).").wait_for()
     assert await opened.page.locator(".placements a").last.get_attribute("href") == "#crp/zebra"
     hub.placements.insert(0, make_placement("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
+
+    async def late(route: Route) -> None:
+        await asyncio.sleep(1)
+        await route.continue_()
+
+    await opened.page.route("**/v1/placements", late)  # the explanation's turn comes before the list's
     hub.publish("crp/payments")
-    await opened.page.get_by_text("wanted 1", exact=True).wait_for()
+    await opened.page.locator("#placement-body").get_by_text("wanted 1", exact=True).wait_for()
+    await opened.page.locator("#placement-body .rows .who", has_text="smartfish").wait_for()
 
 
 async def test_the_keyboard_selects_a_placement(open_page):

@@ -93,7 +93,9 @@ const askClusters = paced(() => reading("/v1/clusters", async () => {
 const askPlacements = paced(() => reading("/v1/placements", async () => {
   const items = (await ask("/v1/placements")).document.items;
   announce(state.placements, items);
+  const known = listed(state.selected);
   state.placements = items;
+  if (!known && listed(state.selected)) askDetail.now(); // it could not be asked for before it was listed
   select(choose());
   render();
 }));
