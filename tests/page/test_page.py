@@ -331,6 +331,7 @@ async def test_the_numbers_behind_a_row_are_one_key_away(open_page):
     row = opened.page.locator(".rows > li", has_text="quickfox")
     await row.locator("summary").focus()
     await opened.page.keyboard.press("Enter")
+    await row.locator(".trace", has_text="range").wait_for()  # filled by the toggle event, which comes after the key
     words = (await texts(row.locator(".trace")))[0]
     assert "range 0.029 (jumpingcat) to 0.076 (oldwhale, not a candidate)" in words
     assert "node-count: observed 25 (41s old), wanted ≥ 5" in words
