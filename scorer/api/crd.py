@@ -10,7 +10,7 @@ structural schema:
 * ``json_schema_extra`` of a field carries what Python does not check: patterns, list types, enums of words that
   are free text to a reader; `ALWAYS_WRITTEN` makes a field required here that a reader can do without.
 
-Source: placement-api.md 1, 6 and 14.
+Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,8 @@ from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudge
 from scorer.api.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from scorer.api.eviction import ClusterResourcePlacementEviction
 from scorer.api.internal_member_cluster import InternalMemberCluster
-from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind
+from scorer.api.maintenance_window import ClusterMaintenanceWindow
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiObject, JsonObject
 from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
@@ -52,6 +53,12 @@ from scorer.api.staged_update import (
     StagedUpdateRun,
     StagedUpdateStrategy,
 )
+from scorer.api.upgrade_gate import ClusterUpgradeGate
+from scorer.api.upgrade_profile import ClusterUpgradeProfile
+from scorer.api.upgrade_request import ClusterUpgradeRequest
+from scorer.api.upgrade_run import ClusterUpgradeRun
+from scorer.api.upgrade_strategy import ClusterUpgradeStrategy
+from scorer.api.version_catalog import ClusterVersionCatalog
 from scorer.api.work import AppliedWork, Work
 
 _MODELS: tuple[type[ApiObject], ...] = (
@@ -83,6 +90,13 @@ _MODELS: tuple[type[ApiObject], ...] = (
     MemberCluster,
     InternalMemberCluster,
     NodePool,
+    ClusterUpgradeStrategy,
+    ClusterUpgradeRun,
+    ClusterUpgradeGate,
+    ClusterUpgradeProfile,
+    ClusterMaintenanceWindow,
+    ClusterVersionCatalog,
+    ClusterUpgradeRequest,
 )
 
 MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
@@ -94,6 +108,7 @@ _CATEGORIES = {
     PLACEMENT_GROUP: ["fleet", "fleet-placement"],
     CLUSTER_GROUP: ["fleet", "fleet-cluster"],
     kinds.NODE_POOL.group: ["karpenter"],
+    UPGRADE_GROUP: ["fleet", "fleet-upgrade"],
 }
 
 
@@ -196,6 +211,61 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Weight", ".spec.weight", "integer", wide=True),
         Column("CPU", ".status.resources.cpu", wide=True),
         Column("Memory", ".status.resources.memory", wide=True),
+    ),
+    kinds.UPGRADE_STRATEGY: (_condition("Valid", "Valid"), _AGE),
+    kinds.UPGRADE_RUN: (
+        Column("Type", ".spec.upgrade.type"),
+        Column("Version", ".spec.upgrade.kubernetesVersion"),
+        Column("State", ".status.state"),
+        Column("Members", ".status.counts.total", "integer"),
+        Column("Completed", ".status.counts.completed", "integer"),
+        Column("Failed", ".status.failureCount", "integer"),
+        _AGE,
+        Column("Strategy", ".spec.strategyRef.name", wide=True),
+        Column("Running", ".status.counts.running", "integer", wide=True),
+        Column("Pending", ".status.counts.pending", "integer", wide=True),
+        Column("Next-Wakeup", ".status.nextWakeup", wide=True),
+        Column("ETA", ".status.plan.eta", wide=True),
+    ),
+    kinds.UPGRADE_GATE: (
+        Column("Run", ".spec.runName"),
+        Column("Stage", ".spec.stage"),
+        Column("Group", ".spec.group"),
+        Column("Timing", ".spec.timing"),
+        Column("Type", ".spec.type"),
+        Column("State", ".status.state"),
+        _AGE,
+        Column("Starts", ".spec.absoluteStartTime", wide=True),
+        _condition("Approved", "Approved", wide=True),
+        Column("Display-Name", ".spec.displayName", wide=True),
+    ),
+    kinds.UPGRADE_PROFILE: (
+        Column("Channel", ".spec.channel"),
+        Column("Disabled", ".spec.disabled", "boolean"),
+        Column("Last-Trigger", ".status.lastTriggerStatus"),
+        Column("Triggered", ".status.lastTriggeredAt", "date"),
+        Column("Current-Run", ".status.currentRun"),
+        _AGE,
+        Column("Strategy", ".spec.strategyRef.name", wide=True),
+        Column("Next-Candidate", ".status.nextCandidate", wide=True),
+    ),
+    kinds.MAINTENANCE_WINDOW: (
+        Column("Target", ".spec.target"),
+        Column("Start", ".spec.startTime"),
+        Column("Hours", ".spec.durationHours", "integer"),
+        Column("Offset", ".spec.utcOffset"),
+        _AGE,
+    ),
+    kinds.UPGRADE_REQUEST: (
+        Column("Member", ".spec.memberName"),
+        Column("Type", ".spec.upgradeType"),
+        Column("Version", ".spec.kubernetesVersion"),
+        Column("Phase", ".status.phase"),
+        Column("Progress", ".status.progressPercent", "integer"),
+        _AGE,
+        Column("Run", ".spec.runName", wide=True),
+        Column("Heartbeat", ".status.heartbeatTime", "date", wide=True),
+        Column("Deadline", ".spec.deadline", wide=True),
     ),
 }
 """What ``kubectl get`` shows; a kind that is not in here shows name and age."""

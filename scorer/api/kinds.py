@@ -73,15 +73,33 @@ def group_kind(document: Mapping[str, Any]) -> tuple[str, str]:
     return split_api_version(str(document.get("apiVersion", "")))[0], str(document.get("kind", ""))
 
 
+UPGRADE_GROUP = "upgrade.harbormaster.dev"
+
 _BOTH = ("v1beta1", "v1")
 _BETA = ("v1beta1",)
+_ALPHA = ("v1alpha1",)
 
 
 def _fleet(
     kind: str, *, namespaced: bool, short: str = "", versions: tuple[str, ...] = _BOTH, status: bool = True
 ) -> Kind:
-    plural = kind.lower()[:-1] + "ies" if kind.endswith("y") else kind.lower() + ("es" if kind.endswith("s") else "s")
-    return Kind(PLACEMENT_GROUP, versions, kind, plural, namespaced, (short,) if short else (), status)
+    return Kind(PLACEMENT_GROUP, versions, kind, _plural(kind), namespaced, (short,) if short else (), status)
+
+
+def _upgrade(kind: str, short: str) -> Kind:
+    return Kind(UPGRADE_GROUP, _ALPHA, kind, _plural(kind), False, (short,))
+
+
+_IRREGULAR = {"Endpoints": "endpoints", "CSIStorageCapacity": "csistoragecapacities"}
+
+
+def _plural(kind: str) -> str:
+    if kind in _IRREGULAR:
+        return _IRREGULAR[kind]
+    lower = kind.lower()
+    if lower.endswith("y") and lower[-2] not in "aeiou":
+        return lower[:-1] + "ies"
+    return lower + ("es" if lower.endswith(("s", "x", "ch")) else "s")
 
 
 PLACEMENT = _fleet("ClusterResourcePlacement", namespaced=False, short="crp")
@@ -114,6 +132,13 @@ DISRUPTION_BUDGET = _fleet(
 MEMBER_CLUSTER = Kind(CLUSTER_GROUP, _BOTH, "MemberCluster", "memberclusters", False, ("cluster",))
 INTERNAL_MEMBER_CLUSTER = Kind(CLUSTER_GROUP, _BOTH, "InternalMemberCluster", "internalmemberclusters", True, ("imc",))
 NODE_POOL = Kind("karpenter.sh", ("v1",), "NodePool", "nodepools", False)
+UPGRADE_STRATEGY = _upgrade("ClusterUpgradeStrategy", "cupstrat")
+UPGRADE_RUN = _upgrade("ClusterUpgradeRun", "cuprun")
+UPGRADE_GATE = _upgrade("ClusterUpgradeGate", "cupgate")
+UPGRADE_PROFILE = _upgrade("ClusterUpgradeProfile", "cupprof")
+MAINTENANCE_WINDOW = _upgrade("ClusterMaintenanceWindow", "cmwin")
+VERSION_CATALOG = _upgrade("ClusterVersionCatalog", "cvcat")
+UPGRADE_REQUEST = _upgrade("ClusterUpgradeRequest", "cupreq")
 
 OUR_KINDS = tuple(value for value in globals().values() if isinstance(value, Kind))
 
@@ -149,17 +174,6 @@ rbac.authorization.k8s.io/v1 Role RoleBinding
 storage.k8s.io/v1 CSIStorageCapacity
 resource.k8s.io/v1 ResourceClaim ResourceClaimTemplate
 """
-
-_IRREGULAR = {"Endpoints": "endpoints", "CSIStorageCapacity": "csistoragecapacities"}
-
-
-def _plural(kind: str) -> str:
-    if kind in _IRREGULAR:
-        return _IRREGULAR[kind]
-    lower = kind.lower()
-    if lower.endswith("y") and lower[-2] not in "aeiou":
-        return lower[:-1] + "ies"
-    return lower + ("es" if lower.endswith(("s", "x", "ch")) else "s")
 
 
 def _built_in(table: str, *, namespaced: bool) -> list[Kind]:

@@ -231,14 +231,15 @@ def parse_duration_or_never(text: str) -> timedelta | None:
 
 
 class CelRule(NamedTuple):
-    """One entry of ``x-kubernetes-validations``."""
+    """One entry of ``x-kubernetes-validations``, with the ids of the rules of admission that it stands for."""
 
     rule: str
     message: str
+    ids: tuple[str, ...] = ()
 
 
 def _not_empty() -> tuple[CelRule, ...]:
-    return (CelRule("self != ''", "may not be empty"),)
+    return (CelRule("self != ''", "may not be empty", ("K-01",)),)
 
 
 def _restricted(key: str) -> tuple[CelRule, ...]:
@@ -248,9 +249,10 @@ def _restricted(key: str) -> tuple[CelRule, ...]:
         CelRule(
             f"{key} in ['{CAPACITY_TYPE}', '{NODE_POOL_LABEL}'] || !{before_slash}.endsWith('{KARPENTER_DOMAIN}')",
             f'label domain "{KARPENTER_DOMAIN}" is restricted',
+            ("K-05",),
         ),
-        CelRule(f"{key} != '{NODE_POOL_LABEL}'", f'label "{NODE_POOL_LABEL}" is restricted'),
-        CelRule(f"{key} != '{HOSTNAME}'", f'label "{HOSTNAME}" is restricted'),
+        CelRule(f"{key} != '{NODE_POOL_LABEL}'", f'label "{NODE_POOL_LABEL}" is restricted', ("K-05",)),
+        CelRule(f"{key} != '{HOSTNAME}'", f'label "{HOSTNAME}" is restricted', ("K-05",)),
     )
 
 
@@ -261,23 +263,25 @@ CEL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
         CelRule(
             "has(self.replicas) == has(oldSelf.replicas)",
             "a pool cannot change between static (replicas set) and dynamic (replicas unset)",
+            ("K-26",),
         ),
         CelRule(
             "!has(self.replicas) || !has(self.limits) || size(self.limits) == 0"
             " || (size(self.limits) == 1 && 'nodes' in self.limits)",
             "only 'limits.nodes' is supported on a static pool",
+            ("K-25",),
         ),
-        CelRule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on a static pool"),
+        CelRule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on a static pool", ("K-25",)),
     ),
     "spec.disruption.budgets": (
-        CelRule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'"),
+        CelRule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'", ("K-22",)),
     ),
     "spec.template.metadata.labels": tuple(
-        CelRule(f"self.all(x, {rule.rule})", rule.message) for rule in _restricted("x")
+        CelRule(f"self.all(x, {rule.rule})", rule.message, rule.ids) for rule in _restricted("x")
     ),
     _TEMPLATE: (
-        CelRule("self.nodeClassRef.group == oldSelf.nodeClassRef.group", "nodeClassRef.group is immutable"),
-        CelRule("self.nodeClassRef.kind == oldSelf.nodeClassRef.kind", "nodeClassRef.kind is immutable"),
+        CelRule("self.nodeClassRef.group == oldSelf.nodeClassRef.group", "nodeClassRef.group is immutable", ("K-02",)),
+        CelRule("self.nodeClassRef.kind == oldSelf.nodeClassRef.kind", "nodeClassRef.kind is immutable", ("K-02",)),
     ),
     f"{_TEMPLATE}.nodeClassRef.group": _not_empty(),
     f"{_TEMPLATE}.nodeClassRef.kind": _not_empty(),
@@ -286,15 +290,18 @@ CEL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
         CelRule(
             "self.all(x, x.operator == 'In' ? has(x.values) && x.values.size() != 0 : true)",
             "requirements with operator 'In' must have a value defined",
+            ("K-07",),
         ),
         CelRule(
             "self.all(x, x.operator in ['Gt', 'Lt', 'Gte', 'Lte']"
             " ? (has(x.values) && x.values.size() == 1 && int(x.values[0]) >= 0) : true)",
             "requirements with operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single non-negative integer value",
+            ("K-08",),
         ),
         CelRule(
             "self.all(x, (x.operator == 'In' && has(x.minValues)) ? x.values.size() >= x.minValues : true)",
             "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+            ("K-10",),
         ),
     ),
     f"{_TEMPLATE}.requirements[].key": _restricted("self"),

@@ -135,6 +135,11 @@ def too_many(field: FieldPath, count: int, limit: int, rule: str = "") -> FieldE
     return FieldError(field, Cause.TOO_MANY, f"{count}: must have at most {_items(limit)}", rule)
 
 
+def too_long(field: FieldPath, value: str, limit: int, rule: str = "") -> FieldError:
+    """Return the error of a text with more than *limit* characters."""
+    return FieldError(field, Cause.TOO_LONG, f"{quote(value)}: may not be more than {limit} characters", rule)
+
+
 def shape_errors(error: pydantic.ValidationError) -> list[FieldError]:
     """Turn what the model parser found into field errors, sorted by path.
 
@@ -207,7 +212,7 @@ def _shape_error(detail: Any) -> FieldError:
     if kind == "too_short":
         return FieldError(field, Cause.REQUIRED, f"must have at least {_items(context['min_length'])}")
     if kind == "string_too_long":
-        return FieldError(field, Cause.TOO_LONG, f"may not be more than {context['max_length']} characters")
+        return too_long(field, value, context["max_length"])
     if kind == "string_too_short":
         return FieldError(field, Cause.REQUIRED, f"must have at least {context['min_length']} characters")
     if bound := _BOUNDS.get(kind):

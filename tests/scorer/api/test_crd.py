@@ -8,7 +8,7 @@ import pytest
 
 from scorer.api.cel import CEL_RULES
 from scorer.api.crd import MODELS, PRINTER_COLUMNS, custom_resource_definitions, structural_schema
-from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS
+from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS, UPGRADE_GROUP
 
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in custom_resource_definitions()}
 SCHEMAS = {kind.kind: structural_schema(kind) for kind in OUR_KINDS}
@@ -19,7 +19,7 @@ KEYWORDS = {
     *("additionalProperties", P + "validations", P + "int-or-string", P + "preserve-unknown-fields"),
     *(P + "embedded-resource", P + "list-type", P + "list-map-keys", P + "map-type"),
 }
-FORMATS = {"string": {"date-time", "byte"}, "integer": {"int32", "int64"}}
+FORMATS = {"string": {"date-time", "date", "byte"}, "integer": {"int32", "int64"}}
 ONLY_FOR = {
     "object": {"properties", "additionalProperties", "required", "minProperties", "maxProperties", P + "map-type"},
     "array": {"items", "minItems", "maxItems", P + "list-type", P + "list-map-keys"},
@@ -198,6 +198,17 @@ def override_defaults(at: str, *, cluster: bool) -> dict[str, dict[str, Any]]:
     }
 
 
+def sequence_defaults(at: str) -> dict[str, dict[str, Any]]:
+    """upgrade-runs.md 3.2; not the limits of a stage, see `scorer.api.upgrade_strategy`."""
+    gates = [
+        f"{at}.{where}.{side}Gates[]" for where in ("stages[]", "stages[].groups[]") for side in ("before", "after")
+    ]
+    return {
+        f"{at}.stages[].groups[]": {"maxConcurrency": 1},
+        **{f"{gate}.scheduledStart": {"utcOffset": "+00:00"} for gate in gates},
+    }
+
+
 EXPECTED_DEFAULTS = {
     "ClusterResourcePlacement": {**PLACEMENT_DEFAULTS, **placement_status_defaults("status")},
     "ResourcePlacement": {**PLACEMENT_DEFAULTS, **placement_status_defaults("status")},
@@ -230,6 +241,33 @@ EXPECTED_DEFAULTS = {
         },
         "spec.disruption.budgets[]": {"nodes": "10%"},
     },
+    "ClusterUpgradeStrategy": sequence_defaults("spec"),
+    "ClusterUpgradeRun": {  # upgrade-runs.md 3.3
+        "spec": {
+            "state": "Initialize",
+            **{block: {} for block in ("timeouts", "versionPolicy", "windowPolicy", "placementGuard")},
+        },
+        "spec.upgrade.nodeImage": {"selection": "Latest"},
+        "spec.timeouts": {
+            "memberUpgradeSeconds": 14400,
+            "pendingSeconds": 0,
+            "onPendingTimeout": "Wait",
+            "gateSeconds": 0,
+            "cancelOnTimeout": False,
+        },
+        "spec.versionPolicy": {"onUnsupportedJump": "Fail", "onNotReady": "Wait"},
+        "spec.windowPolicy": {"mode": "Respect", "reservation": "None", "tieBreak": "Name", "requireFit": False},
+        "spec.placementGuard": {"mode": "Off"},
+        **sequence_defaults("spec.strategy"),
+        "status": {"state": "NotStarted"},
+        **sequence_defaults("status.strategySnapshot"),
+    },
+    "ClusterUpgradeGate": {"spec.scheduledStart": {"utcOffset": "+00:00"}, "status": {"state": "Pending"}},
+    "ClusterUpgradeProfile": {
+        "spec": {"disabled": False, "autoStart": True, "concurrencyPolicy": "Queue", "runHistoryLimit": 10}
+    },
+    "ClusterMaintenanceWindow": {"spec": {"target": "All", "durationHours": 4, "utcOffset": "+00:00"}},
+    "ClusterVersionCatalog": {"spec.regions[].kubernetesVersions[]": {"phase": "GA"}},
 }
 
 
@@ -357,8 +395,10 @@ def test_definitions(kind):
     assert all(schema == {"openAPIV3Schema": SCHEMAS[kind.kind]} for schema in schemas)
 
 
-def test_storage_is_v1beta1_but_for_node_pools():
-    assert {kind.kind for kind in OUR_KINDS if kind.versions[0] != "v1beta1"} == {"NodePool"}
+def test_storage_is_v1beta1_but_for_node_pools_and_upgrades():
+    first = {kind.kind: kind.versions[0] for kind in OUR_KINDS if kind.group != UPGRADE_GROUP}
+    assert {kind for kind, version in first.items() if version != "v1beta1"} == {"NodePool"}
+    assert {kind.versions for kind in OUR_KINDS if kind.group == UPGRADE_GROUP} == {("v1alpha1",)}
     assert CRDS["NodePool"]["spec"]["versions"][0]["subresources"] == {
         "status": {},
         "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.nodes"},
@@ -371,13 +411,14 @@ def test_storage_is_v1beta1_but_for_node_pools():
         ("Work", ["fleet", "fleet-placement"]),
         ("InternalMemberCluster", ["fleet", "fleet-cluster"]),
         ("NodePool", ["karpenter"]),
+        ("ClusterMaintenanceWindow", ["fleet", "fleet-upgrade"]),
     ],
 )
 def test_categories(kind, categories):
     assert CRDS[kind]["spec"]["names"]["categories"] == categories
 
 
-COLUMNS = {  # placement-api.md 1; * = wide
+COLUMNS = {  # placement-api.md 1, of the upgrade kinds our own choice; * = wide
     "ClusterResourcePlacement": "Gen Type* Scheduled Scheduled-Gen Work-Synchronized* Work-Synchronized-Gen* Available "
     "Available-Gen Age",
     "ResourcePlacement": "Gen Type* Scheduled Scheduled-Gen Work-Synchronized* Work-Synchronized-Gen* Available "
@@ -397,6 +438,14 @@ COLUMNS = {  # placement-api.md 1; * = wide
     "ClusterResourceOverride": "",
     "ClusterResourcePlacementDisruptionBudget": "",
     "ClusterStagedUpdateStrategy": "",
+    "ClusterUpgradeStrategy": "Valid Age",
+    "ClusterUpgradeRun": "Type Version State Members Completed Failed Age Strategy* Running* Pending* Next-Wakeup* "
+    "ETA*",
+    "ClusterUpgradeGate": "Run Stage Group Timing Type State Age Starts* Approved* Display-Name*",
+    "ClusterUpgradeProfile": "Channel Disabled Last-Trigger Triggered Current-Run Age Strategy* Next-Candidate*",
+    "ClusterMaintenanceWindow": "Target Start Hours Offset Age",
+    "ClusterVersionCatalog": "",
+    "ClusterUpgradeRequest": "Member Type Version Phase Progress Age Run* Heartbeat* Deadline*",
 }
 
 
@@ -426,7 +475,8 @@ CONDITIONS = {
     "map": "ClusterResourcePlacement:status ResourcePlacement:status ClusterResourceBinding:status "
     "MemberCluster:status ClusterStagedUpdateRun:status ClusterStagedUpdateRun:status.stagesStatus[] "
     "ApprovalRequest:status "
-    "ClusterSchedulingPolicySnapshot:status ClusterResourceSnapshot:status ClusterResourcePlacementStatus:sourceStatus",
+    "ClusterSchedulingPolicySnapshot:status ClusterResourceSnapshot:status ClusterResourcePlacementStatus:sourceStatus "
+    "ClusterUpgradeStrategy:status ClusterUpgradeRun:status ClusterUpgradeGate:status ClusterUpgradeProfile:status",
     None: "ClusterResourcePlacement:status.placementStatuses[] Work:status Work:status.manifestConditions[] "
     "ClusterResourcePlacementEviction:status InternalMemberCluster:status",
 }
@@ -479,6 +529,60 @@ def test_how_lists_of_conditions_are_merged(list_type, where):
         ("ResourceEnvelope", "", {"required": ["data"]}),
         ("ClusterResourcePlacementStatus", "", {"required": ["lastUpdatedTime", "sourceStatus"]}),
         ("ClusterResourcePlacementEviction", "spec.clusterName", {"maxLength": 255}),
+        ("ClusterUpgradeStrategy", "spec.stages", {"minItems": 1, "maxItems": 31}),
+        ("ClusterUpgradeStrategy", "spec.stages[].name", {"minLength": 1, "maxLength": 50}),
+        ("ClusterUpgradeStrategy", "spec.stages[].groups", {"maxItems": 50}),
+        ("ClusterUpgradeStrategy", "spec.stages[].groups[].memberSelector", {P + "map-type": "atomic"}),
+        ("ClusterUpgradeStrategy", "spec.stages[].groups[].afterGates", {"maxItems": 5}),
+        ("ClusterUpgradeStrategy", "spec.stages[].afterStageWaitSeconds", {"minimum": 0, "maximum": 2592000}),
+        ("ClusterUpgradeStrategy", "spec.stages[].beforeGates[].displayName", {"minLength": 1, "maxLength": 100}),
+        ("ClusterUpgradeStrategy", "spec.stages[].beforeGates[].type", {"enum": ["Approval", "ScheduledStart"]}),
+        (
+            "ClusterUpgradeStrategy",
+            "spec.stages[].beforeGates[].scheduledStart",
+            {"required": ["startDay", "startTime"]},
+        ),
+        ("ClusterUpgradeRun", "", {"required": ["spec"]}),
+        ("ClusterUpgradeRun", "spec", {"required": ["upgrade"]}),
+        ("ClusterUpgradeRun", "spec.upgrade.type", {"enum": ["Full", "ControlPlaneOnly", "NodeImageOnly"]}),
+        ("ClusterUpgradeRun", "spec.upgrade.nodeImage.selection", {"enum": ["Latest", "Consistent", "Custom"]}),
+        (
+            "ClusterUpgradeRun",
+            "spec.upgrade.nodeImage.customVersions",
+            {"maxItems": 50, P + "list-type": "map", P + "list-map-keys": ["family"]},
+        ),
+        ("ClusterUpgradeRun", "spec.restartToken", {"maxLength": 64}),
+        ("ClusterUpgradeRun", "spec.skipTargets", {"maxItems": 1000}),
+        (
+            "ClusterUpgradeRun",
+            "spec.skipTargets[]",
+            {"required": ["name", "type"]},
+        ),
+        ("ClusterUpgradeRun", "spec.skipTargets[].type", {"enum": ["Member", "Group", "Stage", "AfterStageWait"]}),
+        ("ClusterUpgradeRun", "spec.timeouts.memberUpgradeSeconds", {"minimum": 0, "maximum": 604800}),
+        ("ClusterUpgradeRun", "spec.timeouts.onPendingTimeout", {"enum": ["Wait", "Skip", "Fail"]}),
+        ("ClusterUpgradeRun", "status.stages[].groups[].members[].operationID", {"type": "string"}),
+        ("ClusterUpgradeRun", "status.plan.etaP90", {"type": "string", "format": "date-time"}),
+        ("ClusterUpgradeGate", "spec", {"required": ["index", "runName", "stage", "timing", "type"]}),
+        ("ClusterUpgradeGate", "spec.index", {"minimum": 0, "maximum": 4}),
+        ("ClusterUpgradeGate", "status.state", {"enum": ["Pending", "Skipped", "Completed"]}),
+        (
+            "ClusterUpgradeProfile",
+            "spec.channel",
+            {"enum": ["Stable", "Rapid", "NodeImage", "TargetKubernetesVersion"]},
+        ),
+        ("ClusterUpgradeProfile", "spec.nodeImage.selection", {"enum": ["Latest", "Consistent"]}),
+        ("ClusterMaintenanceWindow", "spec", {"required": ["schedule", "startTime"]}),
+        ("ClusterMaintenanceWindow", "spec.durationHours", {"minimum": 1, "maximum": 24}),
+        ("ClusterMaintenanceWindow", "spec.startDate", {"type": "string", "format": "date"}),
+        ("ClusterMaintenanceWindow", "spec.notAllowedDates", {"maxItems": 50}),
+        ("ClusterMaintenanceWindow", "spec.schedule.daily.intervalDays", {"minimum": 1, "maximum": 7}),
+        ("ClusterMaintenanceWindow", "spec.schedule.weekly.intervalWeeks", {"minimum": 1, "maximum": 4}),
+        ("ClusterMaintenanceWindow", "spec.schedule.absoluteMonthly.dayOfMonth", {"minimum": 1, "maximum": 31}),
+        ("ClusterMaintenanceWindow", "spec.schedule.relativeMonthly.intervalMonths", {"minimum": 1, "maximum": 6}),
+        ("ClusterVersionCatalog", "spec.regions", {P + "list-type": "map", P + "list-map-keys": ["name"]}),
+        ("ClusterUpgradeRequest", "spec", {"required": ["memberName", "operationID", "runName", "upgradeType"]}),
+        ("ClusterUpgradeRequest", "status.progressPercent", {"minimum": 0, "maximum": 100}),
     ],
 )
 def test_limits_and_formats(kind, path, wanted):
@@ -505,6 +609,39 @@ def test_limits_and_formats(kind, path, wanted):
         ("MemberCluster", "status.resourceUsage.available{}", ["1500m", "7168Mi", 4], ["4K", "x", 0.5]),
         ("Work", "status.conditions[].reason", ["AllApplied", "A_b:c"], ["", "9a", "a b"]),
         ("ClusterResourcePlacement", "spec.statusReportingScope", ["NamespaceAccessible"], [""]),
+        (
+            "ClusterUpgradeStrategy",
+            "spec.stages[].maxConcurrency",
+            [1, 50, "1", "50", "1%", "100%"],
+            [0, 51, "0", "05", "0%", "01%", "101%", "x", "", 0.5, True],
+        ),
+        ("ClusterUpgradeStrategy", "spec.stages[].groups[].maxConcurrency", [1, 700, "700"], [0, "0"]),
+        (
+            "ClusterUpgradeStrategy",
+            "spec.stages[].maxAllowedFailures",
+            [0, 7, "0", "07", "0%", "07%", "100%"],
+            [-1, "101%", "%"],
+        ),
+        (
+            "ClusterUpgradeStrategy",
+            "spec.stages[].groups[].name",
+            ["a", "a-1", "1"],
+            ["", "A", "-a", "a-", "a.b", "a" * 51],
+        ),
+        (
+            "ClusterUpgradeRun",
+            "spec.upgrade.kubernetesVersion",
+            ["1.31", "v1.31.2", "1.31.2-rc.1", "1.31.2+k3s1"],
+            ["", "1", "v", "1.31.x", "1.31-rc.1", "1.31.2.3"],
+        ),
+        ("ClusterUpgradeProfile", "spec.targetKubernetesVersion", ["", "1.31"], ["v1.31", "1.31.2"]),
+        ("ClusterMaintenanceWindow", "spec.startTime", ["00:00", "23:59"], ["24:00", "9:00", "12:60", "09:00:00"]),
+        (
+            "ClusterMaintenanceWindow",
+            "spec.utcOffset",
+            ["+00:00", "-13:59", "+14:00", "-14:00"],
+            ["+14:01", "01:00", "Z"],
+        ),
     ],
 )
 def test_values_that_the_schema_takes(kind, path, good, bad):

@@ -1,4 +1,4 @@
-"""The table of kinds, against placement-api.md 1 and 7.1."""
+"""The table of kinds, against placement-api.md 1 and 7.1 and upgrade-runs.md 3."""
 
 import pytest
 
@@ -7,8 +7,10 @@ from scorer.api.kinds import BUILT_IN, KINDS, OUR_KINDS, api_version, find_kind,
 
 BOTH = ("v1beta1", "v1")
 BETA = ("v1beta1",)
+ALPHA = ("v1alpha1",)
 PLACEMENT = "placement.kubernetes-fleet.io"
 CLUSTER = "cluster.kubernetes-fleet.io"
+UPGRADE = "upgrade.harbormaster.dev"
 
 TABLE = [  # group, kind, versions, namespaced, plural, short names, status subresource
     (PLACEMENT, "ClusterResourcePlacement", BOTH, False, "clusterresourceplacements", ("crp",), True),
@@ -47,6 +49,13 @@ TABLE = [  # group, kind, versions, namespaced, plural, short names, status subr
     (CLUSTER, "MemberCluster", BOTH, False, "memberclusters", ("cluster",), True),
     (CLUSTER, "InternalMemberCluster", BOTH, True, "internalmemberclusters", ("imc",), True),
     ("karpenter.sh", "NodePool", ("v1",), False, "nodepools", (), True),
+    (UPGRADE, "ClusterUpgradeStrategy", ALPHA, False, "clusterupgradestrategies", ("cupstrat",), True),
+    (UPGRADE, "ClusterUpgradeRun", ALPHA, False, "clusterupgraderuns", ("cuprun",), True),
+    (UPGRADE, "ClusterUpgradeGate", ALPHA, False, "clusterupgradegates", ("cupgate",), True),
+    (UPGRADE, "ClusterUpgradeProfile", ALPHA, False, "clusterupgradeprofiles", ("cupprof",), True),
+    (UPGRADE, "ClusterMaintenanceWindow", ALPHA, False, "clustermaintenancewindows", ("cmwin",), True),
+    (UPGRADE, "ClusterVersionCatalog", ALPHA, False, "clusterversioncatalogs", ("cvcat",), True),
+    (UPGRADE, "ClusterUpgradeRequest", ALPHA, False, "clusterupgraderequests", ("cupreq",), True),
 ]
 
 
@@ -79,6 +88,11 @@ apiregistration.k8s.io APIService
 certificates.k8s.io CertificateSigningRequest
 flowcontrol.apiserver.k8s.io FlowSchema PriorityLevelConfiguration
 """
+
+
+def test_no_word_means_two_of_our_kinds():
+    words = [word for kind in OUR_KINDS for word in (kind.plural, kind.kind.lower(), *kind.short_names)]
+    assert len(words) == len(set(words))
 
 
 def test_kinds_of_kubernetes_that_are_cluster_scoped():
@@ -115,6 +129,8 @@ def test_plurals_of_kinds_of_kubernetes(group, kind, plural):
         ("ClusterResourcePlacement", kinds.PLACEMENT),
         ("clusterresourceplacements.placement.kubernetes-fleet.io", kinds.PLACEMENT),
         ("cluster", kinds.MEMBER_CLUSTER),
+        ("cuprun", kinds.UPGRADE_RUN),
+        ("clusterupgradestrategies.upgrade.harbormaster.dev", kinds.UPGRADE_STRATEGY),
         ("ns", kinds.NAMESPACE),
         ("deploy", KINDS["apps", "Deployment"]),
         ("deployments.apps", KINDS["apps", "Deployment"]),

@@ -1,0 +1,134 @@
+"""What the kinds of ``upgrade.harbormaster.dev/v1alpha1`` have in common: words, names, versions, times of day.
+
+Names, versions and times of day are plain strings here; their patterns go into the CRD only, and admission
+judges them with messages for people.
+
+Source: upgrade-runs.md 2.2, 3, 3.2 and 12.
+"""
+
+import re
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from scorer.api.conditions import Conditions
+from scorer.api.meta import ApiModel, Int64
+
+LONGEST_NAME: Final = 50
+"""Characters of a name that people choose; those of generated objects are built from it."""
+LONGEST_GENERATED_NAME: Final = 63
+"""Characters of the name of a gate or request."""
+MOST_NODE_IMAGES: Final = 50
+
+NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+VERSION_PATTERN: Final = r"^v?[0-9]+\.[0-9]+(\.[0-9]+([-+][0-9A-Za-z.+-]+)?)?$"
+MINOR_PATTERN: Final = r"^[0-9]+\.[0-9]+$"
+TIME_PATTERN: Final = "^([01][0-9]|2[0-3]):[0-5][0-9]$"
+OFFSET_PATTERN: Final = r"^[+-]((0[0-9]|1[0-3]):[0-5][0-9]|14:00)$"
+
+UTC_OFFSET: Final = "+00:00"
+
+Name: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NAME, json_schema_extra={"pattern": NAME_PATTERN})
+]
+MemberName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+"""Name of a MemberCluster, or of what a skip target means."""
+KubernetesVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64, "pattern": VERSION_PATTERN})]
+ImageFamily: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+ImageVersion: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
+TimeOfDay: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": TIME_PATTERN})]
+UtcOffset: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": OFFSET_PATTERN})]
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+def _read_date(value: object) -> date:
+    """Read ``YYYY-MM-DD``; pydantic's own reader would take a number of seconds for a date."""
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    elif type(value) is date:
+        return value
+    raise PydanticCustomError("local_date", "must be a date such as 2025-12-31")
+
+
+LocalDate: TypeAlias = Annotated[
+    date,
+    PlainValidator(_read_date),
+    PlainSerializer(date.isoformat, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date"}),
+]
+"""A calendar day of some UTC offset, ``YYYY-MM-DD``."""
+
+
+class UpgradeType(StrEnum):
+    """Which parts of a cluster an upgrade moves."""
+
+    FULL = "Full"
+    CONTROL_PLANE_ONLY = "ControlPlaneOnly"
+    NODE_IMAGE_ONLY = "NodeImageOnly"
+
+
+class NodeImageSelection(StrEnum):
+    """How the node image of a member is chosen (upgrade-runs.md 6.4)."""
+
+    LATEST = "Latest"
+    CONSISTENT = "Consistent"
+    CUSTOM = "Custom"
+
+
+class UpgradeState(StrEnum):
+    """State of a run, stage, group, member, gate or wait; ``Stopping`` is never that of a member."""
+
+    NOT_STARTED = "NotStarted"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+    SKIPPED = "Skipped"
+    FAILED = "Failed"
+    PENDING = "Pending"
+    COMPLETED = "Completed"
+
+
+class Weekday(StrEnum):
+    """A day of the week."""
+
+    MONDAY = "Monday"
+    TUESDAY = "Tuesday"
+    WEDNESDAY = "Wednesday"
+    THURSDAY = "Thursday"
+    FRIDAY = "Friday"
+    SATURDAY = "Saturday"
+    SUNDAY = "Sunday"
+
+
+class NodeImageVersion(ApiModel):
+    """A node image: one version of one family."""
+
+    family: ImageFamily
+    version: ImageVersion
+
+
+class StrategyReference(ApiModel):
+    """The ClusterUpgradeStrategy to follow; it may not exist yet."""
+
+    name: Name
+
+
+class UpgradeError(ApiModel):
+    """What went wrong, for programs and for people; both empty when nothing did."""
+
+    code: str = ""
+    message: str = ""
+
+
+class ObservedStatus(ApiModel):
+    """``status`` of a kind about which there is nothing to report but conditions."""
+
+    observed_generation: Int64 = 0
+    conditions: Conditions = ()
