@@ -127,6 +127,11 @@ class Fleet:
             self._labels[key] = CodeBook.of(member.metadata.labels.get(key) for member in self.members)
         return self._labels[key]
 
+    @property
+    def column_count(self) -> int:
+        """How many columns of labels and properties have been asked for so far, and are kept."""
+        return len(self._labels) + len(self._quantities)
+
     def quantity(self, name: str) -> QuantityColumn:
         """Return the values of a property; *name* must be one `property_name_error` accepts."""
         if name not in self._quantities:

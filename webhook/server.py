@@ -20,17 +20,15 @@ from typing import Final, Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from certs.authority import Authority, Leaf
+from certs.authority import Authority
 from certs.context import CertificateError, ServerContext
-from certs.rotation import renewal_time
+from certs.source import LeafSource, OwnLeaves
 from webhook.app import Parts, add_last_route, make_app, make_probe_app
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.services import Services
 from webhook.settings import PREFIX, Settings
 
-RENEWAL_CHECK_SECONDS: Final = 60.0
-"""How often the wall clock is compared: one long timer would miss that the machine slept."""
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0
 LAG_CHECK_SECONDS: Final = 1.0
@@ -73,12 +71,13 @@ class Server:
     Args:
         services: What the handlers ask.
         settings: How to run.
-        authority: Signs the server certificate; None: a new one.
+        leaves: Where the server certificate comes from; None: from an authority made now.
         metrics: Registry to count in; None: a new one.
         extend: Adds more routes to the HTTPS application.
 
     Raises:
-        ValueError: A name or address in the settings cannot stand in a certificate.
+        CertificateError: There is no certificate that could be served; with an authority of our own: a name or address
+            in the settings cannot stand in one.
     """
 
     def __init__(
@@ -86,16 +85,16 @@ class Server:
         services: Services,
         settings: Settings,
         *,
-        authority: Authority | None = None,
+        leaves: LeafSource | None = None,
         metrics: Metrics | None = None,
         extend: Callable[[web.Application], None] | None = None,
     ) -> None:
         self.settings = settings
         self.health = Health()
         self.metrics = metrics or Metrics()
-        self.authority = authority or Authority.new(services.now())
+        self.leaves = leaves or OwnLeaves(Authority.new(services.now()), settings.dns_names, settings.ip_addresses)
         self._services = services
-        self._leaf = self._issue()
+        self._leaf = self.leaves.first(services.now())
         self._tls = ServerContext(self._leaf)
         self._listener_seen = float("-inf")
         self._addresses: Addresses | None = None
@@ -109,8 +108,6 @@ class Server:
         self._https = self._runner(app)
         self._http = self._runner(probes)
         self._publish_leaf()
-        self.metrics.certificate_not_after.labels("ca").set(self.authority.not_after.timestamp())
-        self.metrics.certificate_not_before.labels("ca").set(self.authority.not_before.timestamp())
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
         self.health.require("certs", self._check_certificate)
         self.health.require("listener", self._check_listener)
@@ -216,19 +213,19 @@ class Server:
         await self.stop()
 
     def renew_leaf(self) -> bool:
-        """Make a new server certificate when two thirds of the life of the present one are over.
+        """Serve another certificate when there is one.
 
         When that fails, the present one stays and the failure is counted and logged.
 
         Returns:
             Whether there is a new one.
         """
-        if self._services.now() < renewal_time(self._leaf.not_before, self._leaf.not_after):
-            return False
         try:
-            leaf = self._issue()
+            leaf = self.leaves.following(self._leaf, self._services.now())
+            if leaf is None:
+                return False
             self._tls.swap(leaf)
-        except (CertificateError, ValueError) as error:
+        except CertificateError as error:
             self.metrics.renewals.labels("leaf", "failure").inc()
             _log.warning("certificate not renewed", extra={"reason": str(error)})
             return False
@@ -239,9 +236,10 @@ class Server:
         return True
 
     async def check_listener(self) -> bool:
-        """Make a TLS handshake with ourselves, as a client that trusts only our authority would."""
+        """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
         host, port = self.addresses.https
-        trust = ssl.create_default_context(cadata=self.authority.pem.decode())
+        trust = ssl.create_default_context(cadata=self.leaves.trust_pem.decode())
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
         dial = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
         try:
@@ -254,10 +252,11 @@ class Server:
         self._listener_seen = asyncio.get_running_loop().time()
         return True
 
-    def _issue(self) -> Leaf:
-        return self.authority.issue(self.settings.dns_names, self.settings.ip_addresses, self._services.now())
-
     def _publish_leaf(self) -> None:
+        authority = self.leaves.authority if isinstance(self.leaves, OwnLeaves) else None
+        if authority is not None:
+            self.metrics.certificate_not_after.labels("ca").set(authority.not_after.timestamp())
+            self.metrics.certificate_not_before.labels("ca").set(authority.not_before.timestamp())
         self.metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
         self.metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
 
@@ -281,7 +280,7 @@ class Server:
 
     async def _keep_renewing(self) -> None:
         while True:
-            await asyncio.sleep(RENEWAL_CHECK_SECONDS)
+            await asyncio.sleep(self.settings.certificate_check_seconds)
             self.renew_leaf()
 
     async def _keep_checking(self) -> None:

@@ -14,7 +14,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy
 
 if TYPE_CHECKING:
-    from webhook.admission.context import Context
+    from webhook.admission.authorization import Access, Reviewed
+    from webhook.admission.context import Context, UserInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,14 @@ class Changes(Protocol):
         ...
 
 
+class AccessReviewer(Protocol):
+    """Knows what users may do."""
+
+    async def review(self, user: "UserInfo", wanted: "Sequence[Access]") -> "Reviewed":
+        """Return which of *wanted* the user may not do; what cannot be found out is said, never taken for allowed."""
+        ...
+
+
 def utc_now() -> datetime:
     """Return the wall clock."""
     return datetime.now(UTC)
@@ -193,6 +202,7 @@ class Services:
         admission: Returns what admission rules may look at besides the object; asked once per request.
         synced: Says whether all caches have been filled once.
         now: Wall clock.
+        access: Knows the rights of users; None: nobody does, and placements are not reviewed for them.
     """
 
     advisor: Advisor
@@ -200,3 +210,4 @@ class Services:
     admission: "Callable[[], Context]"
     synced: Callable[[], bool]
     now: Callable[[], datetime] = utc_now
+    access: AccessReviewer | None = None

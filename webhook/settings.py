@@ -10,11 +10,15 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from scorer.api.staged_update import RunState
+from webhook.admission.context import AdmissionSettings, PlacementAuthorization
+
 PREFIX: Final = "HARBORMASTER_"
 MEBIBYTE: Final = 1024 * 1024
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -65,6 +69,46 @@ class Settings(BaseModel):
 
     data: Path | None = None
     """Folder that keeps the state of ``up``."""
+    tls_cert: Path | None = None
+    """Certificate that ``serve`` shows, in PEM: the leaf first; read again when it changes."""
+    tls_key: Path | None = None
+    certificate_check_seconds: Seconds = Field(default=10, gt=0)
+    """How often to look for another certificate."""
+    tls_ca: Path | None = None
+    """Authority of that certificate, for the server's check of itself; None: the end of the chain."""
+
+    namespace: Name = "harbormaster-system"
+    """Where harbormaster is installed."""
+    service_account: Name = "harbormaster"
+    """Who harbormaster is there: its own writes are not judged by its own rules about users."""
+    guard_rail: bool = False
+    """G-04 to G-10: definitions, namespaces and members of the fleet belong to its machinery."""
+    deny_member_label_changes: bool = False
+    """G-07, only with *guard_rail*."""
+    protect_works: bool = True
+    """G-11: Works and InternalMemberClusters are written by the machinery and their member only."""
+    identity_by_admins_only: bool = False
+    """Only admins may change the identity of a member."""
+    allowed_users: tuple[str, ...] = ()
+    """User names that count as admins for the guard rails."""
+    block_workloads: bool = False
+    """G-01 and G-02: no Pods and ReplicaSets on the hub."""
+    block_pod_disruption_budgets: bool = False
+    """G-03."""
+    networking_agents: bool = False
+    """M-09: exported services keep a member from leaving."""
+    skipped_namespaces: tuple[str, ...] = ()
+    """Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*``."""
+    strict_overrides: bool = False
+    """X-63 denies instead of warning."""
+    staged_runs_default_state: RunState = RunState.INITIALIZE
+    """What an absent ``spec.state`` of a staged update run means."""
+    live_warnings: bool = True
+    """Warn about what the rest of the hub makes of a write; off where even that says too much (see the reference)."""
+    live_seconds: Seconds = 0.05
+    """How long all of that may take for one review."""
+    placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
+    """What becomes of a placement of things that its author may not read."""
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -75,11 +119,34 @@ class Settings(BaseModel):
                 f"http_host: {self.http_host!r} is not of this machine alone, which page_on_http asks for; "
                 f"one of {', '.join(LOOPBACK_HOSTS)}"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key: one needs the other")
         if self.drain_limit_seconds < self.drain_seconds:
             raise ValueError(
                 f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}"
             )
         return self
+
+    def admission(self) -> AdmissionSettings:
+        """Return the switches of admission."""
+        return AdmissionSettings(
+            controllers=frozenset({f"system:serviceaccount:{self.namespace}:{self.service_account}"}),
+            protect_works=self.protect_works,
+            guard_rail=self.guard_rail,
+            deny_member_label_changes=self.deny_member_label_changes,
+            allowed_users=frozenset(self.allowed_users),
+            identity_by_admins_only=self.identity_by_admins_only,
+            block_workloads=self.block_workloads,
+            block_pod_disruption_budgets=self.block_pod_disruption_budgets,
+            unblocked_namespaces=frozenset({self.namespace}),
+            networking_agents=self.networking_agents,
+            skipped_namespaces=frozenset(self.skipped_namespaces),
+            strict_overrides=self.strict_overrides,
+            staged_run_default_state=self.staged_runs_default_state,
+            placement_authorization=self.placement_authorization,
+            live_warnings=self.live_warnings,
+            live_seconds=self.live_seconds,
+        )
 
     @classmethod
     def read(cls, environment: Mapping[str, str], **given: Any) -> Self:
@@ -95,12 +162,15 @@ class Settings(BaseModel):
         for name in cls.model_fields:
             text = environment.get(PREFIX + name.upper())
             if text is not None:
-                values[name] = _split(text) if name in {"dns_names", "ip_addresses"} else text
+                values[name] = _split(text) if name in _LISTS else text
         values |= {name: value for name, value in given.items() if value is not None}
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             raise SettingsError(_first_mistake(error, given)) from error
+
+
+_LISTS: Final = {"dns_names", "ip_addresses", "allowed_users", "skipped_namespaces"}
 
 
 def _split(text: str) -> tuple[str, ...]:

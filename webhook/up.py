@@ -19,10 +19,12 @@ from typing import Final, Self
 import orjson
 from aiohttp import web
 
-from scorer.api.kinds import KINDS, NAMESPACE, Kind
+from scorer.api.kinds import KINDS, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from webhook.admission.context import AdmissionSettings, Context, KnownKinds, UserInfo
+from scorer.rollout.selection import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from webhook.admission.cached import CachedContext
+from webhook.admission.context import UserInfo
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
 from webhook.controllers.family import FAMILIES
@@ -46,7 +48,10 @@ QUIET_SECONDS: Final = 0.6
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
 """Someone who edits an example waits for a second, not for half a minute."""
 
-_CUSTOM_KINDS = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+_SELECTABLE = tuple(
+    kind for kind in KINDS.values() if DEFAULT_SELECTION.is_selectable(kind.group, kind.versions[0], kind.kind)
+)
+"""What the loop watches because placements may select it."""
 
 
 class DataFolderError(Exception):
@@ -84,17 +89,18 @@ class Up:
             stack.callback(self.store.close)
             token = self._token()
             self.cache = Cache(self.store)
+            context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
             self.hub = Hub(self.store, self.cache)
             self.loop = Loop(self.hub, self._now, lambda: secrets.token_hex(4), THROTTLE)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             await self._make_namespaces()
             changes = HubChanges(self.cache)
             services = Services(
-                HubAdvisor(self.cache, self._now), changes, self._context, lambda: self.cache.synced, self._now
+                HubAdvisor(self.cache, self._now), changes, context, lambda: self.cache.synced, self._now
             )
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: self._context().asked_by(ADMIN), token)
+                add_routes(app, self.store, lambda: context().asked_by(ADMIN), token)
 
             server = Server(services, self.settings, extend=extend)
             self._running = asyncio.create_task(self._run(), name="up")
@@ -168,13 +174,6 @@ class Up:
         self._running.cancel()
         await asyncio.wait([self._running])
 
-    def _context(self) -> Context:
-        def existing(kind: Kind) -> list[JsonObject]:
-            return self.cache.list(kind)
-
-        definitions = self.cache.list(_CUSTOM_KINDS)
-        return Context(KnownKinds.of_definitions(definitions), existing, settings=AdmissionSettings(), now=self._now())
-
     def _make_folder(self) -> None:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -194,7 +193,7 @@ class Up:
         return token
 
     def _tell_clients(self, token: str) -> None:
-        _write_private(self.ca_file, self.server.authority.pem)
+        _write_private(self.ca_file, self.server.leaves.trust_pem)
         told = {
             "server": self.https_url,
             "http": self.http_url,

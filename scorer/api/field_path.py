@@ -2,32 +2,37 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldPath:
+class FieldPath(tuple[str | int, ...]):
     """A path of member names and list positions; printed the way kubectl prints it.
 
     ``FieldPath.of("spec") / "taints" / 2 / "key"`` prints ``spec.taints[2].key``. A member name
     that is not a plain word, such as a label key, prints in brackets: ``metadata.labels[a/b]``.
+
+    A tuple and no dataclass: rules make dozens of paths per review, whether something is wrong or not.
     """
 
-    parts: tuple[str | int, ...] = ()
+    __slots__ = ()
 
     @classmethod
     def of(cls, *parts: str | int) -> "FieldPath":
         """Make a path from its parts, outermost first."""
         return cls(parts)
 
+    @property
+    def parts(self) -> tuple[str | int, ...]:
+        """The parts, outermost first."""
+        return self
+
     def __truediv__(self, part: str | int) -> "FieldPath":
-        return FieldPath((*self.parts, part))
+        return FieldPath(self + (part,))  # noqa: RUF005 - unpacking takes longer
 
     def __str__(self) -> str:
         text = ""
-        for part in self.parts:
+        for part in self:
             if isinstance(part, int):
                 text += f"[{part}]"
             elif _PLAIN.fullmatch(part):
@@ -38,11 +43,11 @@ class FieldPath:
 
     def starts_with(self, other: "FieldPath") -> bool:
         """Say whether this is *other* or lies below it."""
-        return self.parts[: len(other.parts)] == other.parts
+        return self[: len(other)] == other
 
     def pointer(self) -> str:
         """Return the path as a JSON Pointer (RFC 6901)."""
-        return json_pointer(self.parts)
+        return json_pointer(self)
 
 
 def json_pointer(parts: Iterable[str | int]) -> str:

@@ -217,7 +217,8 @@ def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -
     needed = request.wanted - len(holdings.taken)
     if needed <= 0:
         surplus = scale_down(holdings.taken, -needed)
-        kept = _by_cluster(binding for binding in holdings.taken if binding not in surplus)
+        gone = {binding.name for binding in surplus}
+        kept = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
         dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
         return Schedule(request, fleet, now, holdings, kept=kept, dropped=dropped)
     last = screen(request, fleet, holdings, now)

@@ -2,37 +2,73 @@
 
 All of it is handed in: the kinds the hub serves, the other objects on it, who asks, the switches and
 the time. A `Context()` is an empty hub, asked by harbormaster's own controller.
+
+Rules that deny look at `Context.existing`, where an object that is not known counts as absent. Live checks, which
+only warn, look at `Context.hub`, where what is not known raises `NotKnownError`: they then say nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from math import inf
 from types import MappingProxyType
+from typing import Protocol
 
-from scorer.api.kinds import KINDS, Kind, group_kind
+from pydantic import ValidationError
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import RunState
+from scorer.fleet import Fleet
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster"
+
+_log = logging.getLogger(__name__)
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who sends a request."""
+    """Who sends a request, as far as its authentication says."""
 
     username: str = ""
     groups: frozenset[str] = frozenset()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def read(cls, document: object) -> "UserInfo":
         """Return the user of a request's ``userInfo``; what cannot be read is nobody."""
         if not isinstance(document, dict):
             return cls()
-        username, groups = document.get("username"), document.get("groups")
-        known = [group for group in groups if isinstance(group, str)] if isinstance(groups, list) else ()
-        return cls(username if isinstance(username, str) else "", frozenset(known))
+        extra = document.get("extra")
+        return cls(
+            _text(document.get("username")),
+            frozenset(_texts(document.get("groups"))),
+            _text(document.get("uid")),
+            {key: _texts(values) for key, values in extra.items()} if isinstance(extra, dict) else {},
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
+
+
+class PlacementAuthorization(StrEnum):
+    """What becomes of a placement that selects what its author may not read."""
+
+    OFF = "Off"
+    WARN = "Warn"
+    ENFORCE = "Enforce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +90,13 @@ class AdmissionSettings:
         skipped_kinds: Group and kind of what is never selected, besides the built-in list (X-02).
         strict_overrides: X-63 denies instead of warning.
         staged_run_default_state: What an absent ``spec.state`` of a staged update run means (F-14).
+        placement_authorization: Whether the author of a placement needs rights on what it selects (serving.md 8).
+        live_warnings: Whether answers warn about what the rest of the hub makes of a write. Whoever reaches the port
+            may ask, and no review proves who sent it: its ``userInfo`` is text like the rest (serving.md 8). So no
+            warning names a cluster that the review did not name itself (`impact.named_clusters`). Given away are
+            counts, names of placements and runs, and whether what the review names exists; where that is too much,
+            this turns all of it off.
+        live_seconds: How long all live checks of one review may take together; what is left then is not said.
     """
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
@@ -70,6 +113,9 @@ class AdmissionSettings:
     skipped_kinds: frozenset[tuple[str, str]] = frozenset()
     strict_overrides: bool = False
     staged_run_default_state: RunState = RunState.INITIALIZE
+    placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
+    live_warnings: bool = True
+    live_seconds: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +161,123 @@ def _kind_of_definition(definition: JsonObject) -> Kind | None:
     return found if served else None
 
 
+class NotKnownError(Exception):
+    """A live check asks about something that is not known here: it has no verdict."""
+
+
+class OutOfTimeError(Exception):
+    """The time for live checks is used up: the rest has no verdict."""
+
+
+class HubView(Protocol):
+    """What is known of the hub. Documents are shared and read-only, and were written by others.
+
+    Every question raises `NotKnownError` where the answer is not at hand, which is something else than none.
+    """
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None when there is none."""
+        ...
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """Return the objects of *kind*, of one namespace when it is given, in any order."""
+        ...
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped."""
+        ...
+
+    @property
+    def fleet(self) -> Fleet:
+        """All member clusters."""
+        ...
+
+
+class UnknownHub:
+    """A hub of which nothing is known."""
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        raise NotKnownError(kind, name, namespace)
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        raise NotKnownError(kind, namespace)
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        raise NotKnownError(kind, label, value, namespace)
+
+    @property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`."""
+        raise NotKnownError(MEMBER_CLUSTER)
+
+
+class DocumentHub:
+    """A hub that holds what some files hold; a kind that is in none of them is not known."""
+
+    def __init__(self, documents: Mapping[tuple[str, str], Sequence[JsonObject]]) -> None:
+        self._documents = documents
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        wanted = (name, namespace)
+        return next((document for document in self.list(kind) if _place_of(document) == wanted), None)
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        found = self._documents.get(kind.group_kind)
+        if not found:
+            raise NotKnownError(kind)
+        return [document for document in found if namespace in ("", _place_of(document)[1])]
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        return [
+            document
+            for document in self.list(kind)
+            if _place_of(document)[1] == namespace and _labels_of(document).get(label) == value
+        ]
+
+    @cached_property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`; a member that cannot be read is left out."""
+        return Fleet.of(filter(None, map(_read_member, self.list(MEMBER_CLUSTER))))
+
+
+def _place_of(document: JsonObject) -> tuple[object, object]:
+    metadata = document.get("metadata")
+    return (metadata.get("name"), metadata.get("namespace") or "") if isinstance(metadata, dict) else ("", "")
+
+
+def _labels_of(document: JsonObject) -> Mapping[str, object]:
+    metadata = document.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
+def _read_member(document: JsonObject) -> MemberCluster | None:
+    try:
+        return MemberCluster.read(document)
+    except ValidationError:
+        return None
+
+
+NOTHING_KNOWN: HubView = UnknownHub()
+
+
 def _nothing(_kind: Kind) -> Sequence[JsonObject]:
     return ()
+
+
+def _standing_still() -> float:
+    return 0.0
+
+
+def log_failure(check: str, error: Exception) -> None:
+    """Tell our own people that a live check broke."""
+    _log.error("live check failed", exc_info=error, extra={"check": check})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +290,10 @@ class Context:
         user: Who asks.
         settings: The switches.
         now: The time of the request.
+        hub: What live checks look at.
+        clock: Seconds that have passed; measures what live checks take. By default no time passes.
+        on_failure: Told of a live check that broke, by its name.
+        deadline: When the time for live checks ends, by *clock*.
     """
 
     kinds: KnownKinds = field(default_factory=KnownKinds)
@@ -136,6 +301,10 @@ class Context:
     user: UserInfo = UserInfo(OWN_CONTROLLER)
     settings: AdmissionSettings = AdmissionSettings()
     now: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    hub: HubView = NOTHING_KNOWN
+    clock: Callable[[], float] = _standing_still
+    on_failure: Callable[[str, Exception], None] = log_failure
+    deadline: float = inf
 
     @classmethod
     def of_objects(
@@ -153,6 +322,7 @@ class Context:
         context = cls(
             kinds=KnownKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
             existing=lambda kind: by_kind.get(kind.group_kind, ()),
+            hub=DocumentHub(by_kind),
         )
         return replace(
             context, user=user or context.user, settings=settings or context.settings, now=now or context.now
@@ -160,9 +330,28 @@ class Context:
 
     def asked_by(self, user: UserInfo) -> "Context":
         """Return the same context with another user."""
-        return Context(self.kinds, self.existing, user, self.settings, self.now)
+        return Context(
+            self.kinds,
+            self.existing,
+            user,
+            self.settings,
+            self.now,
+            self.hub,
+            self.clock,
+            self.on_failure,
+            self.deadline,
+        )
 
     @property
     def is_ours(self) -> bool:
         """Whether harbormaster itself asks."""
         return self.user.username in self.settings.controllers
+
+    def started(self) -> "Context":
+        """Return the same context, with the time for live checks running from now."""
+        return replace(self, deadline=self.clock() + self.settings.live_seconds)
+
+    def check_time(self) -> None:
+        """Raise `OutOfTimeError` when the time for live checks is used up."""
+        if self.clock() > self.deadline:
+            raise OutOfTimeError

@@ -13,12 +13,14 @@ from typing import Any, Final, Literal, TypeAlias
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.schema import apply_schema_defaults
+from webhook.admission import impact
 from webhook.admission.context import Context
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
 from webhook.validation.existing import metadata_of, name_of
 from webhook.validation.field import FieldError, FieldWarning, path_order, printable, quote
 from webhook.validation.guard_rail import Write
+from webhook.validation.live.check import LONGEST, run_checks
 from webhook.validation.metadata import METADATA
 from webhook.validation.reading import DEEPEST, is_deeper, same_json, value_at
 
@@ -27,7 +29,7 @@ Hook: TypeAlias = Literal["validate", "mutate"]
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
-LONGEST_WARNING: Final = 119
+LONGEST_WARNING: Final = LONGEST
 _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; a list of a million mistakes is not read to its end."""
 
@@ -189,7 +191,7 @@ def _kind_has_rules(question: Question) -> Judgement | None:
         return None
     kind = question.kind
     where = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
-    return Judgement(warnings=_texts([f"harbormaster has no rules for {kind.get('kind')} of {where}"]))
+    return Judgement(warnings=as_warnings([f"harbormaster has no rules for {kind.get('kind')} of {where}"]))
 
 
 def _guard_rails(question: Question) -> Judgement | None:
@@ -216,7 +218,7 @@ def _subresource(question: Question) -> Judgement | None:
         and entry.warn_about_status is not None
         and question.operation == "UPDATE"
     ):
-        return Judgement(warnings=_texts(entry.warn_about_status(question.document)))
+        return Judgement(warnings=as_warnings(entry.warn_about_status(question.document)))
     return ALLOWED
 
 
@@ -232,7 +234,9 @@ def _delete(question: Question) -> Judgement | None:
         return ALLOWED
     if entry.refuse_deletion is not None and (message := entry.refuse_deletion(old, question.context)):
         return Judgement(allowed=False, code=409, reason="Conflict", message=printable(message), retry_after_seconds=10)
-    return Judgement(warnings=_texts(entry.warn_about_deletion(old)) if entry.warn_about_deletion is not None else ())
+    notes = list(entry.warn_about_deletion(old)) if entry.warn_about_deletion is not None else []
+    notes += _live_findings(question)
+    return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
 def _being_deleted(question: Question) -> Judgement | None:
@@ -257,7 +261,7 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
         return ALLOWED, document
     defaulted = entry.default(document, question.old if question.operation == "UPDATE" else None)
     patch = difference(document, defaulted.document)
-    return Judgement(warnings=_texts(defaulted.warnings), patch=patch), defaulted.document
+    return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), defaulted.document
 
 
 def _rules(question: Question) -> Judgement | None:
@@ -268,17 +272,43 @@ def _rules(question: Question) -> Judgement | None:
     old = question.old if question.operation == "UPDATE" else None
     findings = list(islice(entry.validate(question.document, old, question.context), _MOST_FINDINGS))
     if not findings:
-        return ALLOWED
+        live = _live_findings(question)
+        return Judgement(warnings=as_warnings(live)) if live else ALLOWED
     errors = [finding for finding in findings if isinstance(finding, FieldError)]
     notes: list[FieldWarning | str] = [finding for finding in findings if isinstance(finding, FieldWarning)]
     if errors and old is not None:
         errors, tolerated = _separate(errors, question.document, old, entry, question.context)
         notes = [*(f"{error.field}: {error.text()} (left as it is)" for error in tolerated), *notes]
     if not errors:
-        return Judgement(warnings=_texts(notes))
+        live = _live_findings(question)
+        urgent = [finding for finding in live if finding.rule == impact.RULE]
+        return Judgement(
+            warnings=as_warnings([*urgent, *notes, *(finding for finding in live if finding not in urgent)])
+        )
     errors = sorted(dict.fromkeys(errors), key=path_order)
     message = _summary(errors, entry, question.document)
-    return Judgement(False, tuple(errors), _texts(notes), 422, "Invalid", message)
+    return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
+
+
+def _live_findings(question: Question) -> list[FieldWarning]:
+    """Ask what the rest of the hub makes of a write that is allowed.
+
+    Not for ourselves, and not about an update that leaves the body alone: both would only be told what was said
+    before, and a finalizer goes at once.
+    """
+    entry, context, old = question.entry, question.context, _object(question.old)
+    if entry is None or context.is_ours or not context.settings.live_warnings:
+        return []
+    checks = entry.live_on_deletion if question.operation == "DELETE" else entry.live
+    document = None if question.operation == "DELETE" else question.document
+    old = None if question.operation == "CREATE" else old
+    if not checks or (document is not None and old is not None and _leaves_body_alone(document, old, entry)):
+        return []
+    return run_checks(checks, document, old, context)
+
+
+def _leaves_body_alone(document: JsonObject, old: JsonObject, entry: Admitted) -> bool:
+    return same_json(document.get(entry.body), old.get(entry.body))
 
 
 ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
@@ -368,7 +398,7 @@ def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[st
     return printable(f"{entry.kind} {quote(name_of(document))} is invalid: {what}")
 
 
-def _texts(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
+def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
     """Return warnings as an API server passes them on: few, short, without control characters."""
     texts = list(dict.fromkeys(_text(note) for note in islice(notes, _MOST_FINDINGS)))
     if len(texts) > MOST_WARNINGS:

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from webhook.admission import impact
 from webhook.admission.context import Context
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
@@ -27,9 +28,16 @@ from webhook.validation import (
     placement,
     staged_update,
     update_run,
+    upgrade,
 )
 from webhook.validation.field import FieldWarning
 from webhook.validation.guard_rail import GuardRail
+from webhook.validation.live import eviction as live_eviction
+from webhook.validation.live import member_cluster as live_member_cluster
+from webhook.validation.live import override as live_override
+from webhook.validation.live import placement as live_placement
+from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.live.check import LiveCheck
 from webhook.validation.reading import Finding
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -58,6 +66,8 @@ class Admitted:
         warn_about_deletion: Yields what a deletion will do.
         warn_about_status: Yields what is odd about a write of the status subresource.
         guards: Yield why this user may not do this write, in this order; they hold for subresources and deletions too.
+        live: Warn about what the rest of the hub makes of a creation or an update of the body, the weightiest first.
+        live_on_deletion: The same for a deletion.
     """
 
     kind: Kind
@@ -70,6 +80,8 @@ class Admitted:
     warn_about_deletion: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     warn_about_status: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     guards: tuple[GuardRail, ...] = ()
+    live: tuple[LiveCheck, ...] = ()
+    live_on_deletion: tuple[LiveCheck, ...] = ()
 
 
 _ENTRIES: Final = (
@@ -79,6 +91,7 @@ _ENTRIES: Final = (
         placement_defaults.default,
         _CUD,
         warn_about_deletion=placement.warn_about_deletion,
+        live=(*impact.CHECKS, *live_placement.CHECKS),
     ),
     Admitted(
         kinds.RESOURCE_PLACEMENT,
@@ -86,20 +99,35 @@ _ENTRIES: Final = (
         placement_defaults.default,
         _CUD,
         warn_about_deletion=placement.warn_about_deletion,
+        live=(*impact.CHECKS, *live_placement.CHECKS),
     ),
-    Admitted(kinds.STAGED_STRATEGY, staged_update.validate, operations=_CUD),
-    Admitted(kinds.NAMESPACED_STAGED_STRATEGY, staged_update.validate, operations=_CUD),
+    Admitted(
+        kinds.STAGED_STRATEGY,
+        staged_update.validate,
+        operations=_CUD,
+        live=live_staged_update.STRATEGY_CHECKS,
+        live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
+    ),
+    Admitted(
+        kinds.NAMESPACED_STAGED_STRATEGY,
+        staged_update.validate,
+        operations=_CUD,
+        live=live_staged_update.STRATEGY_CHECKS,
+        live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
+    ),
     Admitted(
         kinds.STAGED_RUN,
         update_run.validate,
         operations=_CUD,
         warn_about_deletion=update_run.warn_about_deletion,
+        live=live_staged_update.RUN_CHECKS,
     ),
     Admitted(
         kinds.NAMESPACED_STAGED_RUN,
         update_run.validate,
         operations=_CUD,
         warn_about_deletion=update_run.warn_about_deletion,
+        live=live_staged_update.RUN_CHECKS,
     ),
     Admitted(
         kinds.APPROVAL_REQUEST,
@@ -115,18 +143,20 @@ _ENTRIES: Final = (
         warn_about_status=approval.warn_about_status,
         guards=(guard_rail.guard_approval,),
     ),
-    Admitted(kinds.OVERRIDE, override.validate_cluster_override),
-    Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override),
+    Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
+    Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
     Admitted(kinds.ENVELOPE, envelope.validate_cluster_envelope, body="data"),
     Admitted(kinds.NAMESPACED_ENVELOPE, envelope.validate_resource_envelope, body="data"),
-    Admitted(kinds.DISRUPTION_BUDGET, disruption_budget.validate),
-    Admitted(kinds.EVICTION, eviction.validate, operations=_C),
+    Admitted(kinds.DISRUPTION_BUDGET, disruption_budget.validate, live=live_eviction.BUDGET_CHECKS),
+    Admitted(kinds.EVICTION, eviction.validate, operations=_C, live=live_eviction.EVICTION_CHECKS),
     Admitted(
         kinds.MEMBER_CLUSTER,
         member_cluster.validate,
         operations=_CUD,
         refuse_deletion=member_cluster.refuse_deletion,
         guards=(guard_rail.guard_member_cluster, guard_rail.guard_identity),
+        live=live_member_cluster.CHECKS,
+        live_on_deletion=live_member_cluster.DELETION_CHECKS,
     ),
     Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
     Admitted(kinds.BINDING, machine_written.validate_resource_binding),
@@ -151,6 +181,13 @@ _ENTRIES: Final = (
     Admitted(guard_rail.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),
     Admitted(guard_rail.DEFINITION, operations=_CUD, guards=(guard_rail.guard_definition,)),
     Admitted(kinds.NAMESPACE, operations=_CUD, guards=(guard_rail.guard_namespace,)),
+    Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True),
+    Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True),
+    Admitted(kinds.UPGRADE_GATE, upgrade.validate_gate, operations=_CUD, judged_whole=True),
+    Admitted(kinds.UPGRADE_PROFILE, upgrade.validate_profile, judged_whole=True),
+    Admitted(kinds.MAINTENANCE_WINDOW, upgrade.validate_window, judged_whole=True),
+    Admitted(kinds.VERSION_CATALOG, upgrade.validate_catalog, judged_whole=True),
+    Admitted(kinds.UPGRADE_REQUEST, upgrade.validate_request, judged_whole=True),
 )
 
 REGISTRY: Final[Mapping[tuple[str, str], Admitted]] = {entry.kind.group_kind: entry for entry in _ENTRIES}

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 import orjson
 
 from scorer.api.meta import JsonObject
+from webhook.admission.authorization import UNDISPUTED, Reviewed, authorized
 from webhook.admission.context import Context, UserInfo
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
 from webhook.validation.existing import name_of
@@ -23,6 +24,7 @@ from webhook.validation.reading import DEEPEST, is_deeper
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 LONGEST_UID: Final = 256
+LONGEST_ANNOTATION: Final = 256
 MOST_DIGITS: Final = 4300
 _LARGEST_EXACT: Final = 2**64
 
@@ -81,9 +83,15 @@ def parse_object(body: bytes) -> JsonObject:
         value = _parse_slowly(body)
     if not isinstance(value, dict):
         raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
-    if body.count(b"{") + body.count(b"[") > DEEPEST and is_deeper(value, DEEPEST):
+    if _may_be_deeper(body) and is_deeper(value, DEEPEST):
         raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
     return value
+
+
+def _may_be_deeper(body: bytes) -> bool:
+    """Say whether *body* has enough brackets to nest too deep; of empty containers only one is on any way down."""
+    openings = body.count(b"{") + body.count(b"[")
+    return openings > DEEPEST and openings - body.count(b"{}") - body.count(b"[]") >= DEEPEST
 
 
 def _parse_slowly(body: bytes) -> Any:
@@ -129,15 +137,20 @@ def _integer(text: str) -> int | float:
         return sys.float_info.max if number > 0 else -sys.float_info.max
 
 
-def answer(review: JsonObject, hook: Hook, context: Context) -> JsonObject:
+def answer(
+    review: JsonObject, hook: Hook, context: Context, user: UserInfo | None = None, reviewed: Reviewed = UNDISPUTED
+) -> JsonObject:
     """Return the whole answer to a review that `parse_review` let through.
 
     Args:
         review: The decoded body.
         hook: Which hook was called.
-        context: The hub and the switches; the user is taken from the review.
+        context: The hub and the switches. Defaults depend on none of them.
+        user: Who is said to ask; None: whom the review names.
+        reviewed: What came of asking for the user's rights.
     """
     request = review["request"]
+    user = user or UserInfo.read(request.get("userInfo"))
     question = Question(
         hook=hook,
         operation=request.get("operation"),
@@ -146,9 +159,10 @@ def answer(review: JsonObject, hook: Hook, context: Context) -> JsonObject:
         document=request.get("object"),
         old=request.get("oldObject"),
         subresource=request.get("subResource"),
-        context=context.asked_by(UserInfo.read(request.get("userInfo"))),
+        context=context.asked_by(user) if hook == "validate" else context,
     )
-    return respond(decide(question), request)
+    judgement = authorized(decide(question), reviewed, user, context.settings.placement_authorization)
+    return respond(judgement, request)
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
@@ -156,6 +170,8 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
     response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
     if not judgement.allowed:
         response["status"] = status_of(judgement, request)
+        if rules := sorted({error.rule for error in judgement.errors if error.rule}):
+            response["auditAnnotations"] = {"rules": ",".join(rules)[:LONGEST_ANNOTATION]}
     if judgement.warnings:
         response["warnings"] = list(judgement.warnings)
     if judgement.patch:

@@ -40,8 +40,13 @@ SECTIONS: Final = {
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
     ),
+    "Serve a hub": (
+        Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
+        Entry("webhook-configuration", "Print the objects that register the webhooks."),
+    ),
     "Other": (
         Entry("crds", "Print the CustomResourceDefinitions of all kinds."),
+        Entry("rules", "Print the rules of admission."),
         Entry("completion", "Print the completion script of a shell."),
         Entry("version", "Print the version."),
     ),
@@ -78,7 +83,7 @@ class Root(click.Group):
         """Import the command."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"webhook.cli.{cmd_name}").command
+        command: click.Command = import_module(f"webhook.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

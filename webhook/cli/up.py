@@ -98,6 +98,7 @@ def _is_set(setting: str) -> bool:
 def _run(session: "_Session") -> int:
     import uvloop
 
+    from certs.context import CertificateError
     from webhook.kube.ports import StoreError
     from webhook.server import ListenError
     from webhook.up import DataFolderError
@@ -105,7 +106,7 @@ def _run(session: "_Session") -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(session.run())
-    except (DataFolderError, StoreError, ListenError) as error:
+    except (DataFolderError, StoreError, ListenError, CertificateError) as error:
         raise UserError(str(error)) from error
 
 

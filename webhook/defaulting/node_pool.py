@@ -16,16 +16,39 @@ from scorer.api.node_pool import (
 )
 from webhook.defaulting.defaulted import Defaulted
 from webhook.validation.field import FieldWarning, quote
+from webhook.validation.node_pool import RULES as NODE_POOL_RULES
+from webhook.validation.rule import Rule, Severity, enforces, pick
+from webhook.validation.rule import default as fills_in
 
 OLD_EXPIRE_AFTER: Final = FieldPath.of("spec", "disruption", "expireAfter")
 EXPIRE_AFTER: Final = FieldPath.of("spec", "template", "spec", "expireAfter")
 
 
+_DISRUPTION: Final = "spec.disruption"
+
+RULES: Final = (
+    fills_in(
+        "F-20",
+        "disruption: consolidationPolicy WhenEmptyOrUnderutilized, consolidateAfter 0s, one budget of 10%.",
+        "Karpenter CRD",
+        f"{_DISRUPTION}.consolidationPolicy",
+        f"{_DISRUPTION}.consolidateAfter",
+        f"{_DISRUPTION}.budgets",
+    ),
+    fills_in("F-21", "The nodes of a budget are 10%.", "Karpenter CRD", f"{_DISRUPTION}.budgets.*.nodes"),
+    fills_in("F-22", "expireAfter is 720h.", "Karpenter CRD", "spec.template.spec.expireAfter"),
+    Rule("F-23", (Severity.MUTATE,), "A null without a default is removed.", "Kubernetes API server"),
+    *pick(NODE_POOL_RULES, "K-35"),
+)
+
+
+@enforces(*RULES)
 def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
     """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed without a default.
 
-    An object that is being deleted, or whose JSON types are wrong where defaults belong, is returned as it is.
-    ``disruption.expireAfter``, where the field was documented once, is copied to the template if that has none.
+    These are F-20 to F-23. An object that is being deleted, or whose JSON types are wrong where defaults belong, is
+    returned as it is. ``disruption.expireAfter``, where the field was documented once, is copied to the template if
+    that has none (K-35).
     """
     del old
     metadata = document.get("metadata")
@@ -54,9 +77,9 @@ def _lifetime(old_place: object) -> tuple[str, tuple[FieldWarning, ...]]:
     if old_place is None:
         return DEFAULT_EXPIRE_AFTER, ()
     if isinstance(old_place, str) and _is_duration(old_place):
-        return old_place, (FieldWarning(OLD_EXPIRE_AFTER, f"{quote(old_place)} was copied to {EXPIRE_AFTER}"),)
+        return old_place, (FieldWarning(OLD_EXPIRE_AFTER, f"{quote(old_place)} was copied to {EXPIRE_AFTER}", "K-35"),)
     message = f"{quote(old_place)} is no duration and was ignored: {EXPIRE_AFTER} is {DEFAULT_EXPIRE_AFTER}"
-    return DEFAULT_EXPIRE_AFTER, (FieldWarning(OLD_EXPIRE_AFTER, message),)
+    return DEFAULT_EXPIRE_AFTER, (FieldWarning(OLD_EXPIRE_AFTER, message, "K-35"),)
 
 
 def _is_duration(text: str) -> bool:

@@ -24,7 +24,10 @@ from webhook.defaulting.defaulted import (
     without,
 )
 from webhook.validation.field import FieldWarning
+from webhook.validation.placement import RULES as PLACEMENT_RULES
 from webhook.validation.reading import same_json
+from webhook.validation.rule import CRD, OURS, UPDATE, Rule, Severity, enforces, pick
+from webhook.validation.rule import default as fills_in
 
 _ROLLING_UPDATE: Final = {"maxSurge": "25%", "maxUnavailable": "25%", "unavailablePeriodSeconds": 60}
 _APPLY: Final = {
@@ -36,7 +39,62 @@ _APPLY: Final = {
 _SPREAD: Final = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 _PREFERRED: Final = ("affinity", "clusterAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
 
+_DEFAULTER: Final = "KubeFleet pkg/utils/defaulter/clusterresourceplacement.go"
+_BOTH: Final = f"{CRD}, {_DEFAULTER}"
+_APPLY_AT: Final = "spec.strategy.applyStrategy"
+_ROLLING_AT: Final = "spec.strategy.rollingUpdate"
 
+RULES: Final = (
+    fills_in("F-01", "policy is PickAll; on an update only while the stored object has none.", _DEFAULTER),
+    fills_in("F-02", "placementType is PickAll.", CRD, "spec.policy.placementType"),
+    fills_in(
+        "F-03",
+        "A spread constraint has maxSkew 1 and DoNotSchedule.",
+        _BOTH,
+        "spec.policy.topologySpreadConstraints.*.maxSkew",
+        "spec.policy.topologySpreadConstraints.*.whenUnsatisfiable",
+    ),
+    fills_in("F-04", "The operator of a toleration is Equal.", _BOTH, "spec.policy.tolerations.*.operator"),
+    fills_in("F-06", "revisionHistoryLimit is 10.", _BOTH, "spec.revisionHistoryLimit"),
+    fills_in("F-08", "The strategy is RollingUpdate.", _BOTH, "spec.strategy.type"),
+    fills_in(
+        "F-09",
+        "rollingUpdate has maxUnavailable 25%, maxSurge 25% and unavailablePeriodSeconds 60.",
+        _BOTH,
+        f"{_ROLLING_AT}.maxUnavailable",
+        f"{_ROLLING_AT}.maxSurge",
+        f"{_ROLLING_AT}.unavailablePeriodSeconds",
+    ),
+    fills_in(
+        "F-10",
+        "applyStrategy is ClientSideApply, PartialComparison, applies always and takes over always.",
+        _BOTH,
+        *(
+            f"{spec}.{word}"
+            for spec in (_APPLY_AT, "spec.applyStrategy")
+            for word in ("type", "comparisonOption", "whenToApply", "whenToTakeOver")
+        ),
+    ),
+    fills_in("F-11", "With ServerSideApply, serverSideApplyConfig does not force.", _DEFAULTER),
+    fills_in(
+        "F-12",
+        "deleteStrategy deletes, and reportBackStrategy is Disabled.",
+        CRD,
+        "spec.strategy.deleteStrategy.propagationPolicy",
+        "spec.strategy.reportBackStrategy.type",
+    ),
+    Rule(
+        "X-20",
+        (Severity.MUTATE,),
+        "A change of type takes along the block that defaulting made for the old one.",
+        OURS,
+        operations=UPDATE,
+    ),
+    *pick(PLACEMENT_RULES, "X-18"),
+)
+
+
+@enforces(*RULES)
 def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
     """Return *document* with the defaults of a placement.
 
@@ -57,6 +115,7 @@ def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
 
 
 def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorters") -> JsonObject:
+    """Fill in F-01 and F-06, and see to the blocks below."""
     if stored is None or stored.get("policy") is None:
         spec = filled(spec, {"policy": {"placementType": "PickAll"}})
     spec = within(spec, "policy", lambda policy: _default_policy(policy, sorters))
@@ -146,6 +205,7 @@ def _default_strategy(strategy: JsonObject) -> JsonObject:
 
 
 def _default_apply(apply: JsonObject) -> JsonObject:
+    """Fill in F-10 and F-11."""
     apply = filled(apply, _APPLY)
     if apply["type"] == "ServerSideApply":
         apply = filled(apply, {"serverSideApplyConfig": {"force": False}})

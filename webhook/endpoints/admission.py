@@ -20,6 +20,8 @@ from aiohttp import web
 
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
+from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
+from webhook.admission.context import Context, PlacementAuthorization, UserInfo
 from webhook.admission.review import BadReviewError, answer, parse_review
 from webhook.endpoints.answers import REQUEST_ID, encode, has_json_body, headers, request_id
 from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
@@ -37,6 +39,8 @@ THREAD_BYTES: Final = 256 * 1024
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
 """How much earlier than the API server we give up, so that our answer still reaches it."""
+RIGHTS_MARGIN_SECONDS: Final = 0.5
+"""What is left for the rules when the rights of the user cannot be had in time."""
 LONGEST_QUERY: Final = 256
 """Characters of the query that are looked at."""
 
@@ -106,7 +110,9 @@ class _Desk:
     def __init__(self, services: Services, settings: Settings, health: Health, metrics: Metrics) -> None:
         self.in_flight = 0
         self._context = services.admission
+        self._access = services.access
         self._synced = services.synced
+        self._has_been_synced = False
         self._settings = settings
         self._health = health
         self._metrics = metrics
@@ -121,7 +127,7 @@ class _Desk:
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             if self._health.closed:
                 return self._refuse(503, "draining", "this replica has shut down")
-            if not self._synced():
+            if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
             if self.in_flight >= self._settings.admission_in_flight:
                 return self._refuse(503, "overload", "this replica is busy")
@@ -134,6 +140,11 @@ class _Desk:
                 self.in_flight -= 1
 
         return handle
+
+    def _is_ready(self) -> bool:
+        """Whether all caches have been filled once; from then on nobody is asked again."""
+        self._has_been_synced = self._has_been_synced or self._synced()
+        return self._has_been_synced
 
     async def _review(self, hook: Hook, request: web.Request) -> web.Response:
         loop = asyncio.get_running_loop()
@@ -157,7 +168,11 @@ class _Desk:
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         try:
-            verdict = answer(review, hook, self._context())
+            context, user = self._context(), UserInfo.read(review["request"].get("userInfo"))
+            reviewed = await self._rights(hook, review["request"], user, context, deadline)
+            if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
+                return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
+            verdict = answer(review, hook, context, user, reviewed)
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
@@ -165,6 +180,19 @@ class _Desk:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - started)
         return web.Response(body=encode(verdict), headers=_JSON)
+
+    async def _rights(
+        self, hook: Hook, asked: JsonObject, user: UserInfo, context: Context, deadline: float
+    ) -> Reviewed:
+        """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
+        needed = needed_access(asked, user, context) if self._access is not None and hook == "validate" else ()
+        if not needed or self._access is None:
+            return UNDISPUTED
+        try:
+            async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
+                return await self._access.review(user, needed)
+        except TimeoutError:
+            return Reviewed((), "there was no time left")
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)

@@ -17,7 +17,7 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
 from scorer.fleet import EligibilityLimits, Fleet
-from webhook.kube.ports import EventType, ExpiredError, Key, Store, StoreError, WatchEvent, key_of
+from webhook.kube.ports import EventType, ExpiredError, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 
 Handler = Callable[[JsonObject | None, JsonObject | None], None]
 
@@ -197,6 +197,11 @@ class Cache:
                 failures = 0
                 async for event in self._store.watch(kind, listing.resource_version):
                     _apply(shelf, event)
+            except NotFoundError:  # the hub does not serve this kind (yet): nothing of it exists
+                if not shelf.synced.is_set():
+                    log.info("not served by the hub", extra={"resource": kind.resource})
+                    shelf.synced.set()
+                await asyncio.sleep(_RETRY_SECONDS[-1])
             except ExpiredError:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:

@@ -4,6 +4,7 @@ Source: placement-api.md 7.6 and 10.2; staged-updates.md 6.2.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from scorer.api.conditions import find_condition
 from scorer.api.field_path import FieldPath
@@ -11,14 +12,26 @@ from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterApprovalRequest
 from webhook.admission.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning
-from webhook.validation.metadata import validate_metadata
+from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CEL, CRD, UPDATE, deny, enforces, schema, shape_rules, warn
+
+RULES: Final = (
+    *METADATA_RULES,
+    schema("Q-01", "parentStageRollout and targetStage are there.", CRD, "spec"),
+    deny("Q-02", "The spec does not change.", CEL, on=UPDATE),
+)
+STATUS_RULES: Final = (
+    warn("X-51", "An approval names the generation that the request has; else it is ignored.", on=UPDATE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong about an approval request; who may create one is a guard rail (X-50)."""
     del context
-    reading = read_object(ClusterApprovalRequest, document, {"spec": "Q-01"})
+    reading = read_object(ClusterApprovalRequest, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
         before = read_object(ClusterApprovalRequest, old).view if old is not None else None
@@ -31,6 +44,7 @@ def _judge(new: ClusterApprovalRequest, old: ClusterApprovalRequest | None) -> I
         yield FieldError(FieldPath.of("spec"), Cause.FORBIDDEN, "cannot be changed", "Q-02")
 
 
+@enforces(*STATUS_RULES)
 def warn_about_status(document: JsonObject) -> Iterator[FieldWarning]:
     """An approval for another generation than the request has is ignored without a word (X-51)."""
     try:

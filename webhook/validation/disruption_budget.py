@@ -13,16 +13,30 @@ from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from webhook.admission.context import Context
 from webhook.validation.existing import placement_type_of, placements_named
-from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
-from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.field import Cause, FieldError, FieldWarning, invalid, quote
+from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CEL, CRD, allow, deny, enforces, schema, shape_rules, warn
 
 SPEC: Final = FieldPath.of("spec")
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("B-01", "maxUnavailable and minAvailable exclude each other.", CEL),
+    schema("B-02", "A limit is an integer of at least 0 or a percentage of 0% to 100%.", f"{CRD}, CEL", "spec"),
+    deny("B-03", "For a PickAll placement there is no maxUnavailable.", _VALIDATOR),
+    deny("B-04", "For a PickAll placement minAvailable is an integer.", _VALIDATOR),
+    allow("B-05", "A budget may come before its placement.", "KubeFleet pkg/webhook"),
+    warn("X-80", "A budget has a limit; without one it blocks every eviction."),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a disruption budget."""
-    reading = read_object(ClusterResourcePlacementDisruptionBudget, document, {"spec": "B-02"})
+    reading = read_object(ClusterResourcePlacementDisruptionBudget, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
         before = read_object(ClusterResourcePlacementDisruptionBudget, old).view if old is not None else None
@@ -59,13 +73,16 @@ def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
 
 
 def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
-    """PickAll has no wanted number, so only an absolute ``minAvailable`` makes sense there (B-03, B-04)."""
+    """PickAll has no wanted number, so only an absolute ``minAvailable`` makes sense there (B-03, B-04).
+
+    Without a placement of that name there is nothing to say (B-05).
+    """
     for placement in placements_named(name, context.existing(PLACEMENT)):
         if placement_type_of(placement) != "PickAll":
             continue
         if spec.max_unavailable is not None:
-            message = "the placement is PickAll and has no wanted number; use an integer minAvailable"
+            message = f"placement {quote(name)} is PickAll and has no wanted number; use an integer minAvailable"
             yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
         if isinstance(spec.min_available, str):
-            why = "the placement is PickAll and has no wanted number; must be an integer"
+            why = f"placement {quote(name)} is PickAll and has no wanted number; must be an integer"
             yield invalid(SPEC / "minAvailable", spec.min_available, why, "B-04")

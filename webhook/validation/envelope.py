@@ -16,24 +16,41 @@ from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from webhook.admission.context import Context
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
-from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CRD, OURS, deny, enforces, schema, shape_rules
 
 DATA: Final = FieldPath.of("data")
 
+RULES: Final = (
+    *USER_RULES,
+    schema("E-01", "data has 1 to 50 entries, all of them objects.", CRD, "data"),
+    deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
+    deny("X-73", "An entry is no envelope and no other object of the fleet.", OURS),
+    deny("X-74", "No object is in an envelope twice.", OURS),
+)
+CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))
+NAMESPACED_RULES: Final = (
+    *RULES,
+    deny("X-72", "An entry of a ResourceEnvelope is in its namespace and says so.", OURS),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 
+
+@enforces(*CLUSTER_RULES)
 def validate_cluster_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ClusterResourceEnvelope."""
     return _validate(document, old, context, namespaced=False)
 
 
+@enforces(*NAMESPACED_RULES)
 def validate_resource_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ResourceEnvelope."""
     return _validate(document, old, context, namespaced=True)
 
 
 def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    reading = read_object(ClusterResourceEnvelope, document, {"data": "E-01"})
+    reading = read_object(ClusterResourceEnvelope, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
         before = read_object(ClusterResourceEnvelope, old).view if old is not None else None

@@ -13,15 +13,30 @@ from scorer.api.meta import JsonObject
 from webhook.admission.context import Context
 from webhook.validation.existing import metadata_of, placement_type_of, placements_named
 from webhook.validation.field import FieldError, invalid
-from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CEL, CRD, CREATE, UPDATE, allow, deny, enforces, schema, shape_rules
 
 SPEC: Final = FieldPath.of("spec")
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementeviction.go"
+
+RULES: Final = (
+    *USER_RULES,
+    schema("V-01", "placementName and clusterName are there and have at most 255 characters.", CRD, "spec"),
+    deny("V-02", "placementName and clusterName do not change.", CEL, on=UPDATE),
+    deny("V-03", "The placement is not being deleted.", _VALIDATOR, on=CREATE),
+    deny("V-04", "The placement is not PickFixed, whose clusterNames say it better.", _VALIDATOR, on=CREATE),
+    allow(
+        "V-05", "The placement may be unknown; the eviction then becomes invalid.", "KubeFleet pkg/webhook", on=CREATE
+    ),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong about an eviction."""
-    reading = read_object(ClusterResourcePlacementEviction, document, {"spec": "V-01"})
+    reading = read_object(ClusterResourcePlacementEviction, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
         before = read_object(ClusterResourcePlacementEviction, old).view if old is not None else None

@@ -19,6 +19,7 @@ from webhook.admission.context import Context, UserInfo
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import quote
 from webhook.validation.reading import same_json
+from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity, deny, enforces, pick
 
 POD: Final = KINDS["", "Pod"]
 REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
@@ -33,6 +34,74 @@ _FLEET_GROUPS: Final = frozenset(
 )
 _FLEET_ANNOTATION: Final = "fleet.azure.com"
 _RESERVED: Final = ("fleet-", "kube-")
+
+_WORKLOADS: Final = "KubeFleet pkg/webhook"
+_HANDLER: Final = "KubeFleet pkg/webhook/fleetresourcehandler"
+_POLICIES: Final = "KubeFleet pkg/admissionpolicymanager"
+
+
+def _left_to_others(rule_id: str, what: str, source: str) -> Rule:
+    return Rule(rule_id, (Severity.NONE,), f"{what}: left to RBAC and to policies of the API server.", source)
+
+
+RULES: Final = (
+    Rule(
+        "G-01",
+        (Severity.DENY,),
+        "Pods are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        operations=CREATE,
+        only=(POD,),
+    ),
+    Rule(
+        "G-02",
+        (Severity.DENY,),
+        "ReplicaSets are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        operations=CREATE,
+        only=(REPLICA_SET,),
+    ),
+    deny(
+        "G-03",
+        "PodDisruptionBudgets are not created on the hub, outside reserved namespaces (off by default).",
+        _WORKLOADS,
+        on=CREATE,
+    ),
+    deny("G-04", "Only admins write definitions of the fleet's groups (off by default).", _HANDLER),
+    deny(
+        "G-05", "Only trusted users create or delete a managed member (off by default).", _HANDLER, on=CREATE | DELETE
+    ),
+    deny("G-06", "A managed member keeps an annotation that says so (off by default).", _HANDLER, on=UPDATE),
+    deny(
+        "G-07",
+        "The labels of a managed member do not change (off by default, a switch of its own).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny(
+        "G-08",
+        "Only trusted users change a managed member but for labels, taints and annotations (off by default).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny(
+        "G-09",
+        "An unmanaged member stays so, and only trusted users change its status (off by default).",
+        _HANDLER,
+        on=UPDATE,
+    ),
+    deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
+    deny("G-11", "What is in a member's namespace is written by trusted users and by that member only.", _HANDLER),
+    deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
+    deny("X-50", "Approval requests are created by harbormaster only.", OURS, on=CREATE),
+)
+LEFT_TO_OTHERS: Final = (
+    _left_to_others("G-12", "Only trusted users write fleet objects in reserved namespaces", _HANDLER),
+    _left_to_others("G-13", "Only trusted users write common objects in the system's namespaces", _HANDLER),
+    _left_to_others("G-14", "Only trusted users write service accounts in reserved namespaces", _POLICIES),
+    _left_to_others("G-15", "Pods and ReplicaSets are not created on the hub", _POLICIES),
+)
+"""Guard rails of the reference that are not built here, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +132,14 @@ def is_trusted(user: UserInfo, context: Context) -> bool:
     return is_admin(user, context) or bool(user.groups & _TRUSTED_GROUPS) or user.username in _TRUSTED_USERS
 
 
+@enforces(*pick(RULES, "G-01", "G-02"))
 def guard_workload(write: Write, context: Context) -> Iterator[str]:
     """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
     if context.settings.block_workloads and _is_in_user_namespace(write, context):
         yield "workloads do not run on the hub; place them on member clusters"
 
 
+@enforces(*pick(RULES, "G-03"))
 def guard_pod_disruption_budget(write: Write, context: Context) -> Iterator[str]:
     """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
     if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
@@ -81,6 +152,7 @@ def _is_in_user_namespace(write: Write, context: Context) -> bool:
     return write.operation == "CREATE" and not exempt
 
 
+@enforces(*pick(RULES, "G-04"))
 def guard_definition(write: Write, context: Context) -> Iterator[str]:
     """Definitions of fleet kinds belong to admins; service accounts are not enough (G-04)."""
     if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
@@ -90,6 +162,7 @@ def guard_definition(write: Write, context: Context) -> Iterator[str]:
         yield f"only admins may write definitions of the group {group}"
 
 
+@enforces(*pick(RULES, "G-10"))
 def guard_namespace(write: Write, context: Context) -> Iterator[str]:
     """Namespaces of the fleet belong to the machinery (G-10)."""
     if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
@@ -98,6 +171,7 @@ def guard_namespace(write: Write, context: Context) -> Iterator[str]:
         yield f"namespace {quote(name_of(write.subject))} is reserved"
 
 
+@enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: Write, context: Context) -> Iterator[str]:
     """What is in a member's namespace is written by the machinery and by that member only (G-11).
 
@@ -121,6 +195,7 @@ def _agent_names(member: JsonObject) -> set[str]:
     return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
 
 
+@enforces(*pick(RULES, "G-05", "G-06", "G-07", "G-08", "G-09"))
 def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
     """Members with annotations of the managed service belong to it (G-05 to G-09)."""
     if not context.settings.guard_rail:
@@ -133,6 +208,7 @@ def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
 
 
 def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> Iterator[str]:
+    """G-06, G-07 and G-08 for members that are managed, G-09 for the others."""
     trusted = is_trusted(context.user, context)
     if not _fleet_annotations(old):
         if _fleet_annotations(new):
@@ -154,8 +230,9 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
         yield "this member cluster is managed; only labels, taints and other annotations are free"
 
 
+@enforces(*pick(RULES, "G-16"))
 def guard_identity(write: Write, context: Context) -> Iterator[str]:
-    """Whoever sets a member's identity may read and write its Works: only admins may change it, where switched on."""
+    """Whoever sets a member's identity may read and write its Works: only admins may change it (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
     new, old = _object(_object(write.new, "spec"), "identity"), _object(_object(write.old, "spec"), "identity")
@@ -163,6 +240,7 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
         yield "only admins may change the identity of a member cluster"
 
 
+@enforces(*pick(RULES, "X-50"))
 def guard_approval(write: Write, context: Context) -> Iterator[str]:
     """Approval requests are created by the run's controller: one made in advance could be approved already (X-50)."""
     del context

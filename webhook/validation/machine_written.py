@@ -18,9 +18,11 @@ from scorer.api.resource_snapshot import ClusterResourceSnapshot
 from scorer.api.work import AppliedWork, Work
 from webhook.admission.context import Context
 from webhook.validation.field import Cause, FieldError, invalid, not_supported, too_many
-from webhook.validation.metadata import validate_metadata
+from webhook.validation.metadata import METADATA_RULES, validate_metadata
+from webhook.validation.placement import RULES as PLACEMENT_RULES
 from webhook.validation.placement import validate_toleration
 from webhook.validation.reading import Finding, read_object, same_json
+from webhook.validation.rule import CRD, OURS, UPDATE, Rule, deny, enforces, pick, schema, shape_rules
 from webhook.validation.selector import OPERATORS, SORT_ORDERS
 
 SPEC: Final = FieldPath.of("spec")
@@ -28,16 +30,52 @@ SPEC: Final = FieldPath.of("spec")
 Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
 Object = TypeVar("Object", bound=ApiObject)
 
+_BODIES: Final = ("spec", "sourceStatus", "lastUpdatedTime")
+_UNCHANGED: Final = deny("X-95", "The spec of a snapshot does not change.", OURS, on=UPDATE)
+_TYPED: Final = "Every object in it has apiVersion and kind."
+POLICY_SNAPSHOT_RULES: Final = (
+    schema("N-01", "policyHash is there, and the policy is within the limits of the schema.", f"{CRD}, CEL", *_BODIES),
+    *pick(PLACEMENT_RULES, "P-32", "P-33", "P-36", "P-39", "P-40", "P-43"),
+    _UNCHANGED,
+)
+MEMBER_RULES: Final = (
+    schema("N-02", "state is there, and heartbeatPeriodSeconds is 1 to 600.", CRD, *_BODIES),
+    schema("X-94", "state is Join or Leave.", OURS),
+)
+BINDING_RULES: Final = (
+    schema("N-03", "State, snapshot names, target cluster and decision are there.", CRD, *_BODIES),
+    schema("X-96", "state is Scheduled, Bound or Unscheduled, and the target cluster does not change.", OURS),
+)
+WORK_RULES: Final = (
+    schema("N-04", "The words of the apply and report strategies are known ones. " + _TYPED, CRD, *_BODIES),
+)
+APPLIED_WORK_RULES: Final = (schema("N-05", "workName and workNamespace are there.", CRD, *_BODIES),)
+RESOURCE_SNAPSHOT_RULES: Final = (
+    schema("N-06", "selectedResources is there. " + _TYPED, CRD, *_BODIES),
+    _UNCHANGED,
+)
+STATUS_RULES: Final = (schema("N-07", "sourceStatus and lastUpdatedTime are there.", CRD, *_BODIES),)
+OVERRIDE_SNAPSHOT_RULES: Final = (
+    schema(
+        "N-08", "overrideSpec and overrideHash are there, and the placement does not change.", f"{CRD}, CEL", *_BODIES
+    ),
+    _UNCHANGED,
+)
+
 
 def _rule_set(
-    rule_id: str, model: type[Object], *rules: Callable[[Object, Object | None], Iterator[FieldError]]
+    rules: tuple[Rule, ...], model: type[Object], *checks: Callable[[Object, Object | None], Iterator[FieldError]]
 ) -> Validate:
-    """Make the validation of a kind: its shape, its metadata, and *rules* over the new and the stored object."""
-    shape_rules = dict.fromkeys(("spec", "sourceStatus", "lastUpdatedTime"), rule_id)
+    """Make the validation of a kind: its shape, its metadata, and *checks* of the new and the stored object.
 
+    The first of *rules* is the one about the shape.
+    """
+    shape = shape_rules((*METADATA_RULES, rules[0]))
+
+    @enforces(*METADATA_RULES, *rules)
     def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
         del context
-        reading = read_object(model, document, shape_rules)
+        reading = read_object(model, document, shape)
         yield from reading.errors
         if reading.view is None:
             return
@@ -46,8 +84,8 @@ def _rule_set(
 
     def _judge(new: Object, old: Object | None) -> Iterator[FieldError]:
         yield from validate_metadata(new.metadata, old.metadata if old else None)
-        for rule in rules:
-            yield from rule(new, old)
+        for check in checks:
+            yield from check(new, old)
 
     return validate
 
@@ -142,15 +180,19 @@ def validate_binding(new: ClusterResourceBinding, old: ClusterResourceBinding | 
 
 
 validate_policy_snapshot = _rule_set(
-    "N-01", ClusterSchedulingPolicySnapshot, validate_snapshot_policy, validate_unchanged_spec
+    POLICY_SNAPSHOT_RULES, ClusterSchedulingPolicySnapshot, validate_snapshot_policy, validate_unchanged_spec
 )
 validate_resource_snapshot = _rule_set(
-    "N-06", ClusterResourceSnapshot, validate_embedded_objects, validate_unchanged_spec
+    RESOURCE_SNAPSHOT_RULES, ClusterResourceSnapshot, validate_embedded_objects, validate_unchanged_spec
 )
-validate_cluster_override_snapshot = _rule_set("N-08", ClusterResourceOverrideSnapshot, validate_unchanged_spec)
-validate_resource_override_snapshot = _rule_set("N-08", ResourceOverrideSnapshot, validate_unchanged_spec)
-validate_resource_binding = _rule_set("N-03", ClusterResourceBinding, validate_binding)
-validate_internal_member_cluster = _rule_set("N-02", InternalMemberCluster, validate_member_state)
-validate_work = _rule_set("N-04", Work, validate_manifests)
-validate_applied_work = _rule_set("N-05", AppliedWork)
-validate_placement_status = _rule_set("N-07", ClusterResourcePlacementStatus)
+validate_cluster_override_snapshot = _rule_set(
+    OVERRIDE_SNAPSHOT_RULES, ClusterResourceOverrideSnapshot, validate_unchanged_spec
+)
+validate_resource_override_snapshot = _rule_set(
+    OVERRIDE_SNAPSHOT_RULES, ResourceOverrideSnapshot, validate_unchanged_spec
+)
+validate_resource_binding = _rule_set(BINDING_RULES, ClusterResourceBinding, validate_binding)
+validate_internal_member_cluster = _rule_set(MEMBER_RULES, InternalMemberCluster, validate_member_state)
+validate_work = _rule_set(WORK_RULES, Work, validate_manifests)
+validate_applied_work = _rule_set(APPLIED_WORK_RULES, AppliedWork)
+validate_placement_status = _rule_set(STATUS_RULES, ClusterResourcePlacementStatus)

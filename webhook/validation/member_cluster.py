@@ -3,7 +3,7 @@
 Source: placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from scorer.api.field_path import FieldPath
@@ -17,20 +17,40 @@ from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_
 from webhook.validation.grammar import label_value_error, qualified_name_error
 from webhook.validation.metadata import (
     METADATA,
+    USER_RULES,
     validate_metadata,
     validate_name_length,
     warn_about_reserved_keys,
 )
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules
 
 SPEC: Final = FieldPath.of("spec")
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
-SHAPE_RULES: Final[Mapping[str, str]] = {
-    "spec.identity": "M-02",
-    "spec.heartbeatPeriodSeconds": "M-03",
-    "spec.taints": "M-04",
-    "spec.deleteOptions": "M-08",
-}
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/membercluster.go"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("M-01", "The name has at most 63 characters.", CEL),
+    schema("M-02", "The identity has a kind and a name.", CRD, "spec.identity"),
+    schema("M-03", "heartbeatPeriodSeconds is 1 to 600.", CRD, "spec.heartbeatPeriodSeconds"),
+    schema("M-04", "There are at most 100 taints, each with a key and the effect NoSchedule.", CRD, "spec.taints"),
+    deny("M-05", "The key of a taint is a qualified name.", _VALIDATOR),
+    deny("M-06", "The value of a taint is a label value.", _VALIDATOR),
+    deny("M-07", "No two taints are the same.", _VALIDATOR),
+    schema("M-08", "The validationMode of deleteOptions is Strict or Skip.", CRD, "spec.deleteOptions"),
+    deny("X-90", "The identity can be the subject of a role binding: a User, Group or ServiceAccount.", OURS),
+    deny("X-91", "The label kubernetes-fleet.io/member-name is the name of the member, if it is there.", OURS),
+)
+DELETION_RULES: Final = (
+    deny(
+        "M-09",
+        "With networking agents, a member that still exports services stays, unless validationMode is Skip.",
+        "KubeFleet pkg/webhook/membercluster",
+        on=DELETE,
+    ),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
 SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 INTERNAL_SERVICE_EXPORT: Final = Kind(
@@ -38,6 +58,7 @@ INTERNAL_SERVICE_EXPORT: Final = Kind(
 )
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a member cluster."""
     reading = read_object(MemberCluster, document, SHAPE_RULES)
@@ -95,6 +116,7 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
         seen.add(key)
 
 
+@enforces(*DELETION_RULES)
 def refuse_deletion(old: JsonObject, context: Context) -> str:
     """Return why a member cannot leave now, empty when it can.
 

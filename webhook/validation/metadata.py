@@ -11,11 +11,32 @@ from scorer.api import names
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import ObjectMeta
 from webhook.admission.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.field import FieldError, FieldWarning, invalid, too_long
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
+from webhook.validation.rule import deny, schema, warn
 
 METADATA: Final = FieldPath.of("metadata")
 _NO_META: Final = ObjectMeta()
+_API_SERVER: Final = "Kubernetes API server"
+
+METADATA_RULES: Final = (
+    deny("A-01", "The name is a DNS subdomain of at most 253 characters.", _API_SERVER),
+    deny("A-02", "Label keys are qualified names, and label values label values.", _API_SERVER),
+    deny("A-03", "Annotation keys are qualified names.", _API_SERVER),
+    schema(
+        "A-04",
+        "What must be there is there, and every value has its JSON type.",
+        _API_SERVER,
+        "metadata",
+        "spec",
+    ),
+)
+"""Of every kind."""
+USER_RULES: Final = (
+    *METADATA_RULES,
+    warn("X-97", "Labels and annotations with the prefix kubernetes-fleet.io/ have a known meaning."),
+)
+"""Of the kinds that users write."""
 
 KNOWN_FLEET_KEYS: Final = frozenset(
     {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.FLEET)}
@@ -38,19 +59,19 @@ KNOWN_FLEET_KEYS: Final = frozenset(
 
 
 def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
-    """Name, label and annotation keys and label values have the grammar that the API server demands.
+    """Name (A-01), labels (A-02) and annotation keys (A-03) have the grammar that the API server demands.
 
     Source: placement-api.md 2.1. On an update only what changed is looked at.
     """
     before = old or _NO_META
     if new.name and new.name != before.name and (error := dns_subdomain_error(new.name)):
-        yield invalid(METADATA / "name", new.name, error)
+        yield invalid(METADATA / "name", new.name, error, "A-01")
     if new.labels != before.labels:
         yield from _validate_labels(new.labels, before.labels)
     if new.annotations != before.annotations:
         for key in new.annotations.keys() - before.annotations.keys():
             if error := qualified_name_error(key.lower()):
-                yield invalid(METADATA / "annotations", key, error)
+                yield invalid(METADATA / "annotations", key, error, "A-03")
 
 
 def _validate_labels(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator[FieldError]:
@@ -58,9 +79,9 @@ def _validate_labels(new: Mapping[str, str], old: Mapping[str, str]) -> Iterator
         if old.get(key) == value:
             continue
         if error := qualified_name_error(key):
-            yield invalid(METADATA / "labels", key, error)
+            yield invalid(METADATA / "labels", key, error, "A-02")
         if error := label_value_error(value):
-            yield invalid(METADATA / "labels" / key, value, error)
+            yield invalid(METADATA / "labels" / key, value, error, "A-02")
 
 
 def validate_name_length(name: str, rule: str) -> Iterator[FieldError]:
@@ -69,7 +90,7 @@ def validate_name_length(name: str, rule: str) -> Iterator[FieldError]:
     Source: placement-api.md P-01, R-01, M-01.
     """
     if len(name) > 63:
-        yield FieldError(METADATA / "name", Cause.TOO_LONG, "may not be more than 63 characters", rule)
+        yield too_long(METADATA / "name", name, 63, rule)
 
 
 def warn_about_reserved_keys(new: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldWarning]:

@@ -8,13 +8,16 @@ Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/node
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from datetime import timedelta
+from itertools import islice, pairwise
 from typing import Final
+
+from pydantic import ValidationError
 
 from scorer.api.duration import parse_budget_duration, parse_sum
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import label_value_error, qualified_name_error
-from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.meta import JsonObject, ObjectMeta, without_nulls
 from scorer.api.node_pool import (
     CAPACITY_TYPE,
     HOSTNAME,
@@ -34,12 +37,126 @@ from scorer.api.node_pool import (
 )
 from scorer.api.quantity import parse_quantity
 from scorer.disruption.budgets import UNLIMITED, allowed_disruptions
-from scorer.disruption.cron import matches_crd_pattern, parse_schedule
+from scorer.disruption.cron import Schedule, matches_crd_pattern, parse_schedule
 from webhook.admission.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, quote
+from webhook.validation.field import (
+    Cause,
+    FieldError,
+    FieldWarning,
+    duplicate,
+    invalid,
+    not_supported,
+    quote,
+    too_long,
+)
+from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.reading import Finding, read_object, same_json, value_at
+from webhook.validation.rule import OURS, UPDATE, Rule, Severity, deny, enforces, schema, shape_rules, warn
 
 SPEC: Final = FieldPath.of("spec")
+
+_CRD: Final = "Karpenter CRD"
+_CEL: Final = "Karpenter CRD (CEL)"
+_RUNTIME: Final = "Karpenter pkg/apis/v1/nodepool_validation.go"
+_SEED: Final = f"{OURS}; seed 002"
+_NODE: Final = "spec.template.spec"
+_BUDGET: Final = "spec.disruption.budgets.*"
+
+RULES: Final = (
+    *METADATA_RULES,
+    schema(
+        "K-01",
+        "nodeClassRef has a group without a version, a kind and a name, none of them empty.",
+        f"{_CRD}, CEL",
+        f"{_NODE}.nodeClassRef",
+    ),
+    deny("K-02", "Group and kind of nodeClassRef do not change.", _CEL, on=UPDATE),
+    schema("K-03", "requirements is there and has at most 100 items.", _CRD, f"{_NODE}.requirements"),
+    schema(
+        "K-04",
+        "The key of a requirement is a qualified name of at most 316 characters.",
+        f"{_CRD}, {_RUNTIME}",
+        f"{_NODE}.requirements.*.key",
+    ),
+    deny("K-05", "Requirements and labels use no key that belongs to Karpenter or the node itself.", _CEL),
+    schema("K-06", "The operator of a requirement is a known one.", _CRD, f"{_NODE}.requirements.*.operator"),
+    deny("K-07", "A requirement with In has a value.", _CEL),
+    deny("K-08", "A requirement with Gt, Lt, Gte or Lte has one whole number of at least 0.", _CEL),
+    deny("K-09", "The values of a requirement are label values.", _RUNTIME, f"{_NODE}.requirements.*.values"),
+    schema(
+        "K-10",
+        "minValues is 1 to 50, and In lists at least as many values.",
+        f"{_CRD}, CEL",
+        f"{_NODE}.requirements.*.minValues",
+    ),
+    Rule(
+        "K-11",
+        (Severity.DENY, Severity.WARN),
+        "Of capacity types, In lists a known one, and minValues of them; unknown ones beside it are warned about.",
+        _RUNTIME,
+    ),
+    schema(
+        "K-12",
+        "The template has at most 100 labels, with qualified names as keys and label values.",
+        f"{_CRD}, {_RUNTIME}",
+        "spec.template.metadata.labels",
+    ),
+    schema(
+        "K-13",
+        "A taint has a key and a known effect; its value, if there is one, is not empty.",
+        f"{_CRD}, {_RUNTIME}",
+        f"{_NODE}.taints",
+        f"{_NODE}.startupTaints",
+    ),
+    deny("K-14", "taints and startupTaints together have each key with one effect once.", _RUNTIME),
+    schema(
+        "K-15",
+        "Times are sums of hours, minutes and seconds within 64 bits; expireAfter and consolidateAfter may be Never.",
+        _CRD,
+        f"{_NODE}.expireAfter",
+        f"{_NODE}.terminationGracePeriod",
+        "spec.disruption.consolidateAfter",
+    ),
+    schema("K-16", "consolidationPolicy is a known one.", _CRD, "spec.disruption.consolidationPolicy"),
+    schema("K-17", "There are at most 50 budgets.", _CRD, "spec.disruption.budgets"),
+    schema(
+        "K-18",
+        "The nodes of a budget are the text of a number up to 2147483647 or of a percentage up to 100%.",
+        f"{_CRD}; {OURS} on the largest number",
+        f"{_BUDGET}.nodes",
+    ),
+    schema("K-19", "The reasons of a budget are known ones, each once, at most 50.", _CRD, f"{_BUDGET}.reasons"),
+    schema(
+        "K-20",
+        "A schedule has five fields, or is a macro; there are no time zones, and it is UTC.",
+        f"{_CRD}; robfig/cron",
+        f"{_BUDGET}.schedule",
+    ),
+    schema("K-21", "The duration of a budget is hours and minutes such as 1h30m.", _CRD, f"{_BUDGET}.duration"),
+    deny("K-22", "A budget has a schedule and a duration, or neither.", _CEL),
+    schema("K-23", "Limits are quantities.", _CRD, "spec.limits"),
+    schema("K-24", "weight is 1 to 100, and replicas at least 0.", _CRD, "spec.weight", "spec.replicas"),
+    deny("K-25", "A pool with replicas has no weight, and limits nodes only.", _CEL),
+    deny("K-26", "replicas does not appear or disappear.", _CEL, on=UPDATE),
+    warn("K-30", "No budget that is always in force and allows nothing makes others pointless.", _SEED),
+    warn("K-31", "Some budget is always in force; else disruption is unlimited outside the windows.", _SEED),
+    warn("K-32", "The window of a budget closes: it is not always in force though it has a schedule.", OURS),
+    warn("K-33", "The window of a budget opens: its duration is more than nothing.", OURS),
+    warn("K-34", "The reasons of a budget are not an empty list, which means no reason at all.", OURS),
+    Rule(
+        "K-35",
+        (Severity.WARN, Severity.MUTATE),
+        "expireAfter stands in the template; from spec.disruption it is copied there if there is none.",
+        _SEED,
+    ),
+    warn("K-36", "kubelet is not part of a NodePool any more: it belongs to the node class.", "Karpenter v1"),
+    warn(
+        "K-37", "An update that leaves the spec alone passes, and says if it would be refused today.", OURS, on=UPDATE
+    ),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
+"""Which rules the model enforces, by path."""
+
 CAPACITY_TYPES: Final = ("on-demand", "spot", "reserved")
 
 _BOUNDS: Final = frozenset(
@@ -54,6 +171,7 @@ _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; a list of a million mistakes is not read to its end."""
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Judge a NodePool as a whole.
 
@@ -63,16 +181,26 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
     del context
     if old is not None and value_at(document, FieldPath.of("metadata", "deletionTimestamp")) is not None:
         return
+    yield from _validate_metadata(document, old)
     if old is not None and same_json(without_nulls(old.get("spec")), without_nulls(document.get("spec"))):
         mistake = next((found for found in _findings(document, None) if isinstance(found, FieldError)), None)
         if mistake is not None:
-            yield FieldWarning(SPEC, f"is unchanged, but would be refused today: {mistake}")
+            yield FieldWarning(SPEC, f"is unchanged, but would be refused today: {mistake}", "K-37")
         return
     yield from islice(_findings(document, old), _MOST_FINDINGS)
 
 
+def _validate_metadata(document: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
+    try:
+        new = ObjectMeta.read(document.get("metadata") or {})
+        before = ObjectMeta.read(old.get("metadata") or {}) if old is not None else None
+    except (ValidationError, TypeError, AttributeError):
+        return  # said where the object is read
+    yield from validate_metadata(new, before)
+
+
 def _findings(document: JsonObject, old: JsonObject | None) -> Iterator[Finding]:
-    reading = read_object(NodePool, document)
+    reading = read_object(NodePool, document, SHAPE_RULES)
     yield from reading.errors
     yield from validate_old_places(document)
     if reading.view is not None and len(reading.errors) < _MOST_FINDINGS:
@@ -109,31 +237,39 @@ def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Itera
     was_static, is_static = value_at(old, replicas) is not None, spec.replicas is not None
     if was_static is not is_static:
         change = "removed from a static pool" if was_static else "added to a dynamic pool"
-        yield FieldError(replicas, Cause.FORBIDDEN, f"cannot be {change}")
+        yield FieldError(replicas, Cause.FORBIDDEN, f"cannot be {change}", "K-26")
     reference = at / "template" / "spec" / "nodeClassRef"
     now = spec.template.spec.node_class_ref
     for member, value in (("group", now.group), ("kind", now.kind)):
         before = value_at(old, reference / member)
         if isinstance(before, str) and before != value:
-            yield invalid(reference / member, value, f"field is immutable, it was {quote(before)}")
+            yield invalid(reference / member, value, f"field is immutable, it was {quote(before)}", "K-02")
 
 
 def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
     """Warn about two fields that have gone elsewhere; other unknown fields are dropped without a word."""
     expire_after, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
     if value_at(document, expire_after) is not None:
-        yield FieldWarning(expire_after, "is not read; what counts is spec.template.spec.expireAfter")
+        yield FieldWarning(expire_after, "is not read; what counts is spec.template.spec.expireAfter", "K-35")
     if value_at(document, kubelet) is not None:
-        yield FieldWarning(kubelet, "is no longer part of a NodePool and is dropped; it belongs to the node class")
+        message = "is no longer part of a NodePool and is dropped; it belongs to the node class"
+        yield FieldWarning(kubelet, message, "K-36")
 
 
 def validate_labels(labels: dict[str, str], at: FieldPath) -> Iterator[FieldError]:
     """Check keys and values of the labels that every node of the pool gets."""
     for key, value in sorted(labels.items()):
-        if error := restricted_key_error(key) or qualified_name_error(key):
-            yield invalid(at / key, key, error)
+        yield from _validate_key(key, at / key, "K-12")
         if error := label_value_error(value):
-            yield invalid(at / key, value, error)
+            yield invalid(at / key, value, error, "K-12")
+
+
+def _validate_key(key: str, at: FieldPath, grammar: str) -> Iterator[FieldError]:
+    """A label key is free to be used (K-05) and well formed, which is the rule *grammar*."""
+    if error := restricted_key_error(key):
+        yield invalid(at, key, error, "K-05")
+    elif error := qualified_name_error(key):
+        yield invalid(at, key, error, grammar)
 
 
 def restricted_key_error(key: str) -> str:
@@ -153,32 +289,32 @@ def validate_node_class(reference: NodeClassReference, at: FieldPath) -> Iterato
     """All three parts must be there; the group has no version."""
     for member, value in (("group", reference.group), ("kind", reference.kind), ("name", reference.name)):
         if not value:
-            yield FieldError(at / member, Cause.REQUIRED, "may not be empty")
+            yield FieldError(at / member, Cause.REQUIRED, "may not be empty", "K-01")
     if "/" in reference.group:
-        yield invalid(at / "group", reference.group, "must be a group without a version, so without '/'")
+        yield invalid(at / "group", reference.group, "must be a group without a version, so without '/'", "K-01")
 
 
 def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Finding]:
     """Check key, operator, values and ``minValues`` of one requirement (nodepool-disruption.md 2.3)."""
     key, values = requirement.key, requirement.values
     if len(key) > LONGEST_KEY:
-        yield FieldError(at / "key", Cause.TOO_LONG, f"may not be more than {LONGEST_KEY} characters")
-    elif error := restricted_key_error(key) or qualified_name_error(key):
-        yield invalid(at / "key", key, error)
+        yield too_long(at / "key", key, LONGEST_KEY, "K-04")
+    else:
+        yield from _validate_key(key, at / "key", "K-04")
     if requirement.operator not in _OPERATORS:
-        yield not_supported(at / "operator", requirement.operator, _OPERATORS)
+        yield not_supported(at / "operator", requirement.operator, _OPERATORS, "K-06")
     if requirement.operator in _BOUNDS and len(values) == 1:
         if not _is_bound(values[0]):
-            yield invalid(at / "values" / 0, values[0], "must be a whole number from 0 to 9223372036854775807")
+            yield invalid(at / "values" / 0, values[0], "must be a whole number from 0 to 9223372036854775807", "K-08")
         elif error := label_value_error(values[0]):
-            yield invalid(at / "values" / 0, values[0], error)
+            yield invalid(at / "values" / 0, values[0], error, "K-09")
     else:
         if requirement.operator in _BOUNDS:
             message = f"{quote(list(values))}: {requirement.operator} needs exactly one value"
-            yield FieldError(at / "values", Cause.INVALID, message)
+            yield FieldError(at / "values", Cause.INVALID, message, "K-08")
         for index, value in enumerate(values):
             if error := label_value_error(value):
-                yield invalid(at / "values" / index, value, error)
+                yield invalid(at / "values" / index, value, error, "K-09")
     if requirement.operator == RequirementOperator.IN:
         yield from _validate_listed(requirement, at)
 
@@ -187,21 +323,22 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
     """Check what only ``In`` is asked: that there are values, enough of them, and known ones."""
     values, wanted = requirement.values, requirement.min_values
     if not values:
-        yield FieldError(at / "values", Cause.REQUIRED, "operator In needs at least one value")
+        yield FieldError(at / "values", Cause.REQUIRED, "operator In needs at least one value", "K-07")
         return
     if wanted is not None and len(values) < wanted:
-        yield invalid(at / "minValues", wanted, f"only {len(values)} values are listed")
+        yield invalid(at / "minValues", wanted, f"only {len(values)} values are listed", "K-10")
     if requirement.key != CAPACITY_TYPE:
         return
     unknown = [value for value in values if value not in CAPACITY_TYPES]
     known = len(values) - len(unknown)
     if not known:
-        yield not_supported(at / "values", unknown[0], CAPACITY_TYPES)
+        yield not_supported(at / "values", unknown[0], CAPACITY_TYPES, "K-11")
     elif wanted is not None and known < wanted <= len(values):
-        yield invalid(at / "minValues", wanted, f"only {known} of the values are known capacity types")
+        yield invalid(at / "minValues", wanted, f"only {known} of the values are known capacity types", "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)
-        yield FieldWarning(at / "values", f"{quote(unknown[0])} is no known capacity type ({words}) and has no effect")
+        message = f"{quote(unknown[0])} is no known capacity type ({words}) and has no effect"
+        yield FieldWarning(at / "values", message, "K-11")
 
 
 def _is_bound(value: str) -> bool:
@@ -214,18 +351,18 @@ def validate_taints(taints: Iterable[tuple[FieldPath, NodeTaint]]) -> Iterator[F
     first: dict[tuple[str, str], FieldPath] = {}
     for at, taint in taints:
         if not taint.key:
-            yield FieldError(at / "key", Cause.REQUIRED, "may not be empty")
+            yield FieldError(at / "key", Cause.REQUIRED, "may not be empty", "K-13")
         elif error := qualified_name_error(taint.key):
-            yield invalid(at / "key", taint.key, error)
+            yield invalid(at / "key", taint.key, error, "K-13")
         if taint.effect not in _EFFECTS:
-            yield not_supported(at / "effect", taint.effect, _EFFECTS)
+            yield not_supported(at / "effect", taint.effect, _EFFECTS, "K-13")
         if taint.value == "":
-            yield invalid(at / "value", "", "must not be empty; leave it out instead")
+            yield invalid(at / "value", "", "must not be empty; leave it out instead", "K-13")
         elif taint.value is not None and (error := qualified_name_error(taint.value)):
-            yield invalid(at / "value", taint.value, error)
+            yield invalid(at / "value", taint.value, error, "K-13")
         earlier = first.setdefault((taint.key, taint.effect), at)
         if earlier != at:
-            yield duplicate(at, f"{taint.key}:{taint.effect}", f"key and effect are those of {earlier}")
+            yield duplicate(at, f"{taint.key}:{taint.effect}", f"key and effect are those of {earlier}", "K-14")
 
 
 def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[FieldError]:
@@ -236,7 +373,8 @@ def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[Fie
             parse_sum(text)
     except ValueError:
         also = ", or Never" if never else ""
-        yield invalid(at, text, f"must be whole hours, minutes and seconds such as 1h30m5s, at most 2562047h{also}")
+        why = f"must be whole hours, minutes and seconds such as 1h30m5s, at most 2562047h{also}"
+        yield invalid(at, text, why, "K-15")
 
 
 def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Finding]:
@@ -255,7 +393,8 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[Finding]:
     try:
         allowed_disruptions(budget, 0)
     except ValueError:
-        yield invalid(at / "nodes", budget.nodes, f"must be a number up to {UNLIMITED} or a percentage up to 100%")
+        why = f"must be a number up to {UNLIMITED} or a percentage up to 100%"
+        yield invalid(at / "nodes", budget.nodes, why, "K-18")
     yield from validate_reasons(budget.reasons, at / "reasons")
     if budget.schedule is not None:
         yield from validate_schedule(budget.schedule, at / "schedule")
@@ -264,11 +403,11 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[Finding]:
             parse_budget_duration(budget.duration)
         except ValueError:
             wanted = "must be hours and minutes such as 8h or 1h30m, at most 2562047h"
-            yield invalid(at / "duration", budget.duration, wanted)
+            yield invalid(at / "duration", budget.duration, wanted, "K-21")
     if budget.schedule is None and budget.duration is not None:
-        yield FieldError(at / "schedule", Cause.REQUIRED, "must be set together with duration")
+        yield FieldError(at / "schedule", Cause.REQUIRED, "must be set together with duration", "K-22")
     if budget.duration is None and budget.schedule is not None:
-        yield FieldError(at / "duration", Cause.REQUIRED, "must be set together with schedule")
+        yield FieldError(at / "duration", Cause.REQUIRED, "must be set together with schedule", "K-22")
 
 
 def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[Finding]:
@@ -276,13 +415,14 @@ def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[F
     if reasons is None:
         return
     if not reasons:
-        yield FieldWarning(at, "is empty, so the budget is about no reason at all; leave it out to mean every reason")
+        message = "is empty, so the budget is about no reason at all; leave it out to mean every reason"
+        yield FieldWarning(at, message, "K-34")
     seen: set[str] = set()
     for index, reason in enumerate(reasons):
         if reason not in _REASONS:
-            yield not_supported(at / index, reason, _REASONS)
+            yield not_supported(at / index, reason, _REASONS, "K-19")
         if reason in seen:
-            yield duplicate(at / index, reason)
+            yield duplicate(at / index, reason, rule="K-19")
         seen.add(reason)
 
 
@@ -291,44 +431,83 @@ def validate_schedule(text: str, at: FieldPath) -> Iterator[Finding]:
     try:
         schedule = parse_schedule(text)
     except ValueError as error:
-        yield invalid(at, text, str(error))
+        yield invalid(at, text, str(error), "K-20")
         return
     if not matches_crd_pattern(text):
-        yield invalid(at, text, "must be five fields between plain blanks, or begin with a macro other than @every")
+        why = "must be five fields between plain blanks, or begin with a macro other than @every"
+        yield invalid(at, text, why, "K-20")
     elif schedule.never_fires:
-        yield FieldWarning(at, f"{quote(text)} never fires, so the budget is always in force")
+        yield FieldWarning(at, f"{quote(text)} never fires, so the budget is always in force", "K-32")
 
 
 def lint_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[FieldWarning]:
-    """Warn about budgets, all of them valid, that do not do what they seem to (nodepool-disruption.md 4.6: w1, w2)."""
+    """Warn about budgets, all of them valid, that do not do what they seem to (K-30 to K-33).
+
+    Source: nodepool-disruption.md 4.3, 4.4 and 4.6.
+    """
+    for index, budget in enumerate(budgets):
+        yield from _lint_window(budget, at / index / "duration")
     live = [(index, budget) for index, budget in enumerate(budgets) if budget.reasons != ()]
     for index, budget in live:
-        if not _is_constant_zero(budget):
+        if not _allows_nothing(budget) or not _is_always_in_force(budget):
             continue
         moot = [other for other, covered in live if other != index and _covers(budget, covered)]
         if moot:
             names = ", ".join(f"budgets[{other}]" for other in moot[:_NAMED_BUDGETS])
             more = f" and {len(moot) - _NAMED_BUDGETS} more" if len(moot) > _NAMED_BUDGETS else ""
-            never = f"without a schedule it always allows nothing, so that {names}{more} never matter"
-            yield FieldWarning(at / index, never, "w1")
+            why = "without a schedule it" if budget.schedule is None else "its window never closes: it"
+            yield FieldWarning(at / index, f"{why} always allows nothing, so that {names}{more} never matter", "K-30")
             break
-    if live and all(_opens(budget) for _, budget in live):
-        yield FieldWarning(at, "every budget has a schedule; outside the windows disruption is not limited", "w2")
+    if live and not any(_is_always_in_force(budget) for _, budget in live):
+        yield FieldWarning(at, "every budget has a schedule; outside the windows disruption is not limited", "K-31")
 
 
-def _is_constant_zero(budget: Budget) -> bool:
-    number = budget.nodes.removesuffix("%")
-    return budget.schedule is None and budget.duration is None and number != "" and not number.strip("0")
+def _lint_window(budget: Budget, at: FieldPath) -> Iterator[FieldWarning]:
+    """A window has a length (K-33), and comes to an end before it begins anew (K-32)."""
+    if budget.schedule is None or budget.duration is None:
+        return
+    if not parse_budget_duration(budget.duration):
+        yield FieldWarning(at, f"{quote(budget.duration)} is no time at all: the budget is never in force", "K-33")
+    elif not parse_schedule(budget.schedule).never_fires and _is_always_in_force(budget):
+        message = f"in {quote(budget.duration)} the next window begins, so the budget is always in force"
+        yield FieldWarning(at, message, "K-32")
+
+
+def _allows_nothing(budget: Budget) -> bool:
+    return not budget.nodes.removesuffix("%").strip("0")
+
+
+def _is_always_in_force(budget: Budget) -> bool:
+    """Say whether a budget holds at every instant: without a schedule, or with windows that leave no gap."""
+    if budget.schedule is None or budget.duration is None:
+        return True
+    schedule, duration = parse_schedule(budget.schedule), parse_budget_duration(budget.duration)
+    if schedule.never_fires:
+        return True
+    gap = _longest_gap(schedule)
+    return gap is not None and duration >= gap
+
+
+def _longest_gap(schedule: Schedule) -> timedelta | None:
+    """Return the longest time between two fires, None where it is not the same in every week."""
+    fields = schedule.canonical.split()
+    if len(fields) != 5 or fields[2] != "*" or fields[3] != "*":
+        return None
+    minutes, hours, weekdays = (
+        range(full) if field == "*" else [int(number) for number in field.split(",")]
+        for field, full in ((fields[0], 60), (fields[1], 24), (fields[4], 7))
+    )
+    first = last = longest = 0
+    for values, unit in ((minutes, 1), (hours, 60), (weekdays, 24 * 60)):
+        gaps = ((after - before) * unit - last + first for before, after in pairwise(values))
+        longest = max(longest, *gaps, 0)
+        first, last = values[0] * unit + first, values[-1] * unit + last
+    return timedelta(minutes=max(longest, 7 * 24 * 60 - last + first))
 
 
 def _covers(budget: Budget, other: Budget) -> bool:
     """Say whether *budget* is about every reason that *other* is about."""
     return budget.reasons is None or (other.reasons is not None and set(other.reasons) <= set(budget.reasons))
-
-
-def _opens(budget: Budget) -> bool:
-    """Say whether a budget has times when it is not in force."""
-    return budget.schedule is not None and not parse_schedule(budget.schedule).never_fires
 
 
 def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
@@ -338,7 +517,7 @@ def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
             try:
                 parse_quantity(amount)
             except ValueError:
-                yield invalid(at / "limits" / resource, amount, "must be a quantity such as 100, 1500m or 64Gi")
+                yield invalid(at / "limits" / resource, amount, "must be a quantity such as 100, 1500m or 64Gi", "K-23")
 
 
 def validate_static_pool(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
@@ -346,6 +525,7 @@ def validate_static_pool(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldErr
     if spec.replicas is None:
         return
     if spec.weight is not None:
-        yield FieldError(at / "weight", Cause.FORBIDDEN, "a static pool (replicas is set) has no weight")
+        yield FieldError(at / "weight", Cause.FORBIDDEN, "a static pool (replicas is set) has no weight", "K-25")
     for resource in sorted(spec.limits.keys() - {"nodes"}):
-        yield FieldError(at / "limits" / resource, Cause.FORBIDDEN, "a static pool (replicas is set) limits only nodes")
+        message = "a static pool (replicas is set) limits only nodes"
+        yield FieldError(at / "limits" / resource, Cause.FORBIDDEN, message, "K-25")

@@ -4,7 +4,7 @@ Source: placement-api.md 7.7 and 10.3; KubeFleet pkg/utils/validator/clusterreso
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from scorer.api.field_path import FieldPath
@@ -27,27 +27,91 @@ from webhook.admission.context import Context
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, quote
 from webhook.validation.grammar import qualified_name_error
-from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import (
+    CEL,
+    CRD,
+    CREATE,
+    OURS,
+    UPDATE,
+    Rule,
+    Severity,
+    deny,
+    enforces,
+    schema,
+    shape_rules,
+    warn,
+)
 from webhook.validation.selector import validate_label_selector
 
 SPEC: Final = FieldPath.of("spec")
-RULES: Final = SPEC / "policy" / "overrideRules"
+OVERRIDE_RULES: Final = SPEC / "policy" / "overrideRules"
 MOST_OVERRIDES: Final = 100
 
-SHAPE_RULES: Final[Mapping[str, str]] = {
-    "spec.placement": "O-03",
-    "spec.clusterResourceSelectors": "O-04",
-    "spec.clusterResourceSelectors.*": "O-06",
-    "spec.resourceSelectors": "O-04",
-    "spec.resourceSelectors.*": "O-06",
-    "spec.policy": "O-10",
-    "spec.policy.overrideRules.*.clusterSelector": "O-11",
-    "spec.policy.overrideRules.*.overrideType": "O-14",
-    "spec.policy.overrideRules.*.jsonPatchOverrides": "O-16",
-    "spec.policy.overrideRules.*.jsonPatchOverrides.*.op": "O-17",
-    "spec.policy.overrideRules.*.jsonPatchOverrides.*.path": "O-18",
-}
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/{clusterresourceoverride,resourceoverride}.go"
+_PATCHES: Final = "spec.policy.overrideRules.*.jsonPatchOverrides"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("O-01", "The placement does not change, appear or disappear.", CEL, on=UPDATE),
+    schema("O-03", "The placement has a name and a known scope.", CRD, "spec.placement"),
+    schema("O-04", "There are 1 to 20 selectors.", CRD, "spec.clusterResourceSelectors", "spec.resourceSelectors"),
+    schema(
+        "O-06",
+        "A selector has group, version and kind, and selects by name.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.clusterResourceSelectors.*",
+        "spec.resourceSelectors.*",
+    ),
+    deny("O-07", "No object is selected twice.", _VALIDATOR),
+    deny("O-08", "No other override of the kind, in the namespace, is for the same object.", _VALIDATOR),
+    deny("O-09", "There are at most 100 overrides of the kind, in the namespace.", "KubeFleet pkg/webhook", on=CREATE),
+    schema("O-10", "There are 1 to 20 override rules.", CRD, "spec.policy"),
+    schema(
+        "O-11",
+        "At most 10 terms choose the clusters of a rule, and by label only.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.policy.overrideRules.*.clusterSelector",
+    ),
+    deny("O-12", "A term that chooses clusters has a labelSelector.", _VALIDATOR),
+    deny("O-13", "A labelSelector is well formed.", _VALIDATOR),
+    schema("O-14", "overrideType is JSONPatch or Delete.", CRD, "spec.policy.overrideRules.*.overrideType"),
+    deny("O-15", "Delete takes no patches.", _VALIDATOR),
+    schema("O-16", "JSONPatch has 1 to 20 patches.", f"{CRD}, {_VALIDATOR}", _PATCHES),
+    schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
+    deny(
+        "O-18",
+        "A patch has a path to something that may differ, of the metadata labels and annotations only.",
+        _VALIDATOR,
+        f"{_PATCHES}.*.path",
+    ),
+    deny("O-19", "A patch that removes has no value.", _VALIDATOR),
+    deny(
+        "X-60",
+        "What is selected is no envelope: envelopes are unpacked before overrides apply.",
+        f"{OURS}; KubeFleet issue 770",
+    ),
+    deny("X-61", "Objects are the same by group, kind and name, whatever version and scope (see O-07, O-08).", OURS),
+    warn("X-62", "An override is for one placement, and that exists.", f"{OURS}; KubeFleet issue 846"),
+    deny("X-64", "In a path, ~ stands before 0 or 1 only.", f"{OURS}; RFC 6901"),
+    deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
+    warn("X-66", "A patch that adds or replaces has a value."),
+    warn("X-68", "A rule has a clusterSelector; without, it holds for no cluster."),
+)
+CLUSTER_RULES: Final = (
+    *RULES,
+    deny("O-02", "The placement is cluster-scoped.", CEL),
+    deny("O-05", "A selector has no labelSelector.", _VALIDATOR),
+    Rule(
+        "X-63",
+        (Severity.WARN, Severity.DENY),
+        "No patch changes who may do what on members; denied in strict mode.",
+        f"{OURS}; KubeFleet PR 863",
+    ),
+)
+NAMESPACED_RULES: Final = (*RULES, deny("X-67", "Version, kind and name of a selector are not empty.", OURS))
+SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
 
 Selector: TypeAlias = ResourceSelectorTerm | ResourceSelector
@@ -60,6 +124,7 @@ _RBAC_PATHS: Final = frozenset({"subjects", "roleRef", "rules", "aggregationRule
 _SELECTORS: Final = {OVERRIDE.kind: "clusterResourceSelectors", NAMESPACED_OVERRIDE.kind: "resourceSelectors"}
 
 
+@enforces(*CLUSTER_RULES)
 def validate_cluster_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ClusterResourceOverride."""
     reading = read_object(ClusterResourceOverride, document, SHAPE_RULES)
@@ -69,6 +134,7 @@ def validate_cluster_override(document: JsonObject, old: JsonObject | None, cont
         yield from reading.trusted(_judge_cluster(reading.view, before, context))
 
 
+@enforces(*NAMESPACED_RULES)
 def validate_resource_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ResourceOverride."""
     reading = read_object(ResourceOverride, document, SHAPE_RULES)
@@ -190,7 +256,7 @@ def validate_others(
 def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
     """Yield what is wrong with the rules (O-11 to O-19, X-64 to X-66, X-68)."""
     for i, rule in enumerate(policy.override_rules):
-        at = RULES / i
+        at = OVERRIDE_RULES / i
         yield from validate_clusters(rule, at / "clusterSelector")
         yield from validate_override_type(rule, at)
         for j, patch in enumerate(rule.json_patch_overrides):
@@ -258,8 +324,8 @@ def validate_rbac(
     for i, rule in enumerate(policy.override_rules):
         for j, patch in enumerate(rule.json_patch_overrides):
             if patch.path.split("/")[1:2] and patch.path.split("/")[1] in _RBAC_PATHS:
-                at = RULES / i / "jsonPatchOverrides" / j / "path"
-                message = "changes who may do what on member clusters"
+                at = OVERRIDE_RULES / i / "jsonPatchOverrides" / j / "path"
+                message = f"{quote(patch.path)} changes who may do what on member clusters"
                 if context.settings.strict_overrides:
                     yield FieldError(at, Cause.FORBIDDEN, message, "X-63")
                 else:

@@ -42,10 +42,25 @@ from webhook.validation.field import (
     invalid,
     not_supported,
     quote,
+    too_long,
 )
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
-from webhook.validation.metadata import validate_metadata, validate_name_length, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import (
+    CEL,
+    CRD,
+    DELETE,
+    OURS,
+    UPDATE,
+    Rule,
+    Severity,
+    deny,
+    enforces,
+    schema,
+    shape_rules,
+    warn,
+)
 from webhook.validation.selector import (
     validate_label_selector,
     validate_requirements,
@@ -73,37 +88,159 @@ _TOLERATION: Final = tuple(TOLERATIONS / i for i in range(MOST_ITEMS))
 
 _AFFINITY: Final = "spec.policy.affinity.clusterAffinity"
 _REQUIRED: Final = f"{_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIREMENT: Final = f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*"
 _PREFERRED: Final = f"{_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution"
-SHAPE_RULES: Final[Mapping[str, str]] = {
-    "spec.resourceSelectors": "P-02",
-    "spec.resourceSelectors.*": "P-03",
-    "spec.resourceSelectors.*.labelSelector": "P-05",
-    "spec.resourceSelectors.*.selectionScope": "P-10",
-    "spec.statusReportingScope": "P-14",
-    "spec.revisionHistoryLimit": "P-16",
-    "spec.policy.placementType": "P-17",
-    "spec.policy.clusterNames": "P-18",
-    "spec.policy.clusterNames.*": "P-21",
-    "spec.policy.numberOfClusters": "P-19",
-    _REQUIRED: "P-26",
-    f"{_REQUIRED}.clusterSelectorTerms.*.labelSelector": "P-27",
-    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.name": "P-31",
-    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.operator": "P-32",
-    f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*.values": "P-33",
-    _PREFERRED: "P-30",
-    f"{_PREFERRED}.*.preference.labelSelector": "P-27",
-    f"{_PREFERRED}.*.preference.propertySorter": "P-36",
-    f"{_PREFERRED}.*.preference.metricSorter": "P-36",
-    "spec.policy.topologySpreadConstraints": "P-37",
-    "spec.policy.tolerations": "P-38",
-    "spec.policy.tolerations.*": "P-43",
-    "spec.strategy.type": "P-45",
-    "spec.strategy.rollingUpdate.unavailablePeriodSeconds": "P-47",
-    "spec.strategy.rollingUpdate": "P-48",
-    "spec.strategy.applyStrategy": "P-49",
-    "spec.strategy.deleteStrategy": "P-51",
-    "spec.strategy.reportBackStrategy": "P-52",
-}
+_PREFERENCE: Final = f"{_PREFERRED}.*.preference"
+_VALIDATOR: Final = "KubeFleet pkg/utils/validator/placement.go"
+_BOTH: Final = f"{CEL}, pkg/utils/validator/placement.go"
+
+RULES: Final = (
+    *USER_RULES,
+    deny("P-01", "The name has at most 63 characters.", _VALIDATOR),
+    schema("P-02", "There are 1 to 100 resource selectors.", CRD, "spec.resourceSelectors"),
+    schema(
+        "P-03", "A selector gives group, version and kind; the core group is empty.", CRD, "spec.resourceSelectors.*"
+    ),
+    deny("P-04", "A selector has a name or a labelSelector, not both.", _BOTH),
+    deny(
+        "P-05", "The labelSelector of a selector is well formed.", _VALIDATOR, "spec.resourceSelectors.*.labelSelector"
+    ),
+    deny("P-06", "The hub serves what is selected, in that version.", _VALIDATOR),
+    warn("P-09", "A kind that cannot be looked up passes; it may not exist.", f"{OURS}, where KubeFleet refuses"),
+    schema("P-10", "selectionScope is one of its three words.", CRD, "spec.resourceSelectors.*.selectionScope"),
+    deny("P-11", "At most one Namespace selector has NamespaceWithResourceSelectors.", CEL),
+    deny("P-12", "A selector with NamespaceWithResourceSelectors takes one namespace by name.", CEL),
+    deny("P-13", "Beside NamespaceWithResourceSelectors there is no other Namespace selector.", CEL),
+    schema(
+        "P-14", "statusReportingScope is ClusterScopeOnly or NamespaceAccessible.", CRD, "spec.statusReportingScope"
+    ),
+    schema("P-16", "revisionHistoryLimit is 1 to 1000.", CRD, "spec.revisionHistoryLimit"),
+    schema("P-17", "placementType is PickAll, PickN or PickFixed.", CRD, "spec.policy.placementType"),
+    schema("P-18", "There are at most 100 clusterNames.", CRD, "spec.policy.clusterNames"),
+    schema("P-19", "numberOfClusters is an integer of at least 0.", CRD, "spec.policy.numberOfClusters"),
+    deny("P-20", "PickFixed takes no affinity, numberOfClusters, topologySpreadConstraints or tolerations.", _BOTH),
+    deny(
+        "P-21",
+        "A cluster name is a DNS subdomain of at most 63 characters.",
+        _VALIDATOR,
+        "spec.policy.clusterNames.*",
+    ),
+    deny("P-22", "No cluster is named twice.", _VALIDATOR),
+    deny("P-23", "PickAll takes no clusterNames, numberOfClusters or topologySpreadConstraints.", _BOTH),
+    deny("P-24", "PickAll takes no preferences: it has nothing to choose.", _VALIDATOR),
+    deny("P-25", "PickN says how many clusters to pick, and takes no clusterNames.", _BOTH),
+    schema("P-26", "The required affinity has a list of at most 10 terms.", CRD, _REQUIRED),
+    deny(
+        "P-27",
+        "The labelSelector of a cluster term is well formed.",
+        _VALIDATOR,
+        f"{_REQUIRED}.clusterSelectorTerms.*.labelSelector",
+        f"{_PREFERENCE}.labelSelector",
+    ),
+    deny("P-28", "A required term does not sort.", _VALIDATOR),
+    deny("P-29", "A preferred term does not compare properties.", _VALIDATOR),
+    schema("P-30", "A preference has a weight of -100 to 100 and a term.", CRD, _PREFERRED),
+    deny("P-31", "A property name is well formed.", _VALIDATOR, f"{_REQUIREMENT}.name"),
+    schema("P-32", "A property is compared by Gt, Ge, Lt, Le, Eq or Ne.", _VALIDATOR, f"{_REQUIREMENT}.operator"),
+    schema("P-33", "A property is compared with exactly one value.", f"{CRD}, {_VALIDATOR}", f"{_REQUIREMENT}.values"),
+    deny("P-34", "The value that a property is compared with is a quantity.", _VALIDATOR),
+    deny("P-35", "The comparisons of one property in one term do not exclude each other.", _VALIDATOR),
+    schema(
+        "P-36",
+        "A sorter has a well-formed property name and is Ascending or Descending.",
+        f"{CRD}, {_VALIDATOR}",
+        f"{_PREFERENCE}.propertySorter",
+        f"{_PREFERENCE}.metricSorter",
+    ),
+    schema(
+        "P-37",
+        "A spread constraint has a topologyKey, a maxSkew of at least 1 and a known whenUnsatisfiable.",
+        CRD,
+        "spec.policy.topologySpreadConstraints",
+    ),
+    schema("P-38", "There are at most 100 tolerations.", CRD, "spec.policy.tolerations"),
+    deny("P-39", "A toleration with Exists has no value.", _BOTH),
+    deny("P-40", "A toleration without a key has Exists.", _BOTH),
+    deny("P-41", "The key of a toleration is a qualified name.", _VALIDATOR),
+    deny("P-42", "The value of a toleration is a label value.", _VALIDATOR),
+    schema(
+        "P-43",
+        "A toleration's operator is Equal or Exists, and its effect is NoSchedule if it has one.",
+        CRD,
+        "spec.policy.tolerations.*",
+    ),
+    deny("P-44", "No two tolerations are the same.", _VALIDATOR),
+    schema("P-45", "The strategy is RollingUpdate or External.", CRD, "spec.strategy.type"),
+    deny("P-46", "An External strategy takes no rollingUpdate.", _VALIDATOR),
+    schema(
+        "P-47",
+        "unavailablePeriodSeconds is an integer of at least 0.",
+        CRD,
+        "spec.strategy.rollingUpdate.unavailablePeriodSeconds",
+    ),
+    schema(
+        "P-48",
+        "maxUnavailable and maxSurge are integers of at least 0 or percentages of 0% to 100%.",
+        f"{CRD}, {_VALIDATOR}",
+        "spec.strategy.rollingUpdate",
+    ),
+    schema("P-49", "The words of applyStrategy are known ones.", CRD, "spec.strategy.applyStrategy"),
+    deny("P-50", "serverSideApplyConfig goes with ServerSideApply only.", _VALIDATOR),
+    schema(
+        "P-51", "The propagationPolicy of deleteStrategy is Delete or Abandon.", CRD, "spec.strategy.deleteStrategy"
+    ),
+    schema(
+        "P-52",
+        "reportBackStrategy has known words, and Mirror a destination.",
+        f"{CRD}, CEL",
+        "spec.strategy.reportBackStrategy",
+    ),
+    deny("U-01", "A policy that is there is not removed.", CEL, on=UPDATE),
+    deny("U-02", "The placement type does not change; no policy is PickAll.", _BOTH, on=UPDATE),
+    deny("U-03", "Tolerations are added, not changed or removed.", _VALIDATOR, on=UPDATE),
+    deny("U-04", "A strategy that is External stays so.", f"{CEL}; {OURS} where the whole block goes", on=UPDATE),
+    deny("X-02", "What is selected is no kind that is never placed, such as Pods or the fleet's own.", OURS),
+    deny("X-04", "No object is selected twice by name.", OURS),
+    warn("X-06", "A placement picks at least one cluster; none removes what is placed from everywhere."),
+    warn("X-09", "A property that is compared or sorted by is a number."),
+    warn("X-10", "A property is not compared with a negative number, which is always or never true."),
+    deny("X-11", "The topologyKey of a spread constraint can be a label key.", OURS),
+    deny("X-12", "No two spread constraints have the same topologyKey and whenUnsatisfiable.", OURS),
+    warn("X-13", "Terms and preferences say something: none is empty or has weight 0."),
+    Rule(
+        "X-14",
+        (Severity.DENY, Severity.WARN),
+        "maxUnavailable and maxSurge are not both zero; one of them being zero is warned about.",
+        f"{OURS}; seed 004",
+    ),
+    warn("X-15", "unavailablePeriodSeconds is at most an hour."),
+    warn("X-16", "Only a placement on one cluster mirrors to the original resource."),
+    Rule(
+        "X-18",
+        (Severity.MUTATE, Severity.WARN, Severity.DENY),
+        "A preference sorts by propertySorter; metricSorter is renamed, and refused beside a different propertySorter.",
+        f"{OURS}; seed 000",
+    ),
+    warn("X-19", "The number of nodes is compared by its present name.", f"{OURS}; seed 000"),
+)
+CLUSTER_RULES: Final = (
+    *RULES,
+    deny("P-07", "Selected kinds are cluster-scoped, unless a term has NamespaceWithResourceSelectors.", _VALIDATOR),
+    deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
+    deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
+    deny("X-01", "No reserved namespace is selected by name.", f"{OURS}; KubeFleet issue 661"),
+    warn("X-03", "A Namespace selector has a name or a labelSelector; without, reserved namespaces are skipped."),
+)
+NAMESPACED_RULES: Final = (
+    *RULES,
+    deny("P-08", "Selected kinds are namespaced.", _VALIDATOR),
+    warn("X-17", "statusReportingScope is not set: it has no effect."),
+)
+DELETION_RULES: Final = (
+    warn("D-03", "Says what the deletion of a placement does to what is placed: see X-23.", on=DELETE),
+    warn("X-23", "Says how many clusters a deletion takes the objects off, or abandons them on.", on=DELETE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
 
 _SKIPPED_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
@@ -133,11 +270,13 @@ _NOT_WITH: Final[Mapping[PlacementType, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+@enforces(*CLUSTER_RULES)
 def validate_cluster_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ClusterResourcePlacement."""
     return _validate(document, old, context, namespaced=False)
 
 
+@enforces(*NAMESPACED_RULES)
 def validate_resource_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a ResourcePlacement."""
     return _validate(document, old, context, namespaced=True)
@@ -347,7 +486,7 @@ def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]
     seen: set[str] = set()
     for i, name in enumerate(cluster_names):
         if len(name) > 63:
-            yield FieldError(at / i, Cause.TOO_LONG, "may not be more than 63 characters", "P-21")
+            yield too_long(at / i, name, 63, "P-21")
         elif error := dns_subdomain_error(name):
             yield invalid(at / i, name, error, "P-21")
         if name in seen:
@@ -478,9 +617,10 @@ def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Ite
         message = f"{quote(limits)}: with both zero nothing could ever be updated"
         yield FieldError(at, Cause.INVALID, message, "X-14", parts)
     elif zeros:
-        yield FieldWarning(at / zeros[0], "zero can block the rollout", "X-14")
-    if rolling_update.unavailable_period_seconds > 3600:
-        yield FieldWarning(at / "unavailablePeriodSeconds", "is more than an hour; the unit is seconds", "X-15")
+        yield FieldWarning(at / zeros[0], f"{quote(limits[zeros[0]])} can block the rollout", "X-14")
+    if (period := rolling_update.unavailable_period_seconds) > 3600:
+        message = f"{quote(period)} is more than an hour; the unit is seconds"
+        yield FieldWarning(at / "unavailablePeriodSeconds", message, "X-15")
 
 
 def validate_report_back(
@@ -583,8 +723,9 @@ def _picks_one_cluster(policy: PlacementPolicy | None) -> bool:
             return False
 
 
+@enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a placement takes the placed objects along, unless its delete strategy abandons them (X-23)."""
+    """Deleting a placement takes the placed objects along, unless its delete strategy abandons them (D-03, X-23)."""
     try:
         stored = ClusterResourcePlacement.read(old)
     except ValueError:

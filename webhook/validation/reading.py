@@ -7,6 +7,7 @@ rule then says about a replaced part, or about something that contains one, is d
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import StrEnum
 from functools import lru_cache
 from types import NoneType, UnionType
@@ -233,7 +234,7 @@ def _smallest(annotation: Any) -> Any:
         return {alias: _smallest(_annotated(info)) for alias, info in required.items()}
     if isinstance(bare, type) and issubclass(bare, StrEnum):
         return next(iter(bare)).value
-    plain: dict[Any, Any] = {bool: False, int: bound, float: 0.0, str: "x" * bound}
+    plain: dict[Any, Any] = {bool: False, int: bound, float: 0.0, str: "x" * bound, date: "1970-01-01"}
     return plain.get(bare, {})
 
 

@@ -95,7 +95,8 @@ def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath
     elif (quantity := read_quantity(values[0])) is None:
         yield invalid(at / "values" / 0, values[0], "must be a quantity such as 4, 500m or 16Gi", "P-34")
     elif quantity.nano < 0:
-        yield FieldWarning(at / "values" / 0, "no property is negative: always or never true", "X-10")
+        message = f"{quote(values[0])}: no property is negative, so this is always or never true"
+        yield FieldWarning(at / "values" / 0, message, "X-10")
 
 
 def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -16,28 +16,49 @@ from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
 from webhook.admission.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, quote
 from webhook.validation.grammar import qualified_name_error
-from webhook.validation.metadata import validate_metadata, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import CEL, CRD, OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.selector import validate_label_selector
 
 STAGES: Final = FieldPath.of("spec", "stages")
 LONGEST_SENSIBLE_WAIT: Final = timedelta(hours=720)
 
-SHAPE_RULES: Final[Mapping[str, str]] = {
-    "spec.stages": "S-01",
-    "spec.stages.*.name": "S-02",
-    "spec.stages.*.labelSelector": "X-32",
-    "spec.stages.*.sortingLabelKey": "X-33",
-    "spec.stages.*.maxConcurrency": "S-03",
-    "spec.stages.*.afterStageTasks": "S-04",
-    "spec.stages.*.beforeStageTasks": "S-05",
-    "spec.stages.*.afterStageTasks.*": "S-06",
-    "spec.stages.*.beforeStageTasks.*": "S-06",
-    "spec.stages.*.afterStageTasks.*.waitTime": "S-10",
-    "spec.stages.*.beforeStageTasks.*.waitTime": "S-10",
-}
+_AFTER: Final = "spec.stages.*.afterStageTasks"
+_BEFORE: Final = "spec.stages.*.beforeStageTasks"
+
+RULES: Final = (
+    *USER_RULES,
+    schema("S-01", "There are at most 31 stages.", CRD, "spec.stages"),
+    schema("S-02", "A stage name is 1 to 63 lower-case letters and digits.", CRD, "spec.stages.*.name"),
+    schema(
+        "S-03",
+        "maxConcurrency is an integer of at least 1 or a percentage of 1% to 100%.",
+        f"{CRD}, CEL",
+        "spec.stages.*.maxConcurrency",
+    ),
+    schema("S-04", "There are at most 2 tasks after a stage.", CRD, _AFTER),
+    schema("S-05", "There is at most 1 task before a stage.", CRD, _BEFORE),
+    schema("S-06", "A task is a TimedWait or an Approval.", CRD, f"{_AFTER}.*", f"{_BEFORE}.*"),
+    deny("S-07", "An Approval has no waitTime.", CEL),
+    deny("S-08", "A TimedWait after a stage has a waitTime.", CEL),
+    deny("S-09", "Before a stage there is no TimedWait.", CEL),
+    schema(
+        "S-10",
+        "waitTime is a duration of hours, minutes and seconds such as 1h30m.",
+        CRD,
+        f"{_AFTER}.*.waitTime",
+        f"{_BEFORE}.*.waitTime",
+    ),
+    deny("X-30", "No two stages have the same name.", OURS),
+    deny("X-31", "After a stage there is at most one task of a type.", OURS),
+    deny("X-32", "The labelSelector of a stage is well formed.", OURS, "spec.stages.*.labelSelector"),
+    deny("X-33", "sortingLabelKey can be a label key.", OURS, "spec.stages.*.sortingLabelKey"),
+    warn("X-34", "There are stages, each with a labelSelector, and no wait of zero or of more than 720h."),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
 
 _WAIT_TIME = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
@@ -45,6 +66,7 @@ _STAGE_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
 _CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a strategy; what may change is not restricted."""
     reading = read_object(ClusterStagedUpdateStrategy, document, SHAPE_RULES)
@@ -143,6 +165,7 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
     except ValueError:
         wait = timedelta.max
     if not wait:
-        yield FieldWarning(here, "a wait of zero makes the initialisation of every run fail", "X-34")
+        message = f"{quote(task.wait_time)}: a wait of zero makes the initialisation of every run fail"
+        yield FieldWarning(here, message, "X-34")
     elif wait > LONGEST_SENSIBLE_WAIT:
-        yield FieldWarning(here, "is more than 720h", "X-34")
+        yield FieldWarning(here, f"{quote(task.wait_time)} is more than 720h", "X-34")

@@ -13,17 +13,44 @@ from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
 from webhook.admission.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
-from webhook.validation.metadata import validate_metadata, validate_name_length, warn_about_reserved_keys
+from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
+from webhook.validation.rule import (
+    CEL,
+    CRD,
+    CREATE,
+    DELETE,
+    OURS,
+    UPDATE,
+    deny,
+    enforces,
+    schema,
+    shape_rules,
+    warn,
+)
 
 SPEC: Final = FieldPath.of("spec")
 
-SHAPE_RULES: Final[Mapping[str, str]] = {
-    "spec.placementName": "R-02",
-    "spec.stagedRolloutStrategyName": "R-03",
-    "spec.state": "R-04",
-    "spec.resourceSnapshotIndex": "R-06",
-}
+RULES: Final = (
+    *USER_RULES,
+    deny("R-01", "The name has at most 63 characters.", CEL),
+    schema("R-02", "placementName is there and has at most 255 characters.", CRD, "spec.placementName"),
+    schema("R-03", "stagedRolloutStrategyName is there.", CRD, "spec.stagedRolloutStrategyName"),
+    schema("R-04", "state is Initialize, Run or Stop.", CRD, "spec.state"),
+    deny("R-05", "placementName does not change.", CEL, on=UPDATE),
+    deny("R-06", "resourceSnapshotIndex is text and does not change.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"),
+    deny("R-07", "stagedRolloutStrategyName does not change.", CEL, on=UPDATE),
+    deny("R-08", "state goes from Initialize to Run, from Run to Stop and from Stop to Run only.", CEL, on=UPDATE),
+    deny("X-40", "resourceSnapshotIndex is empty or a decimal number without leading zeros.", OURS),
+    warn("X-42", "A new run has state Run; until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
+    deny("X-44", "resourceSnapshotIndex does not appear or disappear.", OURS, on=UPDATE),
+    deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
+)
+DELETION_RULES: Final = (
+    warn("D-04", "Says that the deletion of an unfinished run leaves the rollout half-way: see X-46.", on=DELETE),
+    warn("X-46", "A run that is deleted is finished; else the rollout stays half-way.", on=DELETE),
+)
+SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -34,6 +61,7 @@ _FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
 }
 
 
+@enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Yield everything that is wrong or odd about a run."""
     reading = read_object(ClusterStagedUpdateRun, document, SHAPE_RULES)
@@ -107,8 +135,9 @@ def validate_state_change(new: RunState, old: RunState) -> Iterator[FieldError]:
         yield invalid(SPEC / "state", new, f"cannot follow {old}", "R-08")
 
 
+@enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a run that is neither succeeded nor failed leaves the rollout half-way (X-46)."""
+    """Deleting a run that is neither succeeded nor failed leaves the rollout half-way (D-04, X-46)."""
     try:
         run = ClusterStagedUpdateRun.read(old)
     except ValueError:

@@ -175,7 +175,7 @@ class Port:
 
     def __init__(self, server: Server, harbour: Harbour, clock: "Clock"):
         self.server, self.harbour, self.clock = server, harbour, clock
-        self.trust = ssl.create_default_context(cadata=server.authority.pem.decode())
+        self.trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
         self.trust.verify_flags |= ssl.VERIFY_X509_STRICT
 
     @property

@@ -8,12 +8,15 @@ import ssl
 import subprocess
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
 from cryptography import x509
 
 from certs.authority import Authority
+from certs.context import CertificateError
+from certs.source import OwnLeaves
 from webhook.admission.context import Context
 from webhook.server import ListenError, Server, serve
 from webhook.services import Services
@@ -68,12 +71,12 @@ async def test_an_address_of_another_machine_is_one_clear_line(port):
 
 
 async def test_a_name_that_no_certificate_can_hold_is_refused_before_anything_opens(port):
-    with pytest.raises(ValueError, match="köln"):
+    with pytest.raises(CertificateError, match="köln"):
         make_server(port, dns_names=("köln",))
 
 
 async def test_openssl_verifies_the_running_server(port, tmp_path):
-    (tmp_path / "ca.pem").write_bytes(port.server.authority.pem)
+    (tmp_path / "ca.pem").write_bytes(port.server.leaves.trust_pem)
     host, number = port.server.addresses.https
     command = ["openssl", "s_client", "-connect", f"{host}:{number}", "-CAfile", str(tmp_path / "ca.pem")]
     command += ["-verify_return_error", "-x509_strict", "-servername", "localhost", "-verify_hostname", "localhost"]
@@ -112,9 +115,9 @@ async def test_the_certificate_is_renewed_at_two_thirds_of_its_life_under_open_c
 
 async def test_a_pair_that_does_not_match_leaves_the_old_one_serving(port, review_bytes, monkeypatch):
     server = port.server
-    stray = server.authority.issue(("localhost",), (), port.clock()).key_pem
-    issue = server._issue
-    monkeypatch.setattr(server, "_issue", lambda: replace(issue(), key_pem=stray))
+    leaves = server.leaves
+    stray = leaves.first(port.clock()).key_pem
+    monkeypatch.setattr(server, "leaves", Mock(following=lambda *_: replace(leaves.first(port.clock()), key_pem=stray)))
     async with port.dial() as connection:
         first = serial(connection)
     port.clock.advance(days=5)
@@ -128,7 +131,7 @@ async def test_a_pair_that_does_not_match_leaves_the_old_one_serving(port, revie
 async def test_a_listener_that_fails_its_own_handshake_is_noticed(port):
     assert await port.server.check_listener()
     stranger = Authority.new(port.clock())
-    port.server.authority = stranger
+    port.server.leaves = OwnLeaves(stranger, ("localhost",), ())
     assert not await port.server.check_listener()
     port.server._listener_seen -= 16
     assert port.server.health.readiness()["listener"]

@@ -108,3 +108,112 @@ def test_schedules(schedule, fits):
 )
 def test_pool_fields(spec, refused):
     assert refused_fields(make_node_pool(**spec)) == [f"spec.{field}" for field in refused]
+
+
+REQUIREMENTS = f"{TEMPLATE}.requirements[0]"
+CAPACITY = {"key": "karpenter.sh/capacity-type", "operator": "In"}
+STATIC = {"replicas": 1}
+
+
+def requiring(**requirement):
+    return make_node_pool({"requirements": [{"key": "a", "operator": "Exists", **requirement}]})
+
+
+def referring(**reference):
+    return make_node_pool({"nodeClassRef": {"group": "g", "kind": "K", "name": "n", **reference}})
+
+
+@pytest.mark.parametrize(
+    ("document", "wanted"),
+    [
+        pytest.param(referring(name=""), ("K-01", f"{TEMPLATE}.nodeClassRef.name"), id="K-01"),
+        pytest.param(referring(kind=None), ("K-01", f"{TEMPLATE}.nodeClassRef.kind"), id="K-01-shape"),
+        pytest.param(make_node_pool({"requirements": {}}), ("K-03", f"{TEMPLATE}.requirements"), id="K-03"),
+        pytest.param(requiring(key="a b"), ("K-04", f"{REQUIREMENTS}.key"), id="K-04"),
+        pytest.param(requiring(key="a" * 317), ("K-04", f"{REQUIREMENTS}.key"), id="K-04-length"),
+        pytest.param(requiring(key="karpenter.sh/nodepool"), ("K-05", f"{REQUIREMENTS}.key"), id="K-05"),
+        pytest.param(requiring(operator="in"), ("K-06", f"{REQUIREMENTS}.operator"), id="K-06"),
+        pytest.param(requiring(operator="In"), ("K-07", f"{REQUIREMENTS}.values"), id="K-07"),
+        pytest.param(requiring(operator="Gt", values=["1", "2"]), ("K-08", f"{REQUIREMENTS}.values"), id="K-08"),
+        pytest.param(requiring(operator="Lt", values=["-1"]), ("K-08", f"{REQUIREMENTS}.values[0]"), id="K-08-value"),
+        pytest.param(requiring(values=["-"]), ("K-09", f"{REQUIREMENTS}.values[0]"), id="K-09"),
+        pytest.param(requiring(minValues=0), ("K-10", f"{REQUIREMENTS}.minValues"), id="K-10-shape"),
+        pytest.param(
+            requiring(operator="In", values=["x"], minValues=2), ("K-10", f"{REQUIREMENTS}.minValues"), id="K-10"
+        ),
+        pytest.param(requiring(**CAPACITY, values=["x"]), ("K-11", f"{REQUIREMENTS}.values"), id="K-11"),
+        pytest.param(
+            requiring(**CAPACITY, values=["spot", "x"], minValues=2),
+            ("K-11", f"{REQUIREMENTS}.minValues"),
+            id="K-11-min-values",
+        ),
+        pytest.param(
+            make_node_pool({"taints": [{"key": "a", "effect": "No"}]}),
+            ("K-13", f"{TEMPLATE}.taints[0].effect"),
+            id="K-13",
+        ),
+        pytest.param(
+            make_node_pool({"startupTaints": [{"key": "a"}]}),
+            ("K-13", f"{TEMPLATE}.startupTaints[0].effect"),
+            id="shape",
+        ),
+        pytest.param(
+            make_node_pool({"taints": [{"key": "a", "effect": "NoExecute"}] * 2}),
+            ("K-14", f"{TEMPLATE}.taints[1]"),
+            id="K-14",
+        ),
+        pytest.param(make_node_pool({"expireAfter": "1d"}), ("K-15", f"{TEMPLATE}.expireAfter"), id="K-15"),
+        pytest.param(
+            make_node_pool(disruption={"consolidationPolicy": "Always"}),
+            ("K-16", "spec.disruption.consolidationPolicy"),
+            id="K-16",
+        ),
+        pytest.param(make_node_pool(budgets=[{}] * 51), ("K-17", "spec.disruption.budgets"), id="K-17"),
+        pytest.param(make_node_pool(budgets=[{"nodes": "101%"}]), ("K-18", f"{BUDGET}.nodes"), id="K-18"),
+        pytest.param(make_node_pool(budgets=[{"nodes": 5}]), ("K-18", f"{BUDGET}.nodes"), id="K-18-shape"),
+        pytest.param(make_node_pool(budgets=[{"reasons": ["x"]}]), ("K-19", f"{BUDGET}.reasons[0]"), id="K-19"),
+        pytest.param(
+            make_node_pool(budgets=[{"schedule": "0 0 * * 7", "duration": "1h"}]),
+            ("K-20", f"{BUDGET}.schedule"),
+            id="K-20",
+        ),
+        pytest.param(
+            make_node_pool(budgets=[{"schedule": "@daily", "duration": "1d"}]),
+            ("K-21", f"{BUDGET}.duration"),
+            id="K-21",
+        ),
+        pytest.param(make_node_pool(budgets=[{"schedule": "@daily"}]), ("K-22", f"{BUDGET}.duration"), id="K-22"),
+        pytest.param(make_node_pool(limits={"cpu": "x"}), ("K-23", "spec.limits.cpu"), id="K-23"),
+        pytest.param(make_node_pool(weight=101), ("K-24", "spec.weight"), id="K-24"),
+        pytest.param(make_node_pool(**STATIC, weight=1), ("K-25", "spec.weight"), id="K-25"),
+        pytest.param(make_node_pool(**STATIC, limits={"cpu": 1}), ("K-25", "spec.limits.cpu"), id="K-25-limits"),
+    ],
+)
+def test_refusals_carry_their_ids(document, wanted):
+    errors = judge("CREATE", document, None, Context()).errors
+    assert [(error.rule, str(error.field)) for error in errors] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("labels", "rule"),
+    [
+        pytest.param({"a b": "c"}, "K-12", id="K-12-key"),
+        pytest.param({"a": "-"}, "K-12", id="K-12-value"),
+        pytest.param({"karpenter.sh/x": "c"}, "K-05", id="K-05"),
+    ],
+)
+def test_refused_labels_carry_their_ids(labels, rule):
+    document = make_node_pool()
+    document["spec"]["template"]["metadata"] = {"labels": labels}
+    assert [error.rule for error in judge("CREATE", document, None, Context()).errors] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("new", "rule"),
+    [
+        pytest.param(referring(kind="L"), "K-02", id="K-02"),
+        pytest.param(make_node_pool(**STATIC), "K-26", id="K-26"),
+    ],
+)
+def test_refused_changes_carry_their_ids(new, rule):
+    assert [error.rule for error in judge("UPDATE", new, make_node_pool(), Context()).errors] == [rule]

@@ -1,10 +1,15 @@
 import copy
 import json
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scorer.api.duration import parse_budget_duration
+from scorer.disruption.budgets import Window
+from scorer.disruption.cron import parse_schedule
 from webhook.admission.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning
 from webhook.validation.node_pool import validate
@@ -401,6 +406,18 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
             id="never-fires",
         ),
         pytest.param(
+            make_node_pool(budgets=[{"nodes": "5"}, {"nodes": "0", "schedule": "@daily", "duration": "0m"}]),
+            "spec.disruption.budgets[1].duration",
+            '"0m" is no time at all',
+            id="window-without-length",
+        ),
+        pytest.param(
+            make_node_pool(budgets=[{"schedule": "0 0 * * *", "duration": "24h"}]),
+            f"{BUDGET}.duration",
+            "always in force",
+            id="window-that-never-closes",
+        ),
+        pytest.param(
             make_node_pool(disruption={"expireAfter": {"any": "thing"}}),
             "spec.disruption.expireAfter",
             "spec.template.spec.expireAfter",
@@ -422,6 +439,68 @@ def test_warnings(document, warned, mentions):
     assert [str(warning.field) for warning in found] == [warned]
     assert mentions in str(found[0])
     assert isinstance(found[0], FieldWarning)
+
+
+def test_a_zero_whose_window_never_closes_makes_the_others_moot():
+    """K-30 and K-32; and outside of it nothing is left that could be unlimited (K-31)."""
+    budgets = [{"nodes": "20%"}, {"nodes": "0%", "schedule": "0 9 * * 1-5", "duration": "72h"}]
+    found = warnings(make_node_pool(budgets=budgets))
+    assert [(warning.rule, str(warning.field)) for warning in found] == [
+        ("K-32", "spec.disruption.budgets[1].duration"),
+        ("K-30", "spec.disruption.budgets[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "duration", "always"),
+    [
+        pytest.param("* * * * *", "1m", True, id="every-minute"),
+        pytest.param("*/20 * * * *", "20m", True, id="every-20-minutes"),
+        pytest.param("*/20 * * * *", "19m", False, id="a-minute-short"),
+        pytest.param("*/25 * * * *", "24m", False, id="uneven-steps"),
+        pytest.param("*/25 * * * *", "25m", True, id="uneven-steps-covered"),
+        pytest.param("0 8,20 * * *", "12h", True, id="twice-a-day"),
+        pytest.param("0 8,20 * * *", "11h59m", False, id="twice-a-day-short"),
+        pytest.param("30 2 * * *", "24h", True, id="daily"),
+        pytest.param("@hourly", "1h", True, id="macro"),
+        pytest.param("0 9 * * 1-5", "72h", True, id="over-the-weekend"),
+        pytest.param("0 9 * * 1-5", "71h59m", False, id="not-quite-over-the-weekend"),
+        pytest.param("15,45 6,18 * * 0,3", "83h30m", True, id="wednesday-to-sunday"),
+        pytest.param("15,45 6,18 * * 0,3", "83h29m", False, id="short-of-sunday"),
+        pytest.param("@weekly", "168h", True, id="weekly"),
+        pytest.param("@monthly", "9000h", False, id="months-are-not-looked-at"),
+        pytest.param("0 0 31 2 *", "1h", True, id="never-fires"),
+    ],
+)
+def test_windows_that_never_close(schedule, duration, always):
+    """K-32; the engine agrees at the last minute before each fire of a week."""
+    budget = {"nodes": "0", "schedule": schedule, "duration": duration}
+    found = [warning.rule for warning in warnings(make_node_pool(budgets=[budget]))]
+    assert found == (["K-32"] if always else ["K-31"])
+    window = Window(parse_schedule(schedule), parse_budget_duration(duration))
+    fires = islice(parse_schedule(schedule).fires_after(datetime(2026, 6, 7, tzinfo=UTC)), 600)
+    stays = all(window.is_open(fire - timedelta(minutes=1)) for fire in fires)
+    assert stays is (always or schedule == "@monthly")
+
+
+def test_metadata_is_judged_as_that_of_any_kind():
+    """A-01 to A-03, also where the spec stays as it is; what is stored is left alone."""
+    metadata = {"name": "Not_a_name", "labels": {"a b": "c"}, "annotations": {"/": ""}}
+    odd = {**make_node_pool(), "metadata": metadata}
+    wanted = [
+        ("metadata.name", Cause.INVALID),
+        ("metadata.labels", Cause.INVALID),
+        ("metadata.annotations", Cause.INVALID),
+    ]
+    assert errors(odd) == wanted
+    assert errors({**odd, "metadata": {**metadata, "name": "np"}}, make_node_pool()) == wanted[1:]
+    assert errors(odd, odd) == []
+
+
+@pytest.mark.parametrize("metadata", [None, 5, "x", [], {"name": 3}, {"labels": {"a": 1}}])
+def test_odd_metadata_is_told_once(metadata):
+    found = [field for field, _ in errors({**make_node_pool(), "metadata": metadata})]
+    assert len(found) == (metadata is not None)
 
 
 @pytest.mark.parametrize(

@@ -415,6 +415,15 @@ def test_a_member_carries_its_own_name_only():
     assert errors_of(member_cluster.validate(member, None, Context())) == wanted
 
 
+@pytest.mark.parametrize(("length", "refused"), [pytest.param(63, False, id="63"), pytest.param(64, True, id="64")])
+def test_the_name_of_a_member_becomes_a_label(length, refused):
+    """M-01."""
+    member = make_member()
+    member["metadata"]["name"] = "m" * length
+    wanted = {("M-01", "metadata.name")} if refused else set()
+    assert errors_of(member_cluster.validate(member, None, Context())) == wanted
+
+
 def make_export(namespace, **metadata):
     metadata = {"name": "web", "namespace": namespace, **metadata}
     return {"apiVersion": "networking.fleet.azure.com/v1alpha1", "kind": "InternalServiceExport", "metadata": metadata}

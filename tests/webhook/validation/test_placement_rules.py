@@ -491,11 +491,11 @@ def test_strategies(strategy, wanted):
             id="P-15",
         ),
         pytest.param(make_placement(revisionHistoryLimit=1001), {("P-16", "spec.revisionHistoryLimit")}, id="P-16"),
-        pytest.param(make_placement(name="Not_a_name"), {("", "metadata.name")}, id="object-name"),
+        pytest.param(make_placement(name="Not_a_name"), {("A-01", "metadata.name")}, id="object-name"),
         pytest.param({**make_placement(), "metadata": {}}, set(), id="no-name-yet"),
-        pytest.param({**make_placement(), "metadata": {"name": 3}}, {("", "metadata.name")}, id="name-is-a-number"),
-        pytest.param({**make_placement(), "spec": None}, {("", "spec")}, id="no-spec"),
-        pytest.param({**make_placement(), "spec": "x"}, {("", "spec")}, id="spec-is-a-string"),
+        pytest.param({**make_placement(), "metadata": {"name": 3}}, {("A-04", "metadata.name")}, id="name-is-a-number"),
+        pytest.param({**make_placement(), "spec": None}, {("A-04", "spec")}, id="no-spec"),
+        pytest.param({**make_placement(), "spec": "x"}, {("A-04", "spec")}, id="spec-is-a-string"),
     ],
 )
 def test_whole_objects(document, wanted):

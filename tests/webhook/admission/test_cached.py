@@ -1,0 +1,205 @@
+"""The context out of a cache: what is known, and what is not."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from scorer.api import kinds
+from scorer.api.kinds import KINDS
+from tests.webhook.validation.test_live_checks import (
+    JANE,
+    NOW,
+    SHOP,
+    fixed,
+    make_binding,
+    make_eviction,
+    make_member,
+    make_placement,
+)
+from webhook.admission.cached import ADMISSION_KINDS, CachedContext
+from webhook.admission.context import AdmissionSettings, NotKnownError
+from webhook.admission.judge import judge
+from webhook.embedded.simulation import keep_status
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.ports import Key
+
+CLUSTER_ROLE = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
+WISH = make_placement(policy=fixed("bravelion", "typo"))
+UNKNOWN = 'spec.policy.clusterNames[1]: there is no member cluster "typo" yet'
+
+
+@pytest.fixture
+def store():
+    opened = EmbeddedStore.open(None)
+    yield opened
+    opened.close()
+
+
+@asynccontextmanager
+async def following(cache):
+    task = asyncio.create_task(cache.run())
+    async with asyncio.timeout(10):
+        await cache.wait_synced()
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def make_context(cache, **options):
+    return CachedContext(cache, options.pop("settings", AdmissionSettings()), lambda: NOW, **options)
+
+
+async def fill(store, *documents):
+    for document in documents:
+        kind = KINDS[document["apiVersion"].rpartition("/")[0], document["kind"]]
+        await store.create(kind, keep_status(document))
+
+
+async def test_nothing_is_said_before_the_cache_has_been_filled(store):
+    await fill(store, make_member("bravelion"))
+    cache = Cache(store)
+    context = make_context(cache)
+    assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings == ()
+    async with following(cache):
+        assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings[0] == UNKNOWN
+
+
+async def test_a_kind_that_is_not_watched_is_not_known_and_not_watched_for_that(store):
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        with pytest.raises(NotKnownError):
+            context().hub.list(CLUSTER_ROLE)
+        with pytest.raises(NotKnownError):
+            context().hub.get(CLUSTER_ROLE, "viewer")
+        assert CLUSTER_ROLE not in cache._shelves
+
+
+async def test_a_selectable_kind_is_known(store):
+    await fill(store, {"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": {"name": "viewer"}})
+    cache = Cache(store)
+    context = make_context(cache, selectable=[CLUSTER_ROLE])
+    async with following(cache):
+        assert context().hub.get(CLUSTER_ROLE, "viewer") is not None
+        assert [document["metadata"]["name"] for document in context().hub.list(CLUSTER_ROLE)] == ["viewer"]
+
+
+async def test_objects_are_found_by_namespace_and_by_label(store):
+    inside, outside = (make_binding("shop", "bravelion", namespace=name) for name in ("dock", "quay"))
+    await fill(store, *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("dock", "quay")))
+    await fill(store, inside, outside, make_binding("shop", "bravelion"))
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        hub = context().hub
+        assert len(hub.list(kinds.NAMESPACED_BINDING)) == 2
+        assert len(hub.list(kinds.NAMESPACED_BINDING, "dock")) == 1
+        parent = "kubernetes-fleet.io/parent-CRP"
+        assert len(hub.labelled(kinds.NAMESPACED_BINDING, parent, "shop", "dock")) == 1
+        assert len(hub.labelled(kinds.BINDING, parent, "shop")) == 1
+        assert not hub.labelled(kinds.BINDING, parent, "dock")
+
+
+async def test_what_reviews_ask_for_leaves_nothing_behind_in_the_fleet(store):
+    """Else made-up label keys would fill the memory."""
+    await fill(store, make_member("bravelion", env="prod"))
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        cache.fleet.label("env")
+        fleet = context().hub.fleet
+        assert fleet.label("env") is cache.fleet.label("env")
+        assert fleet.label("env").values == ("prod",)
+        fleet.quantity("made-up")
+        assert (list(cache.fleet._labels), cache.fleet._quantities) == (["env"], {})
+        assert cache.fleet.eligibility is cache.fleet.eligibility
+        assert context().hub.fleet is fleet
+        for number in range(300):
+            context().hub.fleet.label(f"made-up-{number}")
+        assert context().hub.fleet.column_count < 300
+
+
+async def test_custom_kinds_are_learned_when_they_come(store):
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        assert context().kinds.find("toys.example.org", "Widget") is None
+        assert context().kinds is context().kinds
+        names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+        spec = {"group": "toys.example.org", "names": names, "scope": "Cluster", "versions": [version]}
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.toys.example.org"},
+            "spec": spec,
+        }
+        await fill(store, definition)
+        async with asyncio.timeout(10):
+            while context().kinds.find("toys.example.org", "Widget") is None:
+                await asyncio.sleep(0.001)
+
+
+async def test_the_fleet_takes_reports_in_by_itself(store, monkeypatch):
+    monkeypatch.setattr("webhook.admission.cached._REFRESH_SECONDS", 0.01)
+    cache = Cache(store)
+    make_context(cache)
+    async with following(cache):
+        await fill(store, make_member("bravelion"))
+        async with asyncio.timeout(10):
+            while "bravelion" not in cache._fleet.names:
+                await asyncio.sleep(0.001)
+
+
+async def test_a_stale_cache_warns_and_never_refuses(store):
+    """An object that has not come yet is missed, said so, and nothing more."""
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        judgement = judge("CREATE", make_eviction(), None, context().asked_by(JANE))
+        assert judgement.allowed
+        assert judgement.warnings == (
+            'spec.placementName: there is no ClusterResourcePlacement "shop": the eviction becomes invalid',
+        )
+
+
+async def test_a_check_that_breaks_is_counted_and_logged(store, caplog):
+    await fill(store, make_member("bravelion"), SHOP)
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        broken = replace(context(), hub=None).asked_by(JANE)
+        assert judge("CREATE", WISH, None, broken).allowed
+    assert context.failures["warn_about_unknown_clusters"] == 1
+    assert len([record for record in caplog.records if record.message == "live check failed"]) == sum(
+        context.failures.values()
+    )
+
+
+async def test_the_clock_is_the_one_handed_in(store):
+    await fill(store, make_member("bravelion"))
+    cache = Cache(store)
+    times = iter(range(1000))
+    context = make_context(cache, clock=lambda: float(next(times)))
+    async with following(cache):
+        assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings == ()
+
+
+async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
+    cache = Cache(store)
+    context = make_context(cache)
+    async with following(cache):
+        assert all(cache.shelf(kind).synced.is_set() for kind in ADMISSION_KINDS)
+        assert context().existing(kinds.PLACEMENT) == []
+        await fill(store, SHOP, make_placement())
+        async with asyncio.timeout(10):
+            while cache.get(kinds.PLACEMENT, "shop") is None:
+                await asyncio.sleep(0.001)
+        assert len(context().existing(kinds.PLACEMENT)) == 1
+        assert (await store.get(kinds.PLACEMENT, Key("shop")))["metadata"]["name"] == "shop"

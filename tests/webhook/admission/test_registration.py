@@ -1,0 +1,132 @@
+"""The webhook configurations: complete, narrow, and closed where something could slip through."""
+
+from dataclasses import replace
+
+import pytest
+
+from scorer.api import kinds
+from webhook.admission.context import AdmissionSettings
+from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registry import REGISTRY
+
+SETTINGS = AdmissionSettings()
+
+
+def hooks(settings=SETTINGS, endpoint=None):
+    """Both lists of entries, by name."""
+    validating, mutating = webhook_configurations(endpoint or Endpoint(), settings)
+    return tuple({hook["name"]: hook for hook in found["webhooks"]} for found in (validating, mutating))
+
+
+def test_every_kind_is_registered_for_what_the_registry_says():
+    validating, mutating = hooks()
+    for entry in REGISTRY.values():
+        if entry.kind.built_in:
+            continue
+        mine = [h for h in validating.values() if entry.kind.plural in h["rules"][0]["resources"]]
+        operations = [operation for hook in mine for operation in hook["rules"][0]["operations"]]
+        assert sorted(operations) == sorted(entry.operations), entry.kind
+        assert (f"{entry.kind.plural}.mutate.harbormaster.dev" in mutating) == (entry.default is not None)
+
+
+def test_names_are_unique_and_entries_narrow():
+    for found in webhook_configurations(Endpoint(), replace(SETTINGS, guard_rail=True, block_workloads=True)):
+        names = [hook["name"] for hook in found["webhooks"]]
+        assert len(names) == len(set(names))
+        for hook in found["webhooks"]:
+            [rule] = hook["rules"]
+            words = (*rule["apiGroups"], *rule["apiVersions"], *rule["resources"], *rule["operations"])
+            assert "*" not in "".join(words)
+            assert rule["operations"]
+            assert hook["sideEffects"] == "None"
+            assert hook["matchPolicy"] == "Equivalent"
+            assert hook["admissionReviewVersions"] == ["v1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "seconds", "operations"),
+    [
+        pytest.param("clusterresourceplacements", "Fail", 5, ["CREATE", "UPDATE"], id="placements"),
+        pytest.param("clusterresourceplacements.delete", "Ignore", 2, ["DELETE"], id="a-deletion-is-never-blocked"),
+        pytest.param("memberclusters", "Fail", 5, ["CREATE", "UPDATE", "DELETE"], id="but-that-of-members-is-asked"),
+        pytest.param("clusterresourceplacementevictions", "Fail", 5, ["CREATE"], id="evictions"),
+        pytest.param("clusterapprovalrequests", "Fail", 5, ["CREATE"], id="approvals"),
+        pytest.param("clusterapprovalrequests.status", "Ignore", 2, ["UPDATE"], id="approving-only-warns"),
+        pytest.param("clusterresourcebindings", "Ignore", 5, ["CREATE", "UPDATE"], id="machines-write-bindings"),
+        pytest.param("clusterresourcesnapshots", "Ignore", 5, ["UPDATE"], id="machines-write-snapshots"),
+        pytest.param("works", "Ignore", 1, ["CREATE", "UPDATE", "DELETE"], id="guard-rail-on-works"),
+        pytest.param("nodepools", "Fail", 5, ["CREATE", "UPDATE"], id="node-pools"),
+    ],
+)
+def test_what_could_slip_through_fails_closed(name, policy, seconds, operations):
+    hook = hooks()[0][f"{name}.validate.harbormaster.dev"]
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == (policy, seconds)
+    assert hook["rules"][0]["operations"] == operations
+
+
+def test_defaulting_fails_open_and_sees_what_others_changed():
+    for hook in hooks()[1].values():
+        assert (hook["failurePolicy"], hook["reinvocationPolicy"]) == ("Ignore", "IfNeeded")
+        assert hook["clientConfig"]["service"]["path"].startswith("/mutate/")
+
+
+@pytest.mark.parametrize(
+    ("switch", "plurals"),
+    [
+        pytest.param({}, set(), id="none"),
+        pytest.param({"block_workloads": True}, {"pods", "replicasets"}, id="workloads"),
+        pytest.param({"block_pod_disruption_budgets": True}, {"poddisruptionbudgets"}, id="budgets"),
+        pytest.param(
+            {"guard_rail": True}, {"customresourcedefinitions", "namespaces"}, id="definitions-and-namespaces"
+        ),
+    ],
+)
+def test_kinds_of_kubernetes_are_asked_about_only_when_a_guard_rail_is_on(switch, plurals):
+    ours = {entry.kind.plural for entry in REGISTRY.values() if not entry.kind.built_in}
+    found = hooks(replace(SETTINGS, **switch), Endpoint(namespace="fleet-system"))[0].values()
+    foreign = [hook for hook in found if hook["rules"][0]["resources"][0].partition("/")[0] not in ours]
+    assert {hook["rules"][0]["resources"][0] for hook in foreign} == plurals
+    for hook in foreign:
+        assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 1)
+        [exception] = hook["namespaceSelector"]["matchExpressions"]
+        assert exception == {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet-system"]}
+
+
+def test_without_the_protection_of_works_nobody_asks_about_them():
+    assert "works.validate.harbormaster.dev" in hooks()[0]
+    assert "works.validate.harbormaster.dev" not in hooks(replace(SETTINGS, protect_works=False))[0]
+
+
+def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
+    hook = hooks(endpoint=Endpoint(namespace="a", service_account="b"))[0][
+        "clusterresourceplacements.validate.harbormaster.dev"
+    ]
+    first, second = hook["matchConditions"]
+    assert first["expression"] == 'request.userInfo.username != "system:serviceaccount:a:b"'
+    assert second["expression"] == 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)'
+    guarded = hooks(replace(SETTINGS, guard_rail=True))[0]["memberclusters.validate.harbormaster.dev"]
+    assert [condition["name"] for condition in guarded["matchConditions"]] == ["not-our-own-controller"]
+
+
+def test_all_served_versions_are_listed():
+    for name, versions in (("clusterresourceplacements", ["v1", "v1beta1"]), ("nodepools", ["v1"])):
+        [rule] = hooks()[0][f"{name}.validate.harbormaster.dev"]["rules"]
+        assert rule["apiVersions"] == versions
+
+
+def test_a_url_and_its_authority_replace_the_service():
+    [hook] = [
+        hook
+        for name, hook in hooks(endpoint=Endpoint(url="https://10.0.0.7:9443/", ca_pem=b"pem"))[0].items()
+        if name == f"{kinds.NODE_POOL.plural}.validate.harbormaster.dev"
+    ]
+    assert hook["clientConfig"] == {"url": "https://10.0.0.7:9443/validate/karpenter.sh/nodepools", "caBundle": "cGVt"}
+    [plain] = [h for n, h in hooks()[0].items() if n == "nodepools.validate.harbormaster.dev"]
+    assert plain["clientConfig"] == {
+        "service": {
+            "namespace": "harbormaster-system",
+            "name": "harbormaster",
+            "port": 443,
+            "path": "/validate/karpenter.sh/nodepools",
+        }
+    }

@@ -1,0 +1,170 @@
+"""The context of admission out of a cache: what `harbormaster up` and `harbormaster serve` judge by."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.kinds import KINDS, Kind
+from scorer.api.meta import JsonObject
+from scorer.fleet import Fleet
+from webhook.admission.context import AdmissionSettings, Context, KnownKinds, NotKnownError, log_failure
+from webhook.kube.cache import Cache
+
+CUSTOM_KINDS: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+LIVE_KINDS: Final = (
+    kinds.MEMBER_CLUSTER,
+    kinds.NAMESPACE,
+    kinds.PLACEMENT,
+    kinds.RESOURCE_PLACEMENT,
+    kinds.POLICY_SNAPSHOT,
+    kinds.NAMESPACED_POLICY_SNAPSHOT,
+    kinds.RESOURCE_SNAPSHOT,
+    kinds.NAMESPACED_RESOURCE_SNAPSHOT,
+    kinds.BINDING,
+    kinds.NAMESPACED_BINDING,
+    kinds.STAGED_STRATEGY,
+    kinds.NAMESPACED_STAGED_STRATEGY,
+    kinds.STAGED_RUN,
+    kinds.NAMESPACED_STAGED_RUN,
+)
+"""What live checks look at."""
+ADMISSION_KINDS: Final = (CUSTOM_KINDS, kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE, *LIVE_KINDS)
+"""What admission looks at at all."""
+
+
+_MOST_COLUMNS: Final = 256
+"""Columns that reviews may add to their copy of the fleet before it is made anew."""
+_REFRESH_SECONDS: Final = 0.25
+"""So long after a member's report the fleet takes it in, together with what else has come."""
+
+
+class CachedHub:
+    """What a cache knows of the hub, for one review.
+
+    Args:
+        cache: The hub's objects.
+        known: What may be asked about; of another kind, and of one that has not been listed yet, nothing is known.
+            The cache is never made to watch a kind because a review asks about it.
+    """
+
+    def __init__(self, cache: Cache, known: Collection[Kind], fleet: Callable[[], Fleet]) -> None:
+        self._cache = cache
+        self._known = known
+        self._fleet = fleet
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        self._check(kind)
+        return self._cache.get(kind, name, namespace)
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`. Not sorted: that alone would take tens of milliseconds for many bindings."""
+        self._check(kind)
+        shelf = self._cache.shelf(kind)
+        return (shelf.namespaces.get(namespace, {}) if namespace else shelf.objects).values()
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        self._check(kind)
+        return self._cache.labelled(kind, label, value, namespace)
+
+    @property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`."""
+        self._check(kinds.MEMBER_CLUSTER)
+        return self._fleet()
+
+    def _check(self, kind: Kind) -> None:
+        if kind not in self._known or not self._cache.shelf(kind).synced.is_set():
+            raise NotKnownError(kind)
+
+
+class CachedContext:
+    """Makes the context of each review.
+
+    Attributes:
+        failures: How often which live check broke.
+
+    Args:
+        cache: The hub's objects, empty so far; it is made to watch what is needed.
+        settings: The switches of admission.
+        now: The clock.
+        selectable: Kinds that placements select and that are watched too; of others nothing is said.
+        clock: Seconds that have passed, for the time that live checks may take.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        settings: AdmissionSettings,
+        now: Callable[[], datetime],
+        *,
+        selectable: Iterable[Kind] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cache = cache
+        self._now = now
+        self._settings = settings
+        self._clock = clock
+        self._live = frozenset({*LIVE_KINDS, *selectable})
+        self._known: KnownKinds | None = None
+        self._shared: Fleet | None = None
+        self._copy: Fleet | None = None
+        self.failures: Counter[str] = Counter()
+        cache.require({*ADMISSION_KINDS, *self._live})
+        self._refresh: asyncio.TimerHandle | None = None
+        cache.subscribe(CUSTOM_KINDS, self._forget_kinds)
+        cache.subscribe(kinds.MEMBER_CLUSTER, self._refresh_soon)
+
+    def __call__(self) -> Context:
+        """Return the context of this moment, asked by nobody in particular."""
+        if self._known is None:
+            self._known = KnownKinds.of_definitions(self._cache.list(CUSTOM_KINDS))
+        hub = CachedHub(self._cache, self._live, self._fleet)
+        return Context(
+            self._known,
+            self._existing,
+            settings=self._settings,
+            now=self._now(),
+            hub=hub,
+            clock=self._clock,
+            on_failure=self._count,
+        )
+
+    def _fleet(self) -> Fleet:
+        """Return the fleet, as a copy of its own for reviews.
+
+        It shares the columns there are, and keeps those that reviews ask for, but not too many: else whoever makes
+        up label keys and property names would fill the memory.
+        """
+        shared = self._cache.fleet
+        if self._copy is None or self._shared is not shared or self._copy.column_count > _MOST_COLUMNS:
+            _ = shared.eligibility, shared.taints, shared.namespaces
+            self._shared, self._copy = shared, shared.updated(())
+        return self._copy
+
+    def _existing(self, kind: Kind) -> Sequence[JsonObject]:
+        return self._cache.list(kind)
+
+    def _count(self, check: str, error: Exception) -> None:
+        self.failures[check] += 1
+        log_failure(check, error)
+
+    def _forget_kinds(self, _old: JsonObject | None, _new: JsonObject | None) -> None:
+        self._known = None
+
+    def _refresh_soon(self, _old: JsonObject | None, _new: JsonObject | None) -> None:
+        """Let the fleet take in what members report while nobody waits for it.
+
+        Reading a thousand members takes longer than a review may; else the first review after a quiet minute would.
+        """
+        if self._refresh is None:
+            self._refresh = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_fleet)
+
+    def _refresh_fleet(self) -> None:
+        self._refresh = None
+        _ = self._cache.fleet

@@ -1,0 +1,232 @@
+"""The catalogue of rules: what admission demands, of which kinds, when, and which layer sees to it.
+
+Nothing is written down twice. Every module of rules has its list beside the code, tied to the functions that the
+registry of kinds calls; kinds and operations come from the registry, and what an API server checks by itself from the
+CRDs. Here are only the rules that belong to no kind, and those of the live checks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, get_args
+
+from scorer.api.cel import CEL_RULES
+from scorer.api.crd import structural_schema
+from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.meta import JsonObject
+from webhook.admission import impact
+from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.defaulting import schema as schema_defaults
+from webhook.validation import guard_rail, override, upgrade
+from webhook.validation.live import eviction as live_eviction
+from webhook.validation.live import member_cluster as live_member_cluster
+from webhook.validation.live import override as live_override
+from webhook.validation.live import placement as live_placement
+from webhook.validation.live import staged_update as live_staged_update
+from webhook.validation.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
+
+
+class Layer(StrEnum):
+    """Who enforces a rule."""
+
+    SCHEMA = "schema"
+    CEL = "CEL"
+    WEBHOOK = "webhook"
+    LIVE = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """How a rule is enforced for one kind.
+
+    Args:
+        kind: The kind.
+        operations: When it holds.
+        layers: Who sees to it: the schema or the CEL rules of the CRD, in the API server; the webhook; the webhook
+            looking at the rest of the hub.
+        subresource: ``status`` for a rule on writes of the status.
+    """
+
+    kind: Kind
+    operations: tuple[Operation, ...]
+    layers: tuple[Layer, ...]
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rule of the catalogue; a rule that is left to others is enforced for no kind."""
+
+    rule: Rule
+    enforced: tuple[Enforcement, ...] = ()
+
+
+GENERAL_RULES: Final = (
+    allow(
+        "D-01", "An object may always be deleted, also one that is invalid; M-09 and guard rails are apart.", on=DELETE
+    ),
+    allow("D-02", "A deletion brings the stored object only, or not even that.", on=DELETE),
+    allow("D-06", "An update of an object that is being deleted passes: finalizers can be removed.", on=UPDATE),
+    allow("U-07", "An invalid object that is being deleted may be written: see D-06.", on=UPDATE),
+)
+"""What holds for every kind with rules."""
+CHANGE_RULES: Final = (
+    allow("U-06", "An object that is stored invalid can be repaired: see X-21.", on=UPDATE),
+    allow(
+        "X-21", "An update is refused for what it changed only; an old mistake left alone is warned about.", on=UPDATE
+    ),
+)
+"""What holds for every kind that is not judged as a whole."""
+
+_LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an update takes away.", on=UPDATE),)
+LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
+    impact.warn_about_lost_clusters: _LOSSES,
+    impact.warn_about_lost_objects: _LOSSES,
+    live_placement.warn_about_number: (
+        warn("X-05", "As many clusters as numberOfClusters have joined and fit the terms and tolerations."),
+    ),
+    live_placement.warn_about_unknown_clusters: (warn("X-07", "The clusters of clusterNames are member clusters."),),
+    live_placement.warn_about_unknown_properties: (
+        warn("X-08", "A property is well known, or some member reports it."),
+    ),
+    live_placement.warn_about_empty_selectors: (warn("X-25", "A selector finds something on the hub."),),
+    live_placement.warn_about_shared_objects: (
+        warn("X-22", "No other placement has the same object on the same clusters."),
+    ),
+    live_placement.warn_about_history: (
+        warn("X-24", "revisionHistoryLimit keeps the snapshots that unfinished runs use.", on=UPDATE),
+    ),
+    live_staged_update.warn_about_stages: (
+        warn("X-35", "Every member cluster is in exactly one stage and can be sorted there."),
+    ),
+    live_staged_update.warn_about_use: (
+        warn("X-36", "No unfinished run uses a strategy that is changed or deleted.", on=UPDATE | DELETE),
+    ),
+    live_staged_update.warn_about_references: (
+        warn("X-41", "Placement, strategy and snapshot of a run exist, and the placement is External.", on=CREATE),
+    ),
+    live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
+    live_override.warn_about_placement: pick(override.RULES, "X-62"),
+    live_eviction.warn_about_target: (
+        warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),
+    ),
+    live_eviction.warn_about_idle_budget: (warn("X-81", "There is a placement of the name of the budget."),),
+    live_eviction.warn_about_closed_budget: (warn("X-82", "A budget can allow an eviction."),),
+    live_member_cluster.warn_about_taints: (
+        warn("X-92", "The placements on a member tolerate a new taint, which does not remove them.", on=UPDATE),
+    ),
+    live_member_cluster.warn_about_deletion: (
+        warn("D-05", "Says which placements are on a member that is deleted: see X-93.", on=DELETE),
+        warn("X-93", "No placements are on a member that is deleted.", on=DELETE),
+    ),
+}
+"""The rules of the live checks, by check."""
+
+_ORDER: Final[tuple[Operation, ...]] = get_args(Operation)
+_WRITES: Final = CREATE | UPDATE
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One rule as one layer enforces it for one kind."""
+
+    rule: Rule
+    kind: Kind
+    operations: frozenset[str]
+    layer: Layer
+    subresource: str = ""
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """Return all rules, by id."""
+    by_id: dict[str, list[_Found]] = {}
+    for found in _in_webhook():
+        by_id.setdefault(found.rule.id, []).append(found)
+    of_kinds = (rule for entry in REGISTRY.values() for rule, *_ in _rules_of_kind(entry))
+    others = (*schema_defaults.RULES, *upgrade.CEL_ONLY, *guard_rail.LEFT_TO_OTHERS)
+    rules = {rule.id: rule for rule in (*of_kinds, *others)}
+    for found in _in_definitions(rules):
+        by_id.setdefault(found.rule.id, []).append(found)
+    entries = (Entry(rule, tuple(_enforcements(by_id.get(rule.id, ())))) for rule in rules.values())
+    return tuple(sorted(entries, key=lambda entry: (entry.rule.group, int(entry.rule.id.partition("-")[2]))))
+
+
+def _enforcements(group: Iterable[_Found]) -> Iterator[Enforcement]:
+    places: dict[tuple[Kind, str], list[_Found]] = {}
+    for found in group:
+        places.setdefault((found.kind, found.subresource), []).append(found)
+    for (kind, subresource), here in places.items():
+        operations = frozenset().union(*(found.operations for found in here))
+        layers = {found.layer for found in here}
+        yield Enforcement(
+            kind,
+            tuple(operation for operation in _ORDER if operation in operations),
+            tuple(layer for layer in Layer if layer in layers),
+            subresource,
+        )
+
+
+def _in_webhook() -> Iterator[_Found]:
+    """What the functions of the registry enforce, and what the schema of a kind enforces beside them."""
+    for entry in REGISTRY.values():
+        for rule, asked, layer, subresource in _rules_of_kind(entry):
+            operations = asked & rule.operations if rule.operations else asked
+            if not operations or (rule.only and entry.kind not in rule.only):
+                continue
+            if _is_asked(entry, rule, operations, subresource):
+                yield _Found(rule, entry.kind, operations, layer, subresource)
+            if rule.in_schema:
+                yield _Found(rule, entry.kind, _WRITES, Layer.SCHEMA)
+
+
+def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Layer, str]]:
+    """Yield each rule with the operations its function is asked about."""
+    slots: list[tuple[Iterable[object], frozenset[str], str]] = [
+        ((entry.validate, entry.default), _WRITES, ""),
+        ((entry.refuse_deletion, entry.warn_about_deletion), DELETE, ""),
+        ((entry.warn_about_status,), UPDATE, "status"),
+        (entry.guards, frozenset(entry.operations), ""),
+    ]
+    for functions, operations, subresource in slots:
+        for function in functions:
+            yield from ((rule, operations, Layer.WEBHOOK, subresource) for rule in rules_of(function))
+    for checks, operations in ((entry.live, _WRITES), (entry.live_on_deletion, DELETE)):
+        for check in checks:
+            yield from ((rule, operations, Layer.LIVE, "") for rule in LIVE_RULES[check])
+    if entry.validate is not None:
+        general = GENERAL_RULES if entry.judged_whole else (*GENERAL_RULES, *CHANGE_RULES)
+        yield from ((rule, _WRITES | DELETE, Layer.WEBHOOK, "") for rule in general)
+
+
+def _is_asked(entry: Admitted, rule: Rule, operations: frozenset[str], subresource: str) -> bool:
+    """Say whether the API server asks the webhook; where it does not, there is nothing to refuse that may pass."""
+    if subresource or Severity.ALLOW in rule.severity or rule in rules_of(entry.default):
+        return True
+    return bool(operations & entry.operations)
+
+
+def _in_definitions(rules: Mapping[str, Rule]) -> Iterator[_Found]:
+    """What the CRDs have for an API server: defaults, and CEL rules by their ids."""
+    for kind in OUR_KINDS:
+        shape = structural_schema(kind)
+        for rule in rules.values():
+            if rule.only and kind not in rule.only:
+                continue
+            if Severity.DEFAULT in rule.severity and any(_has_default(shape, field) for field in rule.fields):
+                yield _Found(rule, kind, _WRITES, Layer.SCHEMA)
+        for cel_rules in CEL_RULES.get(kind, {}).values():
+            for rule in (rules[rule_id] for cel_rule in cel_rules for rule_id in cel_rule.ids):
+                yield _Found(rule, kind, rule.operations or _WRITES, Layer.CEL)
+
+
+def _has_default(schema: JsonObject, field: str) -> bool:
+    node: JsonObject | None = schema
+    for part in field.split("."):
+        if node is None:
+            return False
+        node = (
+            (node.get("items") or node.get("additionalProperties"))
+            if part == "*"
+            else node.get("properties", {}).get(part)
+        )
+    return node is not None and "default" in node

@@ -1,0 +1,152 @@
+"""What an update of a placement takes away: the clusters it leaves, and the objects it takes off them (X-26).
+
+Nobody finds out after the fact: the answer to the update itself says it. The clusters come from the decision that
+the scheduler is about to make: the new policy on the fleet, the bindings and the policy snapshots of this moment.
+
+What costs a cluster: a shorter ``clusterNames``, a smaller ``numberOfClusters``, and any other edit of the policy that
+makes a new snapshot, because every binding made under the old one is judged anew. What does not: rollout settings,
+and a cluster that is gone or leaving, which is lost without the update too.
+
+Source: scheduling.md 4, 14 to 16.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import ValidationError
+
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementPolicy
+from scorer.fleet import Fleet
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.plan_document import decide
+from scorer.placement.policy_hash import canonical_policy
+from webhook.admission.context import Context, NotKnownError
+from webhook.validation.existing import name_of, namespace_of
+from webhook.validation.field import FieldWarning
+from webhook.validation.live.check import LONGEST, LiveCheck, counted, dict_at, dicts_at, with_names
+from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
+from webhook.validation.placement import POLICY, SELECTORS
+
+RULE: Final = "X-26"
+
+_WHOLE_NAMESPACE: Final = "NamespaceWithResources"
+
+
+def warn_about_lost_clusters(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """Say which of its clusters the placement would leave."""
+    if document is None or old is None or not changes_policy(document, old):
+        return
+    current = current_clusters(document, context)
+    if not current:
+        return
+    fleet = context.hub.fleet
+    lost = {name for name in current - planned_clusters(document, context) if _stays_in_fleet(name, fleet)}
+    if lost:
+        text = f"leaves {len(lost)} of {counted(len(current), 'cluster')}"
+        names = lost & named_clusters(document, old)
+        yield FieldWarning(POLICY, with_names(text, names, LONGEST - len(str(POLICY)) - 2, len(lost)), RULE)
+
+
+def warn_about_lost_objects(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """Say which objects, selected by name until now, are taken off the clusters."""
+    if document is None or old is None:
+        return
+    terms = dicts_at(document, "spec", "resourceSelectors")
+    lost = [
+        f"{term.get('kind')} {term['name']}"
+        for term in dicts_at(old, "spec", "resourceSelectors")
+        if term.get("name") and not any(_may_reach(other, term, context) for other in terms)
+    ]
+    if not lost:
+        return
+    if count := len(current_clusters(document, context)):
+        text = f"takes {counted(len(lost), 'object')} off {counted(count, 'cluster')}"
+        yield FieldWarning(SELECTORS, with_names(text, lost, LONGEST - len(str(SELECTORS)) - 2), RULE)
+
+
+CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_lost_objects)
+
+
+def changes_policy(document: JsonObject, old: JsonObject) -> bool:
+    """Say whether an update means another policy, not only another spelling of it.
+
+    Raises:
+        NotKnownError: One of the policies has no shape that could be compared.
+    """
+    return canonical_policy(_policy_of(document)) != canonical_policy(_policy_of(old))
+
+
+def current_clusters(document: JsonObject, context: Context) -> frozenset[str]:
+    """Return the clusters that the placement holds now.
+
+    Raises:
+        NotKnownError: The bindings are not known.
+    """
+    relations = relations_of(document)
+    bindings = relations.children(relations.binding, name_of(document), namespace_of(document), context)
+    return frozenset(cluster_of(binding) for binding in bindings if holds_cluster(binding))
+
+
+def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
+    """Return the clusters that the scheduler would give the placement as it is written here.
+
+    Raises:
+        NotKnownError: Something that the decision depends on is not known, or cannot be read.
+    """
+    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
+    bindings = relations.children(relations.binding, name, namespace, context)
+    snapshots = relations.children(relations.policy_snapshot, name, namespace, context)
+    if bindings and not snapshots:
+        raise NotKnownError(relations.policy_snapshot, name)
+    wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": _policy_of(document)}}
+    try:
+        run = decide(wanted, context.hub.fleet, bindings, tuple(snapshots), context.now)
+    except BrokenBindingError as error:
+        raise NotKnownError(relations.binding, name) from error
+    return frozenset({pick.cluster for pick in run.picked} | {binding.cluster for binding in run.kept})
+
+
+def named_clusters(*documents: JsonObject | None) -> frozenset[str]:
+    """Return the clusters that a review names itself, in a policy or in a status.
+
+    Only those are named in an answer. An API server sends the stored object along, whose status names the clusters
+    of the placement; whoever makes a review up learns no name from us (serving.md 8).
+    """
+    found: set[str] = set()
+    for document in documents:
+        listed = dict_at(document, "spec", "policy").get("clusterNames")
+        placed = [entry.get("clusterName") for entry in dicts_at(document, "status", "placementStatuses")]
+        found.update(name for name in [*(listed or ()), *placed] if isinstance(name, str))
+    return frozenset(found)
+
+
+def _policy_of(document: JsonObject) -> JsonObject | None:
+    policy = dict_at(document, "spec").get("policy")
+    if policy is None:
+        return None
+    try:
+        PlacementPolicy.read(policy)
+    except (ValidationError, TypeError, OverflowError) as error:
+        raise NotKnownError("policy") from error
+    return policy if isinstance(policy, dict) else None
+
+
+def _stays_in_fleet(name: str, fleet: Fleet) -> bool:
+    member = fleet.member(name)
+    return member is not None and member.metadata.deletion_timestamp is None
+
+
+def _may_reach(term: JsonObject, lost: JsonObject, context: Context) -> bool:
+    """Say whether *term* may select what the term *lost* names: by label always, as content of a namespace too."""
+    kind = context.kinds.find(str(lost.get("group") or ""), str(lost.get("kind")))
+    if kind is None:
+        return True
+    if kind.namespaced and (term.get("group") or "", term.get("kind")) == ("", "Namespace"):
+        return (term.get("selectionScope") or _WHOLE_NAMESPACE) == _WHOLE_NAMESPACE
+    same_kind = (term.get("group") or "", term.get("kind")) == (lost.get("group") or "", lost.get("kind"))
+    return same_kind and term.get("name") in (None, "", lost["name"])

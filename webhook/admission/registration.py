@@ -1,0 +1,193 @@
+"""The webhook configurations: which writes the API server asks us about, made from the registry of kinds.
+
+One entry per kind, so that the API server's metrics and errors name the kind. What must never get in unseen fails
+closed; what only ever yields warnings, or guards what machines write, fails open. No wildcard, no kind of Kubernetes'
+own unless a guard rail for it has been switched on: a broken webhook must leave the rest of the cluster alone.
+
+Source: serving.md 1.2, 1.3, 1.11.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from webhook.admission.context import AdmissionSettings
+from webhook.admission.registry import REGISTRY, Admitted, Operation
+
+CONFIGURATION: Final = "harbormaster"
+"""Name of both objects."""
+DOMAIN: Final = "harbormaster.dev"
+
+SECONDS: Final = 5
+DELETION_SECONDS: Final = 2
+GUARD_SECONDS: Final = 1
+
+FailurePolicy = Literal["Fail", "Ignore"]
+
+_WRITTEN_BY_MACHINES: Final = frozenset(
+    {
+        kinds.BINDING,
+        kinds.NAMESPACED_BINDING,
+        kinds.POLICY_SNAPSHOT,
+        kinds.NAMESPACED_POLICY_SNAPSHOT,
+        kinds.RESOURCE_SNAPSHOT,
+        kinds.NAMESPACED_RESOURCE_SNAPSHOT,
+        kinds.OVERRIDE_SNAPSHOT,
+        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+    }
+)
+_GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
+_ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server finds us: a Service in the cluster, or a URL.
+
+    Args:
+        namespace: Where we are installed.
+        service: Name of the Service.
+        port: Its port.
+        url: ``https://host:port`` instead of the Service; empty: the Service.
+        ca_pem: What the API server is to trust; empty: injected at run time.
+        service_account: Who we are, for the API server to leave our own writes alone.
+    """
+
+    namespace: str = "harbormaster-system"
+    service: str = "harbormaster"
+    port: int = 443
+    url: str = ""
+    ca_pem: bytes = b""
+    service_account: str = "harbormaster"
+
+    @property
+    def user(self) -> str:
+        """The user name of our own controllers."""
+        return f"system:serviceaccount:{self.namespace}:{self.service_account}"
+
+    def client(self, path: str) -> JsonObject:
+        """Write ``clientConfig``."""
+        where: JsonObject = (
+            {"url": self.url.rstrip("/") + path}
+            if self.url
+            else {"service": {"namespace": self.namespace, "name": self.service, "port": self.port, "path": path}}
+        )
+        return where | ({"caBundle": b64encode(self.ca_pem).decode("ascii")} if self.ca_pem else {})
+
+
+def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> tuple[JsonObject, JsonObject]:
+    """Return the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
+
+    Args:
+        endpoint: Where we are.
+        settings: Which guard rails are switched on.
+    """
+    validating: list[JsonObject] = []
+    for entry in REGISTRY.values():
+        make = _guard_hooks if entry.kind.built_in else _hooks
+        validating += make(entry, endpoint, settings)
+    mutating = [_mutating(entry, endpoint) for entry in REGISTRY.values() if entry.default is not None]
+    return _configuration("Validating", validating), _configuration("Mutating", mutating)
+
+
+def _configuration(word: str, hooks: list[JsonObject]) -> JsonObject:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{word}WebhookConfiguration",
+        "metadata": {"name": CONFIGURATION},
+        "webhooks": hooks,
+    }
+
+
+def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+    """The validating entries of a kind of ours: writes, deletions that are only warned about, the status."""
+    kind, plural = entry.kind, entry.kind.plural
+    path = f"/validate/{kind.group}/{plural}"
+    apart = "DELETE" in entry.operations and kind not in _GUARDED and entry.refuse_deletion is None
+    operations = entry.operations - {"DELETE"} if apart else entry.operations
+    if kind in _GUARDED:
+        if settings.protect_works:
+            resources = (plural, f"{plural}/status")
+            yield _hook(endpoint, plural, path, kind, operations, resources, "Ignore", GUARD_SECONDS)
+        return
+    if operations:
+        policy: FailurePolicy = "Ignore" if kind in _WRITTEN_BY_MACHINES else "Fail"
+        hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
+        if "UPDATE" in operations and not (entry.guards and settings.guard_rail):
+            hook["matchConditions"].append(_NOT_BEING_DELETED)
+        yield hook
+    if apart:
+        yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)
+    if entry.warn_about_status is not None or (kind == kinds.MEMBER_CLUSTER and settings.guard_rail):
+        status = (f"{plural}/status",)
+        yield _hook(endpoint, f"{plural}.status", path, kind, {"UPDATE"}, status, "Ignore", DELETION_SECONDS)
+
+
+def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+    """The entry of a guard rail on a kind of Kubernetes' own, where it is switched on; never for our own namespace."""
+    kind = entry.kind
+    switched_on = {
+        "Pod": settings.block_workloads,
+        "ReplicaSet": settings.block_workloads,
+        "PodDisruptionBudget": settings.block_pod_disruption_budgets,
+        "CustomResourceDefinition": settings.guard_rail,
+        "Namespace": settings.guard_rail,
+    }
+    if switched_on.get(kind.kind, False):
+        hook = _hook(endpoint, f"{kind.plural}.guard", "/validate", kind, entry.operations, (kind.plural,), "Ignore", 1)
+        ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [endpoint.namespace]}
+        yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
+
+
+def _mutating(entry: Admitted, endpoint: Endpoint) -> JsonObject:
+    kind = entry.kind
+    path = f"/mutate/{kind.group}/{kind.plural}"
+    operations: set[Operation] = {"CREATE", "UPDATE"}
+    hook = _hook(endpoint, kind.plural, path, kind, operations, (kind.plural,), "Ignore", SECONDS, "mutate")
+    return hook | {"reinvocationPolicy": "IfNeeded"}
+
+
+_NOT_BEING_DELETED: Final = {
+    "name": "not-being-deleted",
+    "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
+}
+"""Such an update is always allowed; this way finalizers can be removed while no replica answers."""
+
+
+def _hook(
+    endpoint: Endpoint,
+    name: str,
+    path: str,
+    kind: Kind,
+    operations: Iterable[Operation],
+    resources: Iterable[str],
+    failure_policy: FailurePolicy,
+    seconds: int,
+    verb: str = "validate",
+) -> JsonObject:
+    wanted = set(operations)
+    return {
+        "name": f"{name}.{verb}.{DOMAIN}",
+        "clientConfig": endpoint.client(path),
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": failure_policy,
+        "sideEffects": "None",
+        "timeoutSeconds": seconds,
+        "rules": [
+            {
+                "operations": [operation for operation in _ORDER if operation in wanted],
+                "apiGroups": [kind.group],
+                "apiVersions": sorted(kind.versions),
+                "resources": list(resources),
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+            }
+        ],
+        "matchConditions": [
+            {"name": "not-our-own-controller", "expression": f'request.userInfo.username != "{endpoint.user}"'}
+        ],
+    }

@@ -1,0 +1,92 @@
+"""``harbormaster serve``: admission and questions over a real hub, until a signal comes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from webhook.cli.failure import UserError, complain
+
+if TYPE_CHECKING:
+    from webhook.settings import Settings
+
+HELP = """Answer a hub's admission reviews and questions over HTTPS.
+
+Reads the hub through a kubeconfig, or as the pod it runs in; writes nothing. Register it with
+`harbormaster webhook-configuration`. Every setting can be given as HARBORMASTER_<NAME> as well; the switches of
+admission only so: HARBORMASTER_GUARD_RAIL, HARBORMASTER_PLACEMENT_AUTHORIZATION and the others (see the README).
+
+The certificate is read again when its files change, so whatever renews them needs to tell nobody. On SIGTERM it drains:
+goes on answering until no caller is left, so that no write of a user fails for it.
+
+\b
+Examples:
+  harbormaster serve --kubeconfig hub.kubeconfig --tls-cert tls.crt --tls-key tls.key
+  HARBORMASTER_PLACEMENT_AUTHORIZATION=Enforce harbormaster serve --host 0.0.0.0 --tls-cert ... --tls-key ...
+
+\b
+Exit codes:
+  0  stopped by a signal
+  1  a file, a port or the kubeconfig cannot be used
+"""
+
+
+@click.command("serve", help=HELP, short_help="Answer a hub's admission reviews and questions over HTTPS.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else the pod's own.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
+@click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
+@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--http-host", metavar="ADDRESS", help="Address of the plain listener.  [default: 127.0.0.1]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Port for probes and metrics.  [default: 8081]")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate in PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key in PEM.")
+@click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Its authority in PEM.")
+@click.option("-n", "--namespace", metavar="NS", help="Where harbormaster is installed.")
+def command(kubeconfig: Path | None, context: str | None, **given: Any) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    from webhook.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.read(os.environ, **given)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    if settings.tls_cert is None or settings.tls_key is None:
+        raise UserError("serve needs a certificate: --tls-cert and --tls-key")
+    from webhook.logs import configure
+
+    configure(settings.log_format, settings.log_level)
+    return _run(settings, kubeconfig or _from_environment(), context)
+
+
+def _from_environment() -> Path | None:
+    """The kubeconfig that kubectl would use, unless this is a pod, whose own account comes first."""
+    named = os.environ.get("KUBECONFIG", "")
+    if "KUBERNETES_SERVICE_HOST" in os.environ or not named:
+        return None
+    return Path(named.split(os.pathsep)[0])
+
+
+def _run(settings: "Settings", kubeconfig: Path | None, context: str | None) -> int:
+    import asyncio
+
+    import uvloop
+
+    from certs.context import CertificateError
+    from webhook.kube.client import ConfigurationError
+    from webhook.serve import Serve
+    from webhook.server import Addresses, ListenError, serve
+
+    def started(addresses: Addresses) -> None:
+        complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
+
+    async def run() -> None:
+        async with Serve(settings, kubeconfig, context) as up:
+            await serve(up.server, started)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (CertificateError, ConfigurationError, ListenError) as error:
+        raise UserError(str(error)) from error
+    return 0

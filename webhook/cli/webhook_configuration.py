@@ -1,0 +1,75 @@
+"""``harbormaster webhook-configuration``: the objects by which an API server asks us, made from the registry."""
+
+import os
+from pathlib import Path
+
+import click
+
+from webhook.cli.failure import UserError
+from webhook.cli.options import output_option
+from webhook.cli.output import print_document
+
+HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
+
+One entry per kind. Guard rails appear when their setting is on, as for `serve`: HARBORMASTER_GUARD_RAIL=true and so on.
+
+\b
+Examples:
+  harbormaster webhook-configuration | kubectl apply -f -
+  harbormaster webhook-configuration --url https://10.0.0.7:9443 --ca ca.crt
+  HARBORMASTER_BLOCK_WORKLOADS=true harbormaster webhook-configuration -o json
+
+\b
+Exit codes:
+  0  printed
+  1  an error
+"""
+
+
+@click.command("webhook-configuration", help=HELP, short_help="Print the objects that register the webhooks.")
+@click.option(
+    "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
+)
+@click.option("--service", default="harbormaster", show_default=True, metavar="NAME", help="Its Service.")
+@click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
+@click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
+@click.option("--ca", type=click.Path(path_type=Path), metavar="FILE", help="What the API server is to trust, in PEM.")
+@output_option("yaml", "json")
+def command(namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str) -> int:
+    """Print both objects: YAML documents, or one JSON list."""
+    from webhook.admission.registration import Endpoint, webhook_configurations
+    from webhook.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.read(os.environ, namespace=namespace)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    if url and (not url.startswith("https://") or set(url) & set("@?#")):
+        raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, query or fragment")
+    endpoint = Endpoint(settings.namespace, service, port, url, _trust(ca) if ca else b"", settings.service_account)
+    objects = webhook_configurations(endpoint, settings.admission())
+    if output == "json":
+        print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")
+        return 0
+    from webhook.cli.yaml_text import format_yaml
+
+    click.echo("---\n".join(format_yaml(document) for document in objects), nl=False)
+    return 0
+
+
+def _trust(path: Path) -> bytes:
+    """Read the certificates that a file begins with or consists of.
+
+    Raises:
+        UserError: There are none, or there is a key among them, which must not end up in a configuration.
+    """
+    from cryptography import x509
+
+    content = path.read_bytes()
+    if b"PRIVATE KEY" in content:
+        raise UserError(f"--ca {path}: holds a private key; give it the certificate alone")
+    try:
+        x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise UserError(f"--ca {path}: holds no certificate in PEM") from error
+    return content

@@ -1,0 +1,39 @@
+"""Defaults that the schema fills in alone: here is only what they are, for the catalogue of rules.
+
+The API server does it before any hook is asked; `scorer.api.schema` does the same for those without one in front.
+
+Source: placement-api.md 6 (D1).
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from scorer.api.kinds import NAMESPACED_STAGED_RUN, STAGED_RUN
+from webhook.validation.rule import CRD, default
+
+RULES: Final = (
+    default(
+        "F-05",
+        "selectionScope is NamespaceWithResources.",
+        CRD,
+        "spec.resourceSelectors.*.selectionScope",
+        "spec.clusterResourceSelectors.*.selectionScope",
+    ),
+    default("F-07", "statusReportingScope is ClusterScopeOnly.", CRD, "spec.statusReportingScope"),
+    default("F-13", "maxConcurrency is 1.", CRD, "spec.stages.*.maxConcurrency"),
+    replace(
+        default(
+            "F-14", "The state of a staged run is Initialize, or what stagedRuns.defaultState says.", CRD, "spec.state"
+        ),
+        only=(STAGED_RUN, NAMESPACED_STAGED_RUN),
+    ),
+    default(
+        "F-15",
+        "The scope of an override's placement is Cluster, and overrideType JSONPatch.",
+        CRD,
+        "spec.placement.scope",
+        "spec.policy.overrideRules.*.overrideType",
+    ),
+    default("F-16", "heartbeatPeriodSeconds is 60.", CRD, "spec.heartbeatPeriodSeconds"),
+    default("F-17", "The validationMode of deleteOptions is Strict.", CRD, "spec.deleteOptions.validationMode"),
+)

@@ -1,0 +1,101 @@
+"""``harbormaster serve``: admission, the questions of ``/v1`` and the page over a real hub.
+
+Stateless: everything is read from the hub's API server into a cache, so any number of replicas can run. Nothing is
+answered before the cache has been filled once; while the hub cannot be read, the server waits and says so in
+``/readyz``.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from certs.context import CertificateError
+from certs.source import LeafFiles, LeafSource
+from webhook.admission.cached import CachedContext
+from webhook.advisor import HubAdvisor
+from webhook.changes import HubChanges
+from webhook.kube.access import AccessReviewer
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer
+from webhook.kube.store import HubStore
+from webhook.server import Server
+from webhook.services import Services, utc_now
+from webhook.settings import Settings
+from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
+
+
+class Serve:
+    """A server over the hub of a kubeconfig.
+
+    Args:
+        settings: How to serve; ``tls_cert`` and ``tls_key`` are needed.
+        kubeconfig: The hub; None: the one this runs in.
+        context: Context of the kubeconfig; None: its current one.
+        now: The clock.
+
+    Raises (on entering):
+        CertificateError: There is no certificate to serve.
+        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kubeconfig: Path | None,
+        context: str | None = None,
+        *,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.settings = settings
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._now = now
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+            self.cache = Cache(HubStore(hub))
+            exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
+            admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
+            services = Services(
+                HubAdvisor(self.cache, self._now),
+                HubChanges(self.cache),
+                admission,
+                lambda: self.cache.synced,
+                self._now,
+                AccessReviewer(hub),
+            )
+            self.server = Server(services, self.settings, leaves=leaves_of(self.settings))
+            watching = asyncio.create_task(self.cache.run(), name="cache")
+            stack.push_async_callback(_end, watching)
+            self._stack = stack.pop_all()
+        gc.collect()
+        gc.freeze()  # modules and models are no garbage, and every full collection would walk them
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+
+def leaves_of(settings: Settings) -> LeafSource:
+    """Return where the server's certificate comes from.
+
+    Raises:
+        CertificateError: The settings name none.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        raise CertificateError("serve needs a certificate: tls_cert and tls_key")
+    return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,122 @@
+"""How live checks are run, and what they share.
+
+A live check is a pure function of (object, stored object, context) that yields warnings. It looks at the hub
+through `Context.hub`; what is not known there ends the check without a verdict, and so does the end of the time
+that all checks of one review have together. A check that breaks is reported through the context: whatever happens
+here, the verdict stands.
+
+Source: placement-api.md 10 and 11.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias, TypeVar
+
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context, NotKnownError, OutOfTimeError
+from webhook.validation.existing import metadata_of
+from webhook.validation.field import FieldWarning, printable
+
+LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
+"""Takes the object (None on DELETE) and the stored one (None on CREATE). The object has passed the rules of its kind;
+on an update, parts that were broken before may still be."""
+
+LONGEST: Final = 119
+"""Characters of a warning, its path included (placement-api.md 11)."""
+MOST_FINDINGS: Final = 100
+"""Of one check; an answer shows fewer."""
+_STRIDE: Final = 256
+"""After so many objects the clock is looked at."""
+
+Item = TypeVar("Item")
+
+
+def run_checks(
+    checks: Iterable[LiveCheck], document: JsonObject | None, old: JsonObject | None, context: Context
+) -> list[FieldWarning]:
+    """Return what *checks* say within the time they have together."""
+    context = context.started()
+    found: list[FieldWarning] = []
+    for check in checks:
+        try:
+            context.check_time()
+            for warning in islice(check(document, old, context), MOST_FINDINGS):
+                found.append(warning)  # noqa: PERF402 - what was said before an error stays said
+        except NotKnownError:
+            continue
+        except OutOfTimeError:
+            break
+        except Exception as error:  # noqa: BLE001 - a broken check must not turn into a refusal
+            context.on_failure(check.__name__, error)
+    return found
+
+
+def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
+    """Yield *items*, looking at the clock now and then; for walks over all objects of a kind.
+
+    Raises:
+        OutOfTimeError: The time is used up.
+    """
+    for number, item in enumerate(items):
+        if number % _STRIDE == 0:
+            context.check_time()
+        yield item
+
+
+def dict_at(document: object, *members: str) -> JsonObject:
+    """Return the object at a path, empty when there is none."""
+    for member in members:
+        document = document.get(member) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def dicts_at(document: object, *members: str) -> list[JsonObject]:
+    """Return those items of the list at a path that are objects."""
+    *above, last = members
+    items = dict_at(document, *above).get(last)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def text_at(document: object, *members: str) -> str:
+    """Return the text at a path, empty when there is none."""
+    *above, last = members
+    text = dict_at(document, *above).get(last)
+    return text if isinstance(text, str) else ""
+
+
+def labels_of(document: JsonObject) -> dict[str, str]:
+    """Return the labels of an object."""
+    labels = metadata_of(document).get("labels")
+    return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
+
+
+def is_deleting(document: JsonObject) -> bool:
+    """Say whether the object carries a deletion mark."""
+    return bool(metadata_of(document).get("deletionTimestamp"))
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number of things: ``1 cluster``, ``3 clusters``."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def with_names(text: str, names: Collection[str], room: int, total: int | None = None) -> str:
+    """Return ``text: a, b and 3 more``: as many names, in order, as fit in *room* characters.
+
+    Args:
+        text: What is said about them.
+        names: Those that may be named.
+        room: Characters for the whole.
+        total: How many there are, named or not; by default as many as *names*.
+    """
+    total = len(names) if total is None else total
+    ordered: Sequence[str] = [printable(name) for name in sorted(names)]
+    best = text
+    for count in range(1, len(ordered) + 1):
+        rest = f" and {total - count} more" if total > count else ""
+        longer = f"{text}: {', '.join(ordered[:count])}{rest}"
+        if len(longer) <= room:
+            best = longer
+        elif len(longer) - len(rest) > room:
+            break
+    return best

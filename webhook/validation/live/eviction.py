@@ -1,0 +1,71 @@
+"""Live checks on evictions and disruption budgets.
+
+Source: placement-api.md 10.3; rollout.md 19.2.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeGuard
+
+from scorer.api.field_path import FieldPath
+from scorer.api.int_or_percent import percent, scaled_up
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context
+from webhook.validation.existing import name_of
+from webhook.validation.field import FieldWarning, quote
+from webhook.validation.live.check import LiveCheck, dict_at, text_at
+from webhook.validation.live.relations import CLUSTER, cluster_of
+
+SPEC: Final = FieldPath.of("spec")
+
+
+def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """An eviction of what is not there is invalid for ever and has to be made anew (X-83)."""
+    placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
+    if old is not None or not placement:
+        return
+    if context.hub.get(PLACEMENT, placement) is None:
+        message = f"there is no ClusterResourcePlacement {quote(placement)}: the eviction becomes invalid"
+        yield FieldWarning(SPEC / "placementName", message, "X-83")
+        return
+    bindings = CLUSTER.children(CLUSTER.binding, placement, "", context)
+    if all(cluster_of(binding) != cluster for binding in bindings):
+        message = f"the placement is not on {quote(cluster)}: the eviction becomes invalid"
+        yield FieldWarning(SPEC / "clusterName", message, "X-83")
+
+
+def warn_about_idle_budget(
+    document: JsonObject | None, _old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A budget is for the ClusterResourcePlacement of its name (X-81)."""
+    name = name_of(document or {})
+    if name and context.hub.get(PLACEMENT, name) is None:
+        message = "there is no ClusterResourcePlacement of this name yet: the budget has no effect"
+        yield FieldWarning(FieldPath.of("metadata", "name"), message, "X-81")
+
+
+def warn_about_closed_budget(
+    document: JsonObject | None, _old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A budget under which no eviction can ever be allowed (X-82)."""
+    most, least = (dict_at(document, "spec").get(name) for name in ("maxUnavailable", "minAvailable"))
+    closed = "no eviction can ever be allowed"
+    if _is_limit(most) and (most == 0 or percent(most) == 0):
+        yield FieldWarning(SPEC / "maxUnavailable", closed, "X-82")
+    if not _is_limit(least):
+        return
+    if percent(least) == 100:
+        yield FieldWarning(SPEC / "minAvailable", closed, "X-82")
+        return
+    policy = dict_at(context.hub.get(PLACEMENT, name_of(document or {})), "spec", "policy")
+    wanted = policy.get("numberOfClusters")
+    if policy.get("placementType") == "PickN" and isinstance(wanted, int) and scaled_up(least, wanted) >= wanted:
+        yield FieldWarning(SPEC / "minAvailable", f"the placement wants {wanted}: {closed}", "X-82")
+
+
+def _is_limit(value: object) -> TypeGuard[int | str]:
+    return isinstance(value, int) or (isinstance(value, str) and percent(value) is not None)
+
+
+EVICTION_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_target,)
+BUDGET_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_idle_budget, warn_about_closed_budget)

@@ -1,0 +1,99 @@
+"""Live checks on MemberCluster.
+
+Source: placement-api.md 9 and 10.4; scheduling.md 9 and 16.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import ValidationError
+
+from scorer.api.field_path import FieldPath
+from scorer.api.member_cluster import Taint
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.placement import Toleration
+from scorer.plugins.taint_toleration import TaintToleration
+from webhook.admission.context import Context
+from webhook.validation.existing import name_of, namespace_of, placement_type_of
+from webhook.validation.field import FieldWarning
+from webhook.validation.live.check import (
+    LONGEST,
+    LiveCheck,
+    counted,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    timed,
+    with_names,
+)
+from webhook.validation.live.relations import SCOPES, Relations, cluster_of, holds_cluster
+
+TAINTS: Final = FieldPath.of("spec", "taints")
+NAME: Final = FieldPath.of("metadata", "name")
+
+
+def warn_about_taints(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """A new taint does not remove the placements that do not tolerate it (X-92). PickFixed looks at no taints."""
+    if document is None or old is None:
+        return
+    before = [_key(taint) for taint in dicts_at(old, "spec", "taints")]
+    added = [(i, taint) for i, taint in enumerate(dicts_at(document, "spec", "taints")) if _key(taint) not in before]
+    if not added:
+        return
+    on_cluster = [
+        (scope.parent(binding), TaintToleration(tolerations))
+        for scope, binding in _bindings_of(name_of(document), context)
+        if holds_cluster(binding) and (tolerations := _tolerations(scope, binding, context)) is not None
+    ]
+    for i, taint in added:
+        try:
+            read = Taint.read(taint)
+        except ValidationError:
+            continue
+        names = {name for name, tolerations in on_cluster if tolerations.untolerated([read]) is not None}
+        if names:
+            text = f"only keeps new ones away; not tolerated by {counted(len(names), 'placement')} here"
+            at = TAINTS / i
+            yield FieldWarning(at, with_names(text, names, LONGEST - len(str(at)) - 2), "X-92")
+
+
+def warn_about_deletion(
+    _document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """Placements are on a cluster that is to leave (D-05, X-93)."""
+    if old is None or is_deleting(old):
+        return
+    names = {
+        scope.parent(binding) for scope, binding in _bindings_of(name_of(old), context) if not is_deleting(binding)
+    }
+    if names:
+        text = f"{counted(len(names), 'placement')} on this cluster"
+        yield FieldWarning(NAME, with_names(text, names, LONGEST - len(str(NAME)) - 2), "X-93")
+
+
+def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Relations, JsonObject]]:
+    for scope in SCOPES:
+        for binding in timed(context.hub.list(scope.binding), context):
+            if cluster_of(binding) == cluster:
+                yield scope, binding
+
+
+def _tolerations(scope: Relations, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
+    """Return what the placement of a binding tolerates, None where that does not matter or cannot be read."""
+    name = labels_of(binding).get(PARENT_PLACEMENT, "")
+    placement = context.hub.get(scope.placement, name, namespace_of(binding))
+    if placement is None or placement_type_of(placement) == "PickFixed":
+        return None
+    try:
+        return tuple(Toleration.read(entry) for entry in dicts_at(placement, "spec", "policy", "tolerations"))
+    except ValidationError:
+        return None
+
+
+def _key(taint: JsonObject) -> tuple[object, object, object]:
+    return taint.get("key"), taint.get("value") or "", taint.get("effect")
+
+
+CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_taints,)
+DELETION_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_deletion,)

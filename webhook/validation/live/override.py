@@ -1,0 +1,32 @@
+"""Live checks on ClusterResourceOverride and ResourceOverride.
+
+Source: placement-api.md 10.3.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.meta import JsonObject
+from webhook.admission.context import Context
+from webhook.validation.existing import namespace_of
+from webhook.validation.field import FieldWarning, quote
+from webhook.validation.live.check import LiveCheck, text_at
+
+
+def warn_about_placement(
+    document: JsonObject | None, _old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """The placement that an override is for does not exist (X-62)."""
+    name = text_at(document, "spec", "placement", "name")
+    if document is None or not name:
+        return
+    namespaced = text_at(document, "spec", "placement", "scope") == "Namespaced"
+    kind = RESOURCE_PLACEMENT if namespaced else PLACEMENT
+    if context.hub.get(kind, name, namespace_of(document) if namespaced else "") is None:
+        at = FieldPath.of("spec", "placement", "name")
+        yield FieldWarning(at, f"there is no {kind.kind} {quote(name)} yet", "X-62")
+
+
+CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_placement,)

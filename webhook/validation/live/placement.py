@@ -1,0 +1,349 @@
+"""Live checks on ClusterResourcePlacement and ResourcePlacement.
+
+On an update only what it changed is looked at.
+
+Source: placement-api.md 10.1.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from scorer.api.field_path import FieldPath
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.label_selector import LabelSelector
+from scorer.api.meta import JsonObject
+from scorer.api.names import RESOURCE_INDEX
+from scorer.fleet import (
+    CAPACITY_KINDS,
+    LEAVING,
+    NODE_COUNT,
+    NODE_COUNT_ALIASES,
+    NOT_JOINED,
+    NOT_REPORTING,
+    RESOURCE_PREFIX,
+    Fleet,
+    read_property,
+)
+from scorer.framework.cycle import Cycle
+from scorer.placement.plan_document import decide
+from scorer.placement.request import read_request
+from scorer.selectors import InvalidPolicyError
+from webhook.admission.context import Context, NotKnownError
+from webhook.validation.existing import name_of, namespace_of
+from webhook.validation.field import FieldWarning, quote
+from webhook.validation.live.check import (
+    LiveCheck,
+    counted,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    text_at,
+    timed,
+)
+from webhook.validation.live.relations import (
+    cluster_of,
+    holds_cluster,
+    is_same,
+    is_unfinished,
+    relations_of,
+)
+from webhook.validation.placement import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS, SPEC
+from webhook.validation.reading import same_json
+from webhook.validation.selector import NOT_NUMERIC
+
+_AZURE: Final = "kubernetes.azure.com/"
+WELL_KNOWN: Final = frozenset(
+    {f"{RESOURCE_PREFIX}{kind}-{resource}" for kind in CAPACITY_KINDS for resource in ("cpu", "memory")}
+    | {NODE_COUNT, *NODE_COUNT_ALIASES, f"{_AZURE}per-cpu-core-cost", f"{_AZURE}per-gb-memory-cost"}
+    | NOT_NUMERIC
+)
+"""Properties that a member may come to report though none does now (placement-api.md 2.2)."""
+_SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
+_MOST_CANDIDATES: Final = 200
+"""So many property names are compared with one that nobody reports."""
+_NAMESPACE: Final = ("", "Namespace")
+
+
+def warn_about_number(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """PickN asks for more clusters than have joined, or than its terms and tolerations leave (X-05).
+
+    A cluster that has never reported is given the benefit of the doubt.
+    """
+    policy = dict_at(document, "spec", "policy")
+    wanted = policy.get("numberOfClusters")
+    if document is None or policy.get("placementType") != "PickN" or not isinstance(wanted, int):
+        return
+    if old is not None and same_json(policy, dict_at(old, "spec", "policy")):
+        return
+    fleet = context.hub.fleet
+    failed = fleet.eligibility.failed
+    silent = failed == NOT_REPORTING
+    joined = ~np.isin(failed, (LEAVING, NOT_JOINED))
+    at, count = POLICY / "numberOfClusters", int(np.count_nonzero(joined))
+    if wanted > count:
+        yield FieldWarning(at, f"{wanted} are wanted, {counted(count, 'cluster')} joined so far", "X-05")
+        return
+    try:
+        profile = read_request(policy).profile
+    except InvalidPolicyError as error:
+        raise NotKnownError("policy") from error
+    nowhere = np.zeros(len(fleet), dtype=np.bool_)
+    cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
+    fitting = np.ones(len(fleet), dtype=np.bool_)
+    for plugin in (profile.affinity, profile.taints):
+        if (mask := plugin.filter(cycle)) is not None:
+            fitting &= mask
+    fit = int(np.count_nonzero(joined & (fitting | silent)))
+    if wanted > fit:
+        message = f"{wanted} are wanted, terms and tolerations fit {fit} of {counted(count, 'joined cluster')}"
+        yield FieldWarning(at, message, "X-05")
+
+
+def warn_about_unknown_clusters(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A listed cluster is not in the fleet (X-07)."""
+    before = dict_at(old, "spec", "policy").get("clusterNames")
+    for i, name in enumerate(_names(dict_at(document, "spec", "policy").get("clusterNames"))):
+        if not (isinstance(before, list) and name in before) and context.hub.get(MEMBER_CLUSTER, name) is None:
+            yield FieldWarning(POLICY / "clusterNames" / i, f"there is no member cluster {quote(name)} yet", "X-07")
+
+
+def _names(value: object) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def warn_about_unknown_properties(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A compared property is reported by no member and is not well known (X-08).
+
+    While some member has never reported, or nothing is reported at all, nobody can tell.
+    """
+    before = {name for _, name in _properties(old)}
+    strange = [
+        (at, name)
+        for at, name in _properties(document)
+        if name not in before and name not in WELL_KNOWN and not _SIZE_COUNT.fullmatch(name)
+    ]
+    if not strange:
+        return
+    fleet = context.hub.fleet
+    if (fleet.eligibility.failed == NOT_REPORTING).any():
+        return
+    reported = {name for member in timed(fleet.members, context) for name in member.status.properties}
+    if not reported:
+        return
+    for at, name in strange:
+        if name in reported or _is_resource_reported(name, fleet, context):
+            continue
+        context.check_time()
+        close = _closest(name, sorted(reported | WELL_KNOWN)[:_MOST_CANDIDATES])
+        yield FieldWarning(at, f"no cluster reports it{f'; did you mean {close}?' if close else ''}", "X-08")
+
+
+def _closest(name: str, others: Sequence[str]) -> str:
+    """Return the name of *others* that may be meant, empty when none is; their prefixes are all alike."""
+    by_end = {other.rpartition("/")[2]: other for other in others}
+    close = get_close_matches(name.rpartition("/")[2], by_end, 1, 0.75)
+    return by_end[close[0]] if close else ""
+
+
+def _is_resource_reported(name: str, fleet: Fleet, context: Context) -> bool:
+    return name.startswith(RESOURCE_PREFIX) and any(
+        read_property(member, name) is not None for member in timed(fleet.members, context)
+    )
+
+
+def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
+    """Yield where a policy names which property."""
+    affinity = dict_at(document, "spec", "policy", "affinity", "clusterAffinity")
+    required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
+    for i, term in enumerate(required):
+        for k, requirement in enumerate(dicts_at(term, "propertySelector", "matchExpressions")):
+            at = REQUIRED_TERMS / i / "propertySelector" / "matchExpressions" / k / "name"
+            yield at, text_at(requirement, "name")
+    for i, term in enumerate(dicts_at(affinity, "preferredDuringSchedulingIgnoredDuringExecution")):
+        for sorter in ("propertySorter", "metricSorter"):
+            if name := text_at(term, "preference", sorter, "name"):
+                yield PREFERRED / i / "preference" / sorter / "name", name
+
+
+def warn_about_empty_selectors(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A selector finds nothing on the hub (X-25); a later object is taken in, a misspelt name never comes."""
+    before = dicts_at(old, "spec", "resourceSelectors")
+    terms = dicts_at(document, "spec", "resourceSelectors")
+    home = namespace_of(document or {}) or _selected_home(terms)
+    for i, term in enumerate(terms):
+        kind = context.kinds.find(text_at(term, "group"), text_at(term, "kind"))
+        if term in before or kind is None or (kind.namespaced and not home):
+            continue
+        try:
+            finds = _finds_anything(term, kind, home if kind.namespaced else "", context)
+        except NotKnownError:
+            continue
+        if not finds:
+            name = text_at(term, "name")
+            message = f"there is no {kind.kind} {quote(name)} yet" if name else f"selects no {kind.kind} yet"
+            yield FieldWarning(SELECTORS / i, message, "X-25")
+
+
+def _selected_home(terms: list[JsonObject]) -> str:
+    names = (text_at(term, "name") for term in terms if term.get("selectionScope") == "NamespaceWithResourceSelectors")
+    return next(names, "")
+
+
+def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
+    if name := text_at(term, "name"):
+        return context.hub.get(kind, name, namespace) is not None
+    try:
+        selector = LabelSelector.read(term.get("labelSelector") or {})
+        return any(
+            selector.matches(labels_of(found))
+            for found in timed(context.hub.list(kind, namespace), context)
+            if not is_deleting(found)
+        )
+    except (ValidationError, ValueError) as error:
+        raise NotKnownError(kind) from error
+
+
+def warn_about_shared_objects(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """Another placement of the same kind places the same object on some of the same clusters (X-22).
+
+    Where both allow co-ownership they do not get into each other's way. Objects are compared by the names in the
+    selectors; a selector by label counts when it fits the labels of the object on the hub.
+    """
+    before = dicts_at(old, "spec", "resourceSelectors")
+    named = [
+        (i, term)
+        for i, term in enumerate(dicts_at(document, "spec", "resourceSelectors"))
+        if text_at(term, "name") and term not in before
+    ]
+    if document is None or not named:
+        return
+    relations, namespace = relations_of(document), namespace_of(document)
+    kinds = {term.get("kind") for _, term in named}
+    placements = timed(context.hub.list(relations.placement, namespace), context)
+    others = [other for other in placements if any(term.get("kind") in kinds for term in _selectors_of(other))]
+    others = [
+        other
+        for other in others
+        if not is_same(document, other) and not is_deleting(other) and not (_shares(document) and _shares(other))
+    ]
+    planned: frozenset[str] | None = None
+    for i, term in named:
+        reaching = (other for other in timed(others, context) if _selects(other, term, context))
+        for other in reaching:
+            planned = _planned(document, context) if planned is None else planned
+            bindings = relations.children(relations.binding, name_of(other), namespace, context)
+            both = planned & {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
+            if both:
+                owner = "/".join(filter(None, (relations.short, namespace, name_of(other))))
+                message = f"{owner} places it on {len(both)} of the same clusters: the later one fails"
+                yield FieldWarning(SELECTORS / i, message, "X-22")
+                break
+
+
+def _selectors_of(placement: JsonObject) -> list[JsonObject]:
+    """Return the selectors of a placement; quicker than `dicts_at`, for walks over all placements."""
+    spec = placement.get("spec")
+    terms = spec.get("resourceSelectors") if isinstance(spec, dict) else None
+    return [term for term in terms if isinstance(term, dict)] if isinstance(terms, list) else []
+
+
+def _shares(placement: JsonObject) -> bool:
+    return dict_at(placement, "spec", "strategy", "applyStrategy").get("allowCoOwnership") is True
+
+
+def _planned(document: JsonObject, context: Context) -> frozenset[str]:
+    """Return the clusters of a placement as a first run would pick them, with those it holds."""
+    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
+    bindings = relations.children(relations.binding, name, namespace, context) if name else ()
+    held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
+    policy = dict_at(document, "spec").get("policy")
+    wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": policy}}
+    run = decide(wanted, context.hub.fleet, (), (), context.now)
+    return frozenset(held | {pick.cluster for pick in run.picked})
+
+
+def _selects(placement: JsonObject, named: JsonObject, context: Context) -> bool:
+    """Say whether a placement selects the object that the term *named* names."""
+    group, kind, name = named.get("group") or "", named.get("kind"), named.get("name")
+    for term in _selectors_of(placement):
+        if term.get("kind") != kind or (term.get("group") or "") != group:
+            continue
+        if term.get("name") == name or (not term.get("name") and _fits_labels(term, named, context)):
+            return True
+    return False
+
+
+def _fits_labels(term: JsonObject, named: JsonObject, context: Context) -> bool:
+    kind = context.kinds.find(text_at(named, "group"), text_at(named, "kind"))
+    if kind is None or kind.namespaced:
+        return False
+    try:
+        found = context.hub.get(kind, text_at(named, "name"))
+        return found is not None and LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(found))
+    except (NotKnownError, ValueError):
+        return False
+
+
+def warn_about_history(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """A shorter history prunes a snapshot that an unfinished run uses (X-24)."""
+    limit, before = (_history_limit(state) for state in (document, old))
+    if document is None or old is None or limit >= before:
+        return
+    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
+    used = {
+        index
+        for run in timed(context.hub.list(relations.run, namespace), context)
+        if text_at(run, "spec", "placementName") == name
+        and is_unfinished(run)
+        and (
+            index := text_at(run, "status", "resourceSnapshotIndexUsed")
+            or text_at(run, "spec", "resourceSnapshotIndex")
+        )
+    }
+    if not used:
+        return
+    snapshots = relations.children(relations.resource_snapshot, name, namespace, context)
+    kept = sorted({labels_of(snapshot).get(RESOURCE_INDEX, "") for snapshot in snapshots}, key=_number)
+    pruned = used & (_surplus(kept, limit) - _surplus(kept, before))
+    if pruned:
+        index = min(pruned, key=_number)
+        message = f"the next change prunes snapshot {quote(index)}, which an unfinished run uses"
+        yield FieldWarning(SPEC / "revisionHistoryLimit", message, "X-24")
+
+
+def _history_limit(document: JsonObject | None) -> int:
+    limit = dict_at(document, "spec").get("revisionHistoryLimit")
+    return limit if isinstance(limit, int) else 10
+
+
+def _surplus(indexes: list[str], limit: int) -> set[str]:
+    """Return what is pruned when one more snapshot is made."""
+    return set(indexes[: max(0, len(indexes) - limit + 1)])
+
+
+def _number(index: str) -> int:
+    return int(index) if index.isascii() and index.isdigit() else -1
+
+
+CHECKS: Final[tuple[LiveCheck, ...]] = (
+    warn_about_number,
+    warn_about_unknown_clusters,
+    warn_about_unknown_properties,
+    warn_about_empty_selectors,
+    warn_about_shared_objects,
+    warn_about_history,
+)

@@ -1,0 +1,181 @@
+"""Live checks on staged update strategies and runs.
+
+A mistake that these find is final for a run: it fails to initialise and has to be made anew.
+
+Source: placement-api.md 10.2; staged-updates.md 3 and 4.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from pydantic import ValidationError
+
+from scorer.api.field_path import FieldPath
+from scorer.api.label_selector import selector_error
+from scorer.api.meta import JsonObject
+from scorer.api.names import RESOURCE_INDEX
+from scorer.api.staged_update import UpdateStrategySpec
+from scorer.columns import BoolColumn
+from scorer.fleet import Fleet
+from scorer.selectors import match_labels
+from webhook.admission.context import Context, NotKnownError
+from webhook.validation.existing import name_of, namespace_of
+from webhook.validation.field import FieldWarning, quote
+from webhook.validation.live.check import LiveCheck, counted, dict_at, labels_of, text_at, timed
+from webhook.validation.live.relations import cluster_of, holds_cluster, is_same, is_unfinished, relations_of
+
+SPEC: Final = FieldPath.of("spec")
+STAGES: Final = SPEC / "stages"
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+
+def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """Member clusters are in several stages or in none, or cannot be sorted (X-35).
+
+    That matters for the clusters of placements that wait for runs. While there are none, all clusters are looked at,
+    and those in no stage pass: many a strategy is meant for a part of the fleet.
+    """
+    if document is None:
+        return
+    try:
+        spec = UpdateStrategySpec.read(dict_at(document, "spec"))
+    except ValidationError as error:
+        raise NotKnownError("spec") from error
+    fleet = context.hub.fleet
+    if not spec.stages or not len(fleet):
+        return
+    waiting = _waiting_clusters(document, fleet, context)
+    concerned = np.ones(len(fleet), dtype=np.bool_) if waiting is None else waiting
+    times = np.zeros(len(fleet), dtype=np.int64)
+    for i, stage in enumerate(spec.stages):
+        context.check_time()
+        if stage.label_selector is None:
+            continue
+        if selector_error(stage.label_selector):
+            raise NotKnownError("labelSelector")
+        matched = match_labels(fleet, stage.label_selector.requirements())
+        inside = concerned if matched is None else matched & concerned
+        times += inside
+        if stage.sorting_label_key is not None:
+            unsorted = int(np.count_nonzero(inside & ~_has_integer(fleet, stage.sorting_label_key)))
+            if unsorted:
+                total = counted(int(np.count_nonzero(inside)), "cluster")
+                message = f"is no integer on {unsorted} of {total} of the stage: a run with one of them fails"
+                yield FieldWarning(STAGES / i / "sortingLabelKey", message, "X-35")
+    total = counted(int(np.count_nonzero(concerned)), "cluster")
+    if several := int(np.count_nonzero(times > 1)):
+        message = f"{several} of {total} are in several stages: a run with one of them fails"
+        yield FieldWarning(STAGES, message, "X-35")
+    if waiting is not None and (left_out := int(np.count_nonzero(waiting & (times == 0)))):
+        message = f"{left_out} of {total} are in no stage: a run with one of them fails"
+        yield FieldWarning(STAGES, message, "X-35")
+
+
+def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> BoolColumn | None:
+    """Return the clusters of placements that are rolled out by runs; None: there are none, or it is not known."""
+    relations, namespace = relations_of(document), namespace_of(document)
+    try:
+        waiting = [
+            name_of(placement)
+            for placement in timed(context.hub.list(relations.placement, namespace), context)
+            if text_at(placement, "spec", "strategy", "type") == "External"
+        ]
+        bindings = [
+            binding for name in waiting for binding in relations.children(relations.binding, name, namespace, context)
+        ]
+    except NotKnownError:
+        return None
+    held = fleet.rows(cluster_of(binding) for binding in timed(bindings, context) if holds_cluster(binding))
+    return held if held.any() else None
+
+
+def _has_integer(fleet: Fleet, key: str) -> BoolColumn:
+    """Return the clusters whose label is an integer that fits 64 bits, as Go's ``Atoi`` reads it."""
+    return fleet.label(key).holds(lambda text: _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63)
+
+
+def warn_about_use(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
+    """A strategy is changed or deleted while runs use it; each keeps the copy of its start (X-36)."""
+    if old is None:
+        return
+    relations, name, namespace = relations_of(old), name_of(old), namespace_of(old)
+    runs = [
+        run
+        for run in timed(context.hub.list(relations.run, namespace), context)
+        if namespace_of(run) == namespace
+        and text_at(run, "spec", "stagedRolloutStrategyName") == name
+        and is_unfinished(run)
+    ]
+    if not runs:
+        return
+    started = sum(bool(dict_at(run, "status", "stagedUpdateStrategySnapshot")) for run in runs)
+    if started:
+        message = f"{counted(started, 'unfinished run')} started with it and keep the stages of that time"
+        yield FieldWarning(STAGES, message, "X-36")
+    elif document is None:
+        message = f"{counted(len(runs), 'run')} will not find it and fail"
+        yield FieldWarning(STAGES, message, "X-36")
+
+
+def warn_about_references(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A new run names what it will not find (X-41)."""
+    if document is None or old is not None:
+        return
+    relations, namespace = relations_of(document), namespace_of(document)
+    yield from _warn_about_strategy(document, context)
+    name = text_at(document, "spec", "placementName")
+    placement = context.hub.get(relations.placement, name, namespace)
+    at = SPEC / "placementName"
+    if placement is None:
+        yield FieldWarning(at, f"there is no {relations.placement.kind} {quote(name)}: the run fails", "X-41")
+        return
+    if text_at(placement, "spec", "strategy", "type") != "External":
+        yield FieldWarning(at, f"the strategy of {quote(name)} is not External: the run fails", "X-41")
+    if index := text_at(document, "spec", "resourceSnapshotIndex"):
+        snapshots = relations.children(relations.resource_snapshot, name, namespace, context)
+        if all(labels_of(snapshot).get(RESOURCE_INDEX) != index for snapshot in snapshots):
+            message = f"there is no resource snapshot {quote(index)} of {quote(name)}: the run fails"
+            yield FieldWarning(SPEC / "resourceSnapshotIndex", message, "X-41")
+
+
+def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[FieldWarning]:
+    kind, name = relations_of(document).strategy, text_at(document, "spec", "stagedRolloutStrategyName")
+    try:
+        found = context.hub.get(kind, name, namespace_of(document))
+    except NotKnownError:
+        return
+    if found is None:
+        at = SPEC / "stagedRolloutStrategyName"
+        yield FieldWarning(at, f"there is no {kind.kind} {quote(name)}: the run fails", "X-41")
+
+
+def warn_about_other_runs(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """A run is made or started while another one of the placement is not finished: the later writer wins (X-43)."""
+    if document is None or (old is not None and text_at(document, "spec", "state") != "Run"):
+        return
+    relations, namespace = relations_of(document), namespace_of(document)
+    name = text_at(document, "spec", "placementName")
+    others = sorted(
+        name_of(run)
+        for run in timed(context.hub.list(relations.run, namespace), context)
+        if namespace_of(run) == namespace
+        and text_at(run, "spec", "placementName") == name
+        and is_unfinished(run)
+        and not is_same(document, run)
+    )
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        message = f"run {quote(others[0])}{more} of this placement is not finished: they abort each other"
+        yield FieldWarning(SPEC / "placementName", message, "X-43")
+
+
+STRATEGY_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_use, warn_about_stages)
+STRATEGY_DELETION_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_use,)
+RUN_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_references, warn_about_other_runs)
