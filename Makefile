@@ -7,10 +7,10 @@ ARGS ?=
 ONCE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint fmt clean programs lock
+.PHONY: help setup run test bench lint fmt clean controlplane programs lock
 
 help:  ## Show this help
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(VENV)/.development  ## Make .venv with everything for development
 	@echo "ready: $(BIN)/harbormaster --help"
@@ -35,9 +35,12 @@ $(VENV)/.development: $(VENV)/.runtime requirements-dev.txt
 run: $(VENV)/.runtime  ## Run everything on the embedded store with the example fleet (ONCE=1: exit when it has settled)
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
-test: lint programs  ## Lint, then run every test (ARGS: arguments for pytest)
+test: lint programs controlplane  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
 	@echo "==> tests"
 	@$(BIN)/python -m pytest $(ARGS)
+
+controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
+	@$(BIN)/python -m e2e.controlplane.build
 
 programs: $(VENV)/.development
 	@tests/install-programs

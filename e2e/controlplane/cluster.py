@@ -1,0 +1,388 @@
+"""Real clusters on loopback ports: one etcd, and per cluster a kube-apiserver on a prefix of its own.
+
+Every cluster has its own authority, its own users and its own tokens. ``admin`` may do everything; a test adds users
+for whom RBAC decides. Nothing listens beyond loopback, and everything is stopped by its process id.
+"""
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from certs.authority import Authority
+from e2e.controlplane.process import Program, free_port
+
+JsonObject = dict[str, Any]
+
+ADMIN = "admin"
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody with a token; which groups they are in is all that RBAC knows of them."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+
+class ApiError(Exception):
+    """The API server refused; the document it sent is in *status*."""
+
+    def __init__(self, code: int, status: JsonObject, warnings: Sequence[str] = ()) -> None:
+        super().__init__(f"{code} {status.get('reason', '')}: {status.get('message', '')}")
+        self.code = code
+        self.status = status
+        self.warnings = list(warnings)
+
+    @property
+    def causes(self) -> list[JsonObject]:
+        """What is wrong, one by one."""
+        return list((self.status.get("details") or {}).get("causes") or [])
+
+
+class Etcd:
+    """The store below all clusters. It forgets everything when the tests end, so nothing waits for the disk."""
+
+    def __init__(self, programs: Mapping[str, Path], folder: Path) -> None:
+        self.url = f"http://{LOOPBACK}:{free_port()}"
+        peer = f"http://{LOOPBACK}:{free_port()}"
+        self.program = Program(
+            [
+                programs["etcd"],
+                "--data-dir",
+                folder / "etcd",
+                f"--listen-client-urls={self.url}",
+                f"--advertise-client-urls={self.url}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ],
+            folder / "etcd.log",
+        )
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.program.start()
+        self.program.wait_ready(lambda: b'"true"' in _read(f"{self.url}/health"))
+
+    def put(self, key: str, document: JsonObject) -> None:
+        """Write past every API server: the only way to an object that no API server would let in today."""
+        self._call("put", {"key": _base64(key.encode()), "value": _base64(json.dumps(document).encode())})
+
+    def delete(self, key: str) -> None:
+        """Remove what `put` wrote."""
+        self._call("deleterange", {"key": _base64(key.encode())})
+
+    def _call(self, word: str, body: JsonObject) -> None:
+        request = urllib.request.Request(f"{self.url}/v3/kv/{word}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            answer.read()
+
+
+class Cluster:
+    """One kube-apiserver with its users.
+
+    Args:
+        programs: Paths by name, from `e2e.controlplane.build.build`.
+        folder: For keys, kubeconfigs and logs; made when missing.
+        etcd: Where it keeps its objects, below its name.
+        name: Names it in kubeconfigs and messages.
+        users: Besides ``admin``.
+    """
+
+    def __init__(
+        self, programs: Mapping[str, Path], folder: Path, etcd: Etcd, name: str, users: Sequence[User] = ()
+    ) -> None:
+        self.name = name
+        self.etcd = etcd
+        self.folder = folder
+        self._programs = programs
+        folder.mkdir(parents=True, exist_ok=True)
+        self.users = {user.name: user for user in (User(ADMIN, ("system:masters",)), *users)}
+        self.port = free_port()
+        self.url = f"https://{LOOPBACK}:{self.port}"
+        self.authority = Authority.new(datetime.now(UTC))
+        self.ca_file = folder / "ca.crt"
+        self._write_keys()
+        self.kubeconfigs = {user.name: self._write_kubeconfig(user) for user in self.users.values()}
+        self.kubeconfig = self.kubeconfigs[ADMIN]
+        self.apiserver = Program(self._command(etcd), folder / "kube-apiserver.log")
+        self._helpers: list[Program] = []
+        self._trust = ssl.create_default_context(cadata=self.authority.pem.decode())
+
+    def start(self) -> None:
+        """Start the API server and wait until it is ready."""
+        self.apiserver.start()
+        self.apiserver.wait_ready(lambda: _read(f"{self.url}/readyz", self._trust) == b"ok", 90)
+
+    def stop(self) -> None:
+        """Stop everything of this cluster."""
+        for program in reversed(self._helpers):
+            program.stop()
+        self.apiserver.stop()
+
+    def start_controller_manager(self) -> Program:
+        """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear."""
+        return self._start_helper(
+            "kube-controller-manager",
+            [
+                f"--kubeconfig={self.kubeconfig}",
+                f"--authentication-kubeconfig={self.kubeconfig}",
+                f"--authorization-kubeconfig={self.kubeconfig}",
+                f"--service-account-private-key-file={self.folder / 'service-account.key'}",
+                f"--root-ca-file={self.ca_file}",
+                "--use-service-account-credentials",
+                "--leader-elect=false",
+                f"--bind-address={LOOPBACK}",
+            ],
+        )
+
+    def start_scheduler(self, configuration: Path | None = None) -> Program:
+        """Start kube-scheduler, with a KubeSchedulerConfiguration when it is given."""
+        chosen = [f"--config={configuration}"] if configuration else [f"--kubeconfig={self.kubeconfig}"]
+        return self._start_helper(
+            "kube-scheduler",
+            [
+                *chosen,
+                f"--authentication-kubeconfig={self.kubeconfig}",
+                f"--authorization-kubeconfig={self.kubeconfig}",
+                "--leader-elect=false",
+                f"--bind-address={LOOPBACK}",
+            ],
+        )
+
+    def kubectl(
+        self,
+        *words: str | Path,
+        given: object = None,
+        user: str = ADMIN,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+        seconds: float = 120,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as *user*; *given* goes to its standard input, as JSON unless it is text.
+
+        Raises:
+            AssertionError: It failed, and *check* says that it must not.
+        """
+        command = [str(self._programs["kubectl"]), f"--kubeconfig={self.kubeconfigs[user]}", *map(str, words)]
+        text = given if isinstance(given, str) or given is None else json.dumps(given)
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            env={**os.environ, **(environment or {})},
+        )
+        assert not check or done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+        return done
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        user: str = ADMIN,
+        acting_as: JsonObject | None = None,
+        content_type: str = "application/json",
+        seconds: float = 40,
+    ) -> tuple[JsonObject, list[str]]:
+        """Ask the API server; returns its answer and the warnings that came with it.
+
+        Args:
+            method: ``GET`` and so on.
+            path: With its query.
+            body: Sent as JSON.
+            user: Whose token is sent.
+            acting_as: ``username`` and ``groups`` of somebody whom *user* impersonates.
+            content_type: Of *body*.
+            seconds: Patience.
+
+        Raises:
+            ApiError: It refused.
+        """
+        headers = [("Authorization", f"Bearer {self.users[user].token}"), ("Content-Type", content_type)]
+        if acting_as is not None:
+            headers.append(("Impersonate-User", acting_as["username"]))
+            headers += [("Impersonate-Group", group) for group in acting_as.get("groups", ())]
+        content = b"" if body is None else json.dumps(body).encode()
+        connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=self._trust)
+        with contextlib.closing(connection):
+            connection.putrequest(method, path)
+            for name, value in (*headers, ("Content-Length", str(len(content)))):
+                connection.putheader(name, value)
+            connection.endheaders(content)
+            answer = connection.getresponse()
+            document = _document(answer.read())
+            if answer.status >= 300:
+                raise ApiError(answer.status, document, _warnings(answer.headers))
+            return document, _warnings(answer.headers)
+
+    def token_of(self, namespace: str, service_account: str, audience: str | None = None) -> str:
+        """A fresh token of a ServiceAccount."""
+        spec = {"audiences": [audience]} if audience else {}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        answer, _ = self.request(
+            "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        )
+        return str(answer["status"]["token"])
+
+    def write_kubeconfig(self, name: str, token: str) -> Path:
+        """A kubeconfig for somebody with *token*."""
+        return self._write_kubeconfig(User(name, (), token))
+
+    def _start_helper(self, name: str, flags: Sequence[str]) -> Program:
+        port = free_port()
+        program = Program([self._programs[name], *flags, f"--secure-port={port}"], self.folder / f"{name}.log")
+        self._helpers.append(program)
+        program.start()
+        anyone = ssl.create_default_context()  # it signs its own certificate
+        anyone.check_hostname = False
+        anyone.verify_mode = ssl.CERT_NONE
+        program.wait_ready(lambda: _read(f"https://{LOOPBACK}:{port}/healthz", anyone) == b"ok")
+        return program
+
+    def _command(self, etcd: Etcd) -> list[str | Path]:
+        folder = self.folder
+        return [
+            self._programs["kube-apiserver"],
+            f"--etcd-servers={etcd.url}",
+            f"--etcd-prefix=/{self.name}",
+            f"--bind-address={LOOPBACK}",
+            f"--advertise-address={LOOPBACK}",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={folder / 'tls.crt'}",
+            f"--tls-private-key-file={folder / 'tls.key'}",
+            f"--client-ca-file={self.ca_file}",
+            f"--token-auth-file={folder / 'tokens.csv'}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={folder / 'service-account.key'}",
+            f"--service-account-signing-key-file={folder / 'service-account.key'}",
+            "--authorization-mode=RBAC",
+            "--enable-aggregator-routing=true",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--audit-policy-file={folder / 'audit-policy.yaml'}",
+            f"--audit-log-path={folder / 'audit.log'}",
+            "--audit-log-mode=blocking",
+            "--endpoint-reconciler-type=none",
+        ]
+
+    def _write_keys(self) -> None:
+        self.ca_file.write_bytes(self.authority.pem)
+        leaf = self.authority.issue(("localhost", "kubernetes.default.svc"), (LOOPBACK,), datetime.now(UTC))
+        _write_private(self.folder / "tls.crt", leaf.chain_pem)
+        _write_private(self.folder / "tls.key", leaf.key_pem)
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+        _write_private(self.folder / "service-account.key", pem)
+        rows = [f'{user.token},{user.name},{user.name},"{",".join(user.groups)}"\n' for user in self.users.values()]
+        _write_private(self.folder / "tokens.csv", "".join(rows).encode())
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [
+                {
+                    "level": "Metadata",
+                    "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+                    "resources": [
+                        {"group": group}
+                        for group in (
+                            "placement.kubernetes-fleet.io",
+                            "cluster.kubernetes-fleet.io",
+                            "karpenter.sh",
+                            "upgrade.harbormaster.dev",
+                        )
+                    ],
+                },
+                {"level": "None"},
+            ],
+        }
+        (self.folder / "audit-policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
+
+    def audit(self) -> list[JsonObject]:
+        """What was written to kinds of ours, in order."""
+        path = self.folder / "audit.log"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+    def _write_kubeconfig(self, user: User) -> Path:
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": self.name,
+                    "cluster": {
+                        "server": self.url,
+                        "certificate-authority-data": _base64(self.authority.pem),
+                    },
+                }
+            ],
+            "users": [{"name": user.name, "user": {"token": user.token}}],
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user.name}}],
+            "current-context": self.name,
+        }
+        path = self.folder / f"{user.name.replace(':', '-')}.kubeconfig"
+        _write_private(path, json.dumps(document).encode())
+        return path
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def _read(url: str, trust: ssl.SSLContext | None = None) -> bytes:
+    """The body at *url*; empty for anything but 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=5, context=trust) as answer:
+            return bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        error.close()
+        return b""
+
+
+def _document(body: bytes) -> JsonObject:
+    try:
+        document = json.loads(body or b"{}")
+    except ValueError:
+        document = None
+    return document if isinstance(document, dict) else {"message": body.decode(errors="replace")}
+
+
+def _warnings(headers: Any) -> list[str]:
+    """The texts of the ``Warning`` headers: ``299 - "text"``, quotes and backslashes escaped."""
+    texts = []
+    for header in headers.get_all("Warning") or []:
+        _, _, quoted = header.partition('"')
+        texts.append(quoted.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\"))
+    return texts

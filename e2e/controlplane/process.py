@@ -1,0 +1,97 @@
+"""Programs that the tests start: each with its own log, ended by its process id, its last words shown when it fails."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+LAST_LINES = 30
+
+
+class ProgramError(Exception):
+    """A program did not start or ended too soon; the text has the end of its log."""
+
+
+class Program:
+    """One running program.
+
+    Args:
+        command: What to run.
+        log: Where its output goes.
+        environment: Added to that of the tests.
+    """
+
+    def __init__(self, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.command = [str(word) for word in command]
+        self.log = log
+        self.name = Path(self.command[0]).name
+        self._environment = {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; a log that is there already is continued."""
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=self._environment
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait_ready(self, check: Callable[[], bool], seconds: float = 60) -> None:
+        """Wait until *check* says yes; an `OSError` of it counts as no.
+
+        Raises:
+            ProgramError: It ended, or took too long.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            with contextlib.suppress(OSError):
+                if check():
+                    return
+            if not self.running:
+                raise ProgramError(f"{self.name} has ended: {self.last_words()}")
+            if time.monotonic() > end:
+                raise ProgramError(f"{self.name} is not ready after {seconds:g} s: {self.last_words()}")
+            time.sleep(0.1)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def stop(self, seconds: float = 10, number: signal.Signals = signal.SIGTERM) -> int | None:
+        """End it and wait; after *seconds* it is killed. Returns its exit code, None when it never ran."""
+        if self._process is None:
+            return None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+            try:
+                self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return self._process.wait()
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join(lines[-LAST_LINES:])
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,142 @@
+"""``harbormaster serve`` as a process of its own, registered with a cluster the way an operator does it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from certs.authority import Authority
+from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
+from e2e.controlplane.process import Program, free_port
+
+HARBORMASTER = Path(sys.executable).with_name("harbormaster")
+QUICK = {
+    "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": "1",
+    "HARBORMASTER_DRAIN_SECONDS": "1",
+    "HARBORMASTER_DRAIN_LIMIT_SECONDS": "5",
+}
+REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Service:
+    """One replica.
+
+    Args:
+        cluster: Its hub.
+        folder: For its certificate and log; made when missing.
+        settings: Given as ``HARBORMASTER_<NAME>``.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.cluster = cluster
+        self.folder = folder
+        self.port, self.http_port = free_port(), free_port()
+        self.url = f"https://{LOOPBACK}:{self.port}"
+        self.ca_file = folder / "ca.crt"
+        self._certificate, self._key = folder / "tls.crt", folder / "tls.key"
+        self.replace_certificate()
+        self.settings = dict(settings or {})
+        environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
+        self.program = Program(
+            [
+                HARBORMASTER,
+                "serve",
+                f"--kubeconfig={cluster.kubeconfig}",
+                f"--https-port={self.port}",
+                f"--http-port={self.http_port}",
+                f"--tls-cert={self._certificate}",
+                f"--tls-key={self._key}",
+                f"--tls-ca={self.ca_file}",
+            ],
+            folder / "serve.log",
+            {**QUICK, **environment},
+        )
+
+    def replace_certificate(self, authority: Authority | None = None) -> None:
+        """Write a new certificate, of a new authority unless one is given; the server finds it by itself."""
+        self.authority = authority or Authority.new(datetime.now(UTC))
+        leaf = self.authority.issue(("localhost",), (LOOPBACK,), datetime.now(UTC))
+        for path, content in (
+            (self.ca_file, self.authority.pem),
+            (self._key, leaf.key_pem),
+            (self._certificate, leaf.chain_pem),
+        ):
+            passing = path.with_suffix(".new")
+            passing.touch(mode=0o600)
+            passing.write_bytes(content)
+            passing.replace(path)
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.program.start()
+        self.program.wait_ready(self.ready)
+
+    def ready(self) -> bool:
+        """Ask its readiness probe."""
+        try:
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/readyz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def configurations(self, service_account: str = "harbormaster") -> list[JsonObject]:
+        """What ``harbormaster webhook-configuration`` prints for it.
+
+        Args:
+            service_account: Whose writes the API server does not ask about.
+        """
+        environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
+        done = subprocess.run(
+            [HARBORMASTER, "webhook-configuration", "-o", "json", f"--url={self.url}", f"--ca={self.ca_file}"],
+            capture_output=True,
+            check=True,
+            env={**os.environ, **environment, "HARBORMASTER_SERVICE_ACCOUNT": service_account},
+        )
+        return list(json.loads(done.stdout)["items"])
+
+    def register(self, service_account: str = "harbormaster") -> None:
+        """Have the API server ask this replica, and wait until it does."""
+        for configuration in self.configurations(service_account):
+            plural = configuration["kind"].lower() + "s"
+            path = f"{REGISTRATIONS}/{plural}/{configuration['metadata']['name']}"
+            self.cluster.request(
+                "PATCH",
+                f"{path}?fieldManager=operator&force=true",
+                configuration,
+                content_type="application/apply-patch+yaml",
+            )
+        self.wait_asked()
+
+    def wait_asked(self, seconds: float = 20) -> None:
+        """Wait until a write reaches this replica; the write is a dry run."""
+        probe = {
+            "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+            "kind": "ClusterResourcePlacement",
+            "metadata": {"name": "is-somebody-asked"},
+            "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "a"}]},
+        }
+        before, end = self.reviews(), time.monotonic() + seconds
+        while self.reviews() < before + 2:  # both hooks
+            assert time.monotonic() < end, f"the API server does not ask {self.url}"
+            self.cluster.request(
+                "POST",
+                "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements?dryRun=All",
+                probe,
+            )
+
+    def reviews(self) -> int:
+        """How many reviews it has answered."""
+        return int(self.metric("harbormaster_admission_requests_total"))
+
+    def metric(self, name: str) -> float:
+        """The sum of all samples whose name and labels begin with *name*."""
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
