@@ -20,7 +20,7 @@ from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings import LOOPBACK_HOSTS, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,15 @@ PARTS: Final = web.AppKey("PARTS", Parts)
 
 
 def make_app(parts: Parts) -> web.Application:
-    """Make the HTTPS application: admission, ``/v1`` and the page."""
+    """Make the HTTPS application: admission, and on one's own machine ``/v1`` and the page.
+
+    Admission tells nobody more than they said themselves, so it may be reached from anywhere. ``/v1`` asks its callers
+    for no credentials yet: it answers to this machine alone.
+    """
     app = _application(parts)
     admission.add_routes(app, parts.services, parts.settings, parts.health, parts.metrics)
+    if parts.settings.host not in LOOPBACK_HOSTS:
+        return app
     api = Api(app, parts.services, parts.settings, parts.metrics)
     parts.metrics.watch_in_flight("api", lambda: api.in_flight)
     scoring.add_routes(api)

@@ -115,6 +115,11 @@ class Metrics:
         ).labels(version("harbormaster"), "", platform.python_version()).set(1)
         self.reviews = AdmissionReviews()
         self.registry.register(self.reviews)
+        self._live_failures = Gauge(
+            "harbormaster_admission_live_failures",
+            "Live checks that broke since the start; a verdict never depends on one.",
+            registry=self.registry,
+        )
         self._in_flight = Gauge(
             "harbormaster_http_in_flight", "Requests being handled.", ("surface",), registry=self.registry
         )
@@ -180,6 +185,10 @@ class Metrics:
     def watch_in_flight(self, surface: str, count: Callable[[], float]) -> None:
         """Read the number of requests being handled from *count*, whenever metrics are asked for."""
         self._in_flight.labels(surface).set_function(count)
+
+    def watch_live_failures(self, count: Callable[[], float]) -> None:
+        """Read how many live checks broke from *count*, whenever metrics are asked for."""
+        self._live_failures.set_function(count)
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:
         """Read the event loop's lag from *seconds*, whenever metrics are asked for."""

@@ -72,6 +72,7 @@ class Serve:
                 AccessReviewer(hub),
             )
             self.server = Server(services, self.settings, leaves=leaves_of(self.settings))
+            self.server.metrics.watch_live_failures(lambda: admission.failures.total())
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
             self._stack = stack.pop_all()

@@ -91,6 +91,10 @@ class Etcd:
         """Remove what `put` wrote."""
         self._call("deleterange", {"key": _base64(key.encode())})
 
+    def compact(self, revision: int) -> None:
+        """Forget everything before *revision*, as an API server has it done every few minutes."""
+        self._call("compaction", {"revision": revision, "physical": True})
+
     def _call(self, word: str, body: JsonObject) -> None:
         request = urllib.request.Request(f"{self.url}/v3/kv/{word}", json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=10) as answer:

@@ -6,6 +6,7 @@ import sys
 for part in (
     "tests.bench.engine",
     "tests.bench.admission",
+    "tests.bench.hook",
     "tests.bench.loop",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts

@@ -79,12 +79,14 @@ class ApiServer:
         configuration = Configuration()
         try:
             if kubeconfig is None:
-                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # has no types
+                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
             else:
+                await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes a missing file for an empty one
                 await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
-        except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError) as error:
+        except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
             where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
-            raise ConfigurationError(f"{where}: {' '.join(str(error).split())}") from error
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+            raise ConfigurationError(f"{where}: {reason}") from error
         configuration.connection_pool_maxsize = CONNECTIONS
         try:
             return cls(configuration)

@@ -6,6 +6,7 @@ renewed before the server ends them; ``managedFields`` are dropped, nobody here 
 Source: serving.md 7.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -18,6 +19,9 @@ from webhook.kube.ports import EventType, Key, Listing, WatchEvent, key_of
 PAGE: Final = 500
 WATCH_SECONDS: Final = (240, 300)
 """Bounds between which the length of a watch is drawn, so that not all of them end at once."""
+
+SHORTEST_WATCH_SECONDS: Final = 0.5
+"""A watch that ends sooner is not begun again at once."""
 
 
 class HubStore:
@@ -51,7 +55,9 @@ class HubStore:
 
     async def watch(self, kind: Kind, since: str) -> AsyncIterator[WatchEvent]:
         """See `webhook.kube.ports.Store`."""
+        loop = asyncio.get_running_loop()
         while True:
+            started = loop.time()
             query = {
                 "watch": "true",
                 "allowWatchBookmarks": "true",
@@ -62,6 +68,8 @@ class HubStore:
                 document = event["object"]
                 since = str(document["metadata"]["resourceVersion"])
                 yield WatchEvent(EventType(event["type"]), _typed(kind, document), since)
+            if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
+                await asyncio.sleep(SHORTEST_WATCH_SECONDS)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""

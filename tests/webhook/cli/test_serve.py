@@ -1,0 +1,87 @@
+"""`serve` and `webhook-configuration`: what they print, and what they refuse to begin with."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from certs.authority import Authority
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A certificate, its key and its authority, as the flags of ``serve``."""
+    authority = Authority.new(datetime.now(UTC))
+    leaf = authority.issue(("localhost",), ("127.0.0.1",), datetime.now(UTC))
+    for name, content in (("tls.crt", leaf.chain_pem), ("tls.key", leaf.key_pem), ("ca.crt", authority.pem)):
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def test_both_objects_are_printed_and_nothing_of_them_is_a_wildcard(cli):
+    done = cli("webhook-configuration")
+    assert done.exit_code == 0
+    documents = list(yaml.safe_load_all(done.stdout))
+    kinds = [document["kind"] for document in documents]
+    assert kinds == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+    assert "'*'" not in done.stdout
+    assert json.loads(cli("webhook-configuration", "-o", "json").stdout)["items"] == documents
+
+
+def test_settings_of_the_guard_rails_make_entries(cli, monkeypatch):
+    assert "pods.guard" not in cli("webhook-configuration").stdout
+    monkeypatch.setenv("HARBORMASTER_BLOCK_WORKLOADS", "true")
+    assert "pods.guard.validate.harbormaster.dev" in cli("webhook-configuration").stdout
+
+
+def test_the_authority_stands_in_every_entry(cli, files):
+    done = cli("webhook-configuration", "--url", "https://10.0.0.7:9443", "--ca", str(files / "ca.crt"))
+    for document in yaml.safe_load_all(done.stdout):
+        for hook in document["webhooks"]:
+            assert hook["clientConfig"]["caBundle"]
+            assert hook["clientConfig"]["url"].startswith("https://10.0.0.7:9443/")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["--url", "http://a"], "--url 'http://a': must be https://HOST:PORT", id="no-tls"),
+        pytest.param(["--url", "https://me@a"], "--url 'https://me@a': must be https://HOST:PORT", id="user-in-url"),
+        pytest.param(["--port", "0"], "Invalid value for '--port'", id="port"),
+        pytest.param(["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
+        pytest.param(["--ca", "tls.key"], "tls.key: holds a private key", id="key-for-authority"),
+        pytest.param(["--ca", "nothing.crt"], "nothing.crt: No such file or directory", id="no-file"),
+        pytest.param(["--ca", "text.crt"], "text.crt: holds no certificate in PEM", id="no-certificate"),
+    ],
+)
+def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
+    monkeypatch.chdir(files)
+    (files / "text.crt").write_text("hello", encoding="utf-8")
+    done = cli("webhook-configuration", *words)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param([], "serve needs a certificate: --tls-cert and --tls-key", id="no-certificate"),
+        pytest.param(["--tls-cert", "tls.crt"], "tls_cert and tls_key: one needs the other", id="no-key"),
+        pytest.param(
+            ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--kubeconfig", "none"],
+            "kubeconfig none: No such file or directory",
+            id="no-kubeconfig",
+        ),
+        pytest.param(["--tls-cert", "tls.crt", "--tls-key", "tls.key"], "--kubeconfig is given", id="no-pod"),
+    ],
+)
+def test_serve_says_what_it_lacks(cli, files, monkeypatch, words, complaint):
+    monkeypatch.chdir(files)
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    done = cli("serve", *words)
+    assert done.exit_code == 1
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
