@@ -81,7 +81,7 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
     kind, document, old = request.get("kind"), request.get("object"), request.get("oldObject")
     if (
         context.settings.placement_authorization is PlacementAuthorization.OFF
-        or request.get("operation") not in {"CREATE", "UPDATE"}
+        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: it may be anything, a list too
         or request.get("subResource")
         or not isinstance(kind, dict)
         or not isinstance(document, dict)

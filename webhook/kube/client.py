@@ -3,7 +3,7 @@
 Configuration, credentials, TLS and transport are those of kubernetes-asyncio; its generated models are not used:
 objects travel as plain documents. What is chosen differently from its defaults, and why: every request has a timeout
 (an explicit timeout of its own means none at all), the status of a watch is looked at before its lines (the library
-does not), bodies are written by orjson.
+does not), bodies are written by orjson; lone surrogates, which it refuses, go out as U+FFFD.
 
 Source: serving.md 7.
 """
@@ -21,7 +21,7 @@ import yaml
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, dump_json
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -162,7 +162,7 @@ class ApiServer:
             extra["server_hostname"] = self._configuration.tls_server_name
         if self._configuration.proxy:
             extra["proxy"] = self._configuration.proxy
-        data = None if body is None else orjson.dumps(body)
+        data = None if body is None else dump_json(body)
         try:
             async with session.request(
                 method,

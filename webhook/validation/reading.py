@@ -5,7 +5,7 @@ smallest value that fits, and read again, so that the rules between fields still
 rule then says about a replaced part, or about something that contains one, is dropped.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
@@ -49,15 +49,14 @@ class Reading(Generic[Model]):
         return self._trusted(findings) if self.broken else findings
 
     def _trusted(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        broken = {bad.parts for bad in self.broken}
+        around = {parts[:length] for parts in broken for length in range(len(parts) + 1)}
         for finding in findings:
             parts = (finding.parts if isinstance(finding, FieldError) else ()) or (finding.field,)
-            if not any(self._is_affected(part, finding) for part in parts):
+            # a broken part inside of one does not matter for what must not be there
+            forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
+            if not any(_is_within(part, broken) or (not forbidden and part.parts in around) for part in parts):
                 yield finding
-
-    def _is_affected(self, part: FieldPath, finding: Finding) -> bool:
-        """Whether a broken part is this one, or around it; one inside does not matter for what must not be there."""
-        forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
-        return any(part.starts_with(bad) or (not forbidden and bad.starts_with(part)) for bad in self.broken)
 
 
 _NO_RULES: Final[Mapping[str, str]] = {}
@@ -118,10 +117,16 @@ def _read_around(
 def _new_errors(
     error: pydantic.ValidationError, broken: Sequence[FieldPath], rules: Mapping[str, str]
 ) -> Iterator[FieldError]:
+    known = {bad.parts for bad in broken}
     for found in shape_errors(error):
-        if any(found.field.starts_with(bad) for bad in broken):
+        if _is_within(found.field, known):
             continue
         yield replace(found, rule=_rule_of(found.field, rules)) if rules else found
+
+
+def _is_within(path: FieldPath, broken: Set[tuple[str | int, ...]]) -> bool:
+    """Whether *path* is one of the broken parts or inside of one; they may be thousands, so none is looked at twice."""
+    return any(path.parts[:length] in broken for length in range(len(path.parts) + 1))
 
 
 def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
@@ -134,13 +139,14 @@ def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
 
 def _own_copy(document: Mapping[str, Any], error: pydantic.ValidationError) -> Any:
     """Return a copy to repair; of a document with more mistakes than anyone reads, only the beginning."""
-    plain = without_nulls(document)
     if error.error_count() > _MOST_MISTAKES:
-        return _beginning(plain, [_MOST_VALUES])
+        return without_nulls(_beginning(document, [_MOST_VALUES]))
     try:
-        return orjson.loads(orjson.dumps(plain))
+        text = orjson.dumps(document)
     except orjson.JSONEncodeError:
-        return plain
+        return without_nulls(document)
+    copy = orjson.loads(text)
+    return without_nulls(copy) if b"null" in text else copy  # looking for nulls one by one takes long
 
 
 def _beginning(value: Any, budget: list[int]) -> Any:

@@ -113,6 +113,7 @@ SHOP = term(name="shop")
             replace(CONTEXT, settings=AdmissionSettings(placement_authorization=PlacementAuthorization.OFF)),
             id="switched-off",
         ),
+        pytest.param(request(SHOP, operation=["CREATE"]), CONTEXT, id="operation-is-a-list"),
         pytest.param({}, CONTEXT, id="empty-request"),
         pytest.param({"operation": "CREATE", "kind": {"kind": ["x"]}, "object": {}}, CONTEXT, id="junk"),
     ],
