@@ -30,6 +30,10 @@ class FieldPath(tuple[str | int, ...]):
     def __truediv__(self, part: str | int) -> "FieldPath":
         return FieldPath(self + (part,))  # noqa: RUF005 - unpacking takes longer
 
+    def below(self, *parts: str | int) -> "FieldPath":
+        """Return the path of what lies at *parts* below this; quicker than one after the other."""
+        return FieldPath(self + parts)
+
     def __str__(self) -> str:
         text = ""
         for part in self:

@@ -4,7 +4,9 @@ Source: placement-api.md 2.1 and 2.6.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Final
 
 from pydantic import ConfigDict, Field
 
@@ -12,6 +14,21 @@ from scorer.api.meta import ApiModel
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
+_LONGEST_REMEMBERED: Final = 320
+
+
+def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
+    """Make a grammar remember its verdicts: the same keys and values come back in every policy of a fleet.
+
+    Only short texts are remembered, so that nobody can fill the memory with long ones.
+    """
+    known = lru_cache(maxsize=8192)(grammar)
+
+    @wraps(grammar)
+    def ask(text: str) -> str:
+        return known(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
+
+    return ask
 
 
 class LabelSelectorRequirement(ApiModel):
@@ -86,6 +103,7 @@ def selector_error(selector: LabelSelector) -> str:
     return next(filter(None, map(requirement_error, selector.requirements())), "")
 
 
+@remembered
 def label_value_error(value: str) -> str:
     """Return why *value* is no label value, empty when it is one."""
     if len(value) > 63:
@@ -95,6 +113,7 @@ def label_value_error(value: str) -> str:
     return ""
 
 
+@remembered
 def qualified_name_error(name: str) -> str:
     """Return why *name* is no qualified name (``[prefix/]name``), empty when it is one."""
     prefix, slash, last = name.rpartition("/")
@@ -109,6 +128,7 @@ def qualified_name_error(name: str) -> str:
     return ""
 
 
+@remembered
 def dns_subdomain_error(name: str) -> str:
     """Return why *name* is no DNS subdomain, empty when it is one."""
     if not 0 < len(name) <= 253:

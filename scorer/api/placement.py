@@ -4,7 +4,7 @@ Source: placement-api.md 3.1 and 3.2; KubeFleet ``apis/placement``.
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -292,11 +292,14 @@ class PlacementStatus(ApiModel):
     conditions: Conditions = ()
 
 
+_NO_STATUS: Final = PlacementStatus()
+
+
 class ClusterResourcePlacement(ApiObject):
     """Places cluster-scoped objects, and namespaces with what is in them."""
 
     spec: PlacementSpec
-    status: PlacementStatus = Field(default_factory=PlacementStatus)
+    status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)
 
 
 class ResourcePlacement(ClusterResourcePlacement):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +12,8 @@ from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.context import AdmissionSettings, Context, KnownKinds, NotKnownError, log_failure
-from webhook.kube.cache import Cache
+from webhook.kube.cache import Cache, Shelf
+from webhook.kube.ports import Key
 
 CUSTOM_KINDS: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 LIVE_KINDS: Final = (
@@ -43,44 +44,45 @@ _REFRESH_SECONDS: Final = 0.25
 
 
 class CachedHub:
-    """What a cache knows of the hub, for one review.
+    """What a cache knows of the hub.
 
     Args:
         cache: The hub's objects.
-        known: What may be asked about; of another kind, and of one that has not been listed yet, nothing is known.
-            The cache is never made to watch a kind because a review asks about it.
+        shelves: Those of the kinds that may be asked about; of another kind, and of one that has not
+            been listed yet, nothing is known. The cache is never made to watch a kind because a review asks about it.
+        fleet: Returns the fleet.
     """
 
-    def __init__(self, cache: Cache, known: Collection[Kind], fleet: Callable[[], Fleet]) -> None:
+    def __init__(self, cache: Cache, shelves: Mapping[Kind, Shelf], fleet: Callable[[], Fleet]) -> None:
         self._cache = cache
-        self._known = known
+        self._shelves = shelves
         self._fleet = fleet
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        self._check(kind)
-        return self._cache.get(kind, name, namespace)
+        return self._shelf(kind).objects.get(Key(name, namespace))
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`. Not sorted: that alone would take tens of milliseconds for many bindings."""
-        self._check(kind)
-        shelf = self._cache.shelf(kind)
+        shelf = self._shelf(kind)
         return (shelf.namespaces.get(namespace, {}) if namespace else shelf.objects).values()
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
-        self._check(kind)
+        self._shelf(kind)
         return self._cache.labelled(kind, label, value, namespace)
 
     @property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`."""
-        self._check(kinds.MEMBER_CLUSTER)
+        self._shelf(kinds.MEMBER_CLUSTER)
         return self._fleet()
 
-    def _check(self, kind: Kind) -> None:
-        if kind not in self._known or not self._cache.shelf(kind).synced.is_set():
+    def _shelf(self, kind: Kind) -> Shelf:
+        shelf = self._shelves.get(kind)
+        if shelf is None or not shelf.synced.is_set():
             raise NotKnownError(kind)
+        return shelf
 
 
 class CachedContext:
@@ -110,12 +112,13 @@ class CachedContext:
         self._now = now
         self._settings = settings
         self._clock = clock
-        self._live = frozenset({*LIVE_KINDS, *selectable})
         self._known: KnownKinds | None = None
         self._shared: Fleet | None = None
         self._copy: Fleet | None = None
         self.failures: Counter[str] = Counter()
-        cache.require({*ADMISSION_KINDS, *self._live})
+        cache.require(ADMISSION_KINDS)
+        live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *selectable)}
+        self._hub = CachedHub(cache, live, self._fleet)
         self._refresh: asyncio.TimerHandle | None = None
         cache.subscribe(CUSTOM_KINDS, self._forget_kinds)
         cache.subscribe(kinds.MEMBER_CLUSTER, self._refresh_soon)
@@ -124,13 +127,12 @@ class CachedContext:
         """Return the context of this moment, asked by nobody in particular."""
         if self._known is None:
             self._known = KnownKinds.of_definitions(self._cache.list(CUSTOM_KINDS))
-        hub = CachedHub(self._cache, self._live, self._fleet)
         return Context(
             self._known,
             self._existing,
             settings=self._settings,
             now=self._now(),
-            hub=hub,
+            hub=self._hub,
             clock=self._clock,
             on_failure=self._count,
         )

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
-from scorer.api.meta import JsonObject
+from scorer.api.meta import ApiModel, JsonObject
 from scorer.api.staged_update import RunState
 from scorer.fleet import Fleet
 
@@ -280,6 +280,22 @@ def log_failure(check: str, error: Exception) -> None:
     _log.error("live check failed", exc_info=error, extra={"check": check})
 
 
+@dataclass(slots=True)
+class Seen:
+    """What the rules have read last, so that live checks need not read it again."""
+
+    document: JsonObject | None = None
+    view: ApiModel | None = None
+
+    def note(self, document: JsonObject, view: ApiModel | None) -> None:
+        """Remember how *document* was read; None: not as a whole."""
+        self.document, self.view = document, view
+
+    def view_of(self, document: JsonObject) -> ApiModel | None:
+        """Return the view of *document*, None when it is not the one that was read, or not sound."""
+        return self.view if document is self.document else None
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Everything a verdict may depend on besides the object.
@@ -294,6 +310,7 @@ class Context:
         clock: Seconds that have passed; measures what live checks take. By default no time passes.
         on_failure: Told of a live check that broke, by its name.
         deadline: When the time for live checks ends, by *clock*.
+        seen: Handed from the rules to the live checks of a review; no verdict depends on it.
     """
 
     kinds: KnownKinds = field(default_factory=KnownKinds)
@@ -305,6 +322,7 @@ class Context:
     clock: Callable[[], float] = _standing_still
     on_failure: Callable[[str, Exception], None] = log_failure
     deadline: float = inf
+    seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
     @classmethod
     def of_objects(
@@ -330,6 +348,19 @@ class Context:
 
     def asked_by(self, user: UserInfo) -> "Context":
         """Return the same context with another user."""
+        return self._with(user, self.deadline, Seen())
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether harbormaster itself asks."""
+        return self.user.username in self.settings.controllers
+
+    def started(self) -> "Context":
+        """Return the same context, with the time for live checks running from now."""
+        return self._with(self.user, self.clock() + self.settings.live_seconds, self.seen)
+
+    def _with(self, user: UserInfo, deadline: float, seen: Seen) -> "Context":
+        """Return a copy; unlike `dataclasses.replace`, this asks no field for its name, twice per review."""
         return Context(
             self.kinds,
             self.existing,
@@ -339,17 +370,9 @@ class Context:
             self.hub,
             self.clock,
             self.on_failure,
-            self.deadline,
+            deadline,
+            seen,
         )
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether harbormaster itself asks."""
-        return self.user.username in self.settings.controllers
-
-    def started(self) -> "Context":
-        """Return the same context, with the time for live checks running from now."""
-        return replace(self, deadline=self.clock() + self.settings.live_seconds)
 
     def check_time(self) -> None:
         """Raise `OutOfTimeError` when the time for live checks is used up."""

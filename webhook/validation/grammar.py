@@ -1,37 +1,19 @@
-"""The grammars of names, remembered: the same keys and values come back in every review of a fleet.
-
-Only short texts are remembered, so that nobody can fill the memory with long ones.
+"""The grammars of names.
 
 Source: placement-api.md 2.1 and 2.2.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, wraps
 from typing import Final
 
-from scorer.api import label_selector
+from scorer.api.label_selector import dns_subdomain_error, label_value_error, qualified_name_error, remembered
+
+__all__ = ["dns_subdomain_error", "label_value_error", "property_name_error", "qualified_name_error"]
 
 RESOURCE_PREFIX: Final = "resources.kubernetes-fleet.io/"
 CAPACITY_TYPES: Final = ("total", "allocatable", "available")
-_LONGEST_REMEMBERED: Final = 320
 
 
-def _remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
-    known = lru_cache(maxsize=8192)(grammar)
-
-    @wraps(grammar)
-    def ask(text: str) -> str:
-        return known(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
-
-    return ask
-
-
-qualified_name_error = _remembered(label_selector.qualified_name_error)
-label_value_error = _remembered(label_selector.label_value_error)
-dns_subdomain_error = _remembered(label_selector.dns_subdomain_error)
-
-
-@_remembered
+@remembered
 def property_name_error(name: str) -> str:
     """Return why *name* cannot be the name of a property, empty when it can.
 

@@ -285,6 +285,7 @@ def validate_resource_placement(document: JsonObject, old: JsonObject | None, co
 def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
     reading = read_object(model, document, SHAPE_RULES)
+    context.seen.note(document, None if reading.errors else reading.view)
     yield from reading.errors
     if reading.view is None:
         return

@@ -28,6 +28,16 @@ def test_spelling(path, text, pointer):
     assert path.pointer() == pointer
 
 
+@given(st.builds(tuple, parts), st.builds(tuple, parts))
+def test_what_lies_below(above, below):
+    path = FieldPath(above)
+    for part in below:
+        path /= part
+    found = FieldPath(above).below(*below)
+    assert found == path
+    assert isinstance(found, FieldPath)
+
+
 @given(parts)
 def test_a_pointer_can_be_taken_apart_again(path):
     tokens = json_pointer(path).split("/")[1:] if path else []

@@ -208,6 +208,27 @@ def test_x05_more_clusters_than_there_can_be(policy, members, message):
     assert found == ([(NUMBER, message)] if message else [])
 
 
+def test_x05_judges_the_policy_as_it_is_written_now():
+    context = Context.of_objects(FLEET, user=JANE, now=NOW)
+    placement, other = make_placement(policy=pick_n(3)), make_placement(policy=pick_n(3, labelled(env="prod")))
+    narrow = other["spec"]["policy"]["affinity"]
+    said = []
+    for document, affinity in ((placement, None), (other, narrow), (placement, narrow), (placement, None)):
+        document["spec"]["policy"].pop("affinity", None)
+        document["spec"]["policy"] |= {"affinity": affinity} if affinity else {}
+        said.append(any("fit 2 of 3" in text for text in judge("CREATE", document, None, context).warnings))
+    assert said == [False, True, True, False]
+
+
+def test_x05_is_said_beside_a_mistake_that_was_there_before():
+    context = Context.of_objects(FLEET, user=JANE, now=NOW)
+    old = make_placement(policy=pick_n(2, labelled(env="prod")), revisionHistoryLimit=0)
+    new = make_placement(policy=pick_n(3, labelled(env="prod")), revisionHistoryLimit=0)
+    judgement = judge("UPDATE", new, old, context)
+    assert judgement.allowed
+    assert any("fit 2 of 3" in text for text in judgement.warnings)
+
+
 def test_x05_is_not_repeated_by_an_update_that_leaves_the_policy_alone():
     old = make_placement(policy=pick_n(4))
     assert not of("X-05", findings(make_placement(policy=pick_n(4), revisionHistoryLimit=5), old, FLEET))

@@ -72,16 +72,16 @@ def dict_at(document: object, *members: str) -> JsonObject:
 
 def dicts_at(document: object, *members: str) -> list[JsonObject]:
     """Return those items of the list at a path that are objects."""
-    *above, last = members
-    items = dict_at(document, *above).get(last)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    for member in members:
+        document = document.get(member) if isinstance(document, dict) else None
+    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
 
 
 def text_at(document: object, *members: str) -> str:
     """Return the text at a path, empty when there is none."""
-    *above, last = members
-    text = dict_at(document, *above).get(last)
-    return text if isinstance(text, str) else ""
+    for member in members:
+        document = document.get(member) if isinstance(document, dict) else None
+    return document if isinstance(document, str) else ""
 
 
 def labels_of(document: JsonObject) -> dict[str, str]:

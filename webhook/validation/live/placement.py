@@ -18,6 +18,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX
+from scorer.api.placement import ClusterResourcePlacement
 from scorer.fleet import (
     CAPACITY_KINDS,
     LEAVING,
@@ -32,6 +33,7 @@ from scorer.fleet import (
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
+from scorer.profile import Profile, read_profile
 from scorer.selectors import InvalidPolicyError
 from webhook.admission.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
@@ -83,26 +85,35 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
         return
     fleet = context.hub.fleet
     failed = fleet.eligibility.failed
-    silent = failed == NOT_REPORTING
-    joined = ~np.isin(failed, (LEAVING, NOT_JOINED))
+    joined = (failed != LEAVING) & (failed != NOT_JOINED)
     at, count = POLICY / "numberOfClusters", int(np.count_nonzero(joined))
     if wanted > count:
         yield FieldWarning(at, f"{wanted} are wanted, {counted(count, 'cluster')} joined so far", "X-05")
         return
-    try:
-        profile = read_request(policy).profile
-    except InvalidPolicyError as error:
-        raise NotKnownError("policy") from error
+    profile = _profile_of(document, context)
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
-    fitting = np.ones(len(fleet), dtype=np.bool_)
+    fitting = joined
     for plugin in (profile.affinity, profile.taints):
         if (mask := plugin.filter(cycle)) is not None:
-            fitting &= mask
-    fit = int(np.count_nonzero(joined & (fitting | silent)))
+            fitting = fitting & mask
+    if wanted <= np.count_nonzero(fitting):
+        return
+    fit = int(np.count_nonzero(fitting | (failed == NOT_REPORTING)))
     if wanted > fit:
         message = f"{wanted} are wanted, terms and tolerations fit {fit} of {counted(count, 'joined cluster')}"
         yield FieldWarning(at, message, "X-05")
+
+
+def _profile_of(document: JsonObject, context: Context) -> Profile:
+    """Return the plugins of a policy, which the rules have read already unless a part of the object is broken."""
+    view = context.seen.view_of(document)
+    try:
+        if isinstance(view, ClusterResourcePlacement) and view.spec.policy is not None:
+            return read_profile(view.spec.policy)
+        return read_request(dict_at(document, "spec", "policy")).profile
+    except InvalidPolicyError as error:
+        raise NotKnownError("policy") from error
 
 
 def warn_about_unknown_clusters(
@@ -167,12 +178,12 @@ def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
     required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
     for i, term in enumerate(required):
         for k, requirement in enumerate(dicts_at(term, "propertySelector", "matchExpressions")):
-            at = REQUIRED_TERMS / i / "propertySelector" / "matchExpressions" / k / "name"
+            at = REQUIRED_TERMS.below(i, "propertySelector", "matchExpressions", k, "name")
             yield at, text_at(requirement, "name")
     for i, term in enumerate(dicts_at(affinity, "preferredDuringSchedulingIgnoredDuringExecution")):
         for sorter in ("propertySorter", "metricSorter"):
             if name := text_at(term, "preference", sorter, "name"):
-                yield PREFERRED / i / "preference" / sorter / "name", name
+                yield PREFERRED.below(i, "preference", sorter, "name"), name
 
 
 def warn_about_empty_selectors(
@@ -204,13 +215,10 @@ def _selected_home(terms: list[JsonObject]) -> str:
 def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
     if name := text_at(term, "name"):
         return context.hub.get(kind, name, namespace) is not None
+    there = context.hub.list(kind, namespace)
     try:
         selector = LabelSelector.read(term.get("labelSelector") or {})
-        return any(
-            selector.matches(labels_of(found))
-            for found in timed(context.hub.list(kind, namespace), context)
-            if not is_deleting(found)
-        )
+        return any(selector.matches(labels_of(found)) for found in timed(there, context) if not is_deleting(found))
     except (ValidationError, ValueError) as error:
         raise NotKnownError(kind) from error
 
