@@ -129,7 +129,7 @@ class Cluster:
         self.kubeconfigs = {user.name: self._write_kubeconfig(user) for user in self.users.values()}
         self.kubeconfig = self.kubeconfigs[ADMIN]
         self.apiserver = Program(self._command(etcd), folder / "kube-apiserver.log")
-        self._helpers: list[Program] = []
+        self._companions: list[Program] = []
         self._trust = ssl.create_default_context(cadata=self.authority.pem.decode())
 
     def start(self) -> None:
@@ -139,13 +139,13 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop everything of this cluster."""
-        for program in reversed(self._helpers):
+        for program in reversed(self._companions):
             program.stop()
         self.apiserver.stop()
 
     def start_controller_manager(self) -> Program:
         """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear."""
-        return self._start_helper(
+        return self._start_companion(
             "kube-controller-manager",
             [
                 f"--kubeconfig={self.kubeconfig}",
@@ -162,7 +162,7 @@ class Cluster:
     def start_scheduler(self, configuration: Path | None = None) -> Program:
         """Start kube-scheduler, with a KubeSchedulerConfiguration when it is given."""
         chosen = [f"--config={configuration}"] if configuration else [f"--kubeconfig={self.kubeconfig}"]
-        return self._start_helper(
+        return self._start_companion(
             "kube-scheduler",
             [
                 *chosen,
@@ -256,10 +256,10 @@ class Cluster:
         """A kubeconfig for somebody with *token*."""
         return self._write_kubeconfig(User(name, (), token))
 
-    def _start_helper(self, name: str, flags: Sequence[str]) -> Program:
+    def _start_companion(self, name: str, flags: Sequence[str]) -> Program:
         port = free_port()
         program = Program([self._programs[name], *flags, f"--secure-port={port}"], self.folder / f"{name}.log")
-        self._helpers.append(program)
+        self._companions.append(program)
         program.start()
         anyone = ssl.create_default_context()  # it signs its own certificate
         anyone.check_hostname = False
