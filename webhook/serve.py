@@ -59,6 +59,7 @@ class Serve:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            leaves = leaves_of(self.settings)
             hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(hub))
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
@@ -71,7 +72,7 @@ class Serve:
                 self._now,
                 AccessReviewer(hub),
             )
-            self.server = Server(services, self.settings, leaves=leaves_of(self.settings))
+            self.server = Server(services, self.settings, leaves=leaves)
             self.server.metrics.watch_live_failures(lambda: admission.failures.total())
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
@@ -93,7 +94,7 @@ def leaves_of(settings: Settings) -> LeafSource:
         CertificateError: The settings name none.
     """
     if settings.tls_cert is None or settings.tls_key is None:
-        raise CertificateError("serve needs a certificate: tls_cert and tls_key")
+        raise CertificateError("serve needs a certificate: --tls-cert and --tls-key")
     return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
 
 

@@ -43,6 +43,7 @@ WORK_CLEANUP = FLEET + "work-cleanup"
 MEMBER_CLUSTER_FINALIZER = FLEET + "membercluster-finalizer"
 
 MEMBER_NAMESPACE_PREFIX = "fleet-member-"
+SYSTEM_NAMESPACE_PREFIXES = ("kube-", "fleet-")
 
 
 def member_namespace(cluster: str) -> str:
@@ -52,4 +53,4 @@ def member_namespace(cluster: str) -> str:
 
 def is_reserved_namespace(name: str) -> bool:
     """Say whether *name* is never selected by a placement: ``default``, ``kube-*``, ``fleet-*``."""
-    return name == "default" or name.startswith(("kube-", "fleet-"))
+    return name == "default" or name.startswith(SYSTEM_NAMESPACE_PREFIXES)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from scorer.api import kinds
 from scorer.api.meta import JsonObject
+from scorer.api.names import SYSTEM_NAMESPACE_PREFIXES
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.validation.existing import metadata_of, namespace_of
@@ -26,7 +27,6 @@ SUPERUSERS: Final = "system:masters"
 POWERFUL_GROUPS: Final = frozenset(
     {"rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"}
 )
-_SYSTEM: Final = ("kube-", "fleet-")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -133,7 +133,7 @@ def _of_namespace(name: str, term: JsonObject, context: Context) -> Iterator[Acc
     """A namespace is placed with everything in it unless the term says otherwise; Secrets are the part that matters."""
     if term.get("selectionScope") != "NamespaceOnly":
         yield Access("get", "", "secrets", "", name)
-    if name.startswith(_SYSTEM) or name in context.settings.unblocked_namespaces:
+    if name.startswith(SYSTEM_NAMESPACE_PREFIXES) or name in context.settings.unblocked_namespaces:
         yield Access("place", "", "namespaces", name)
 
 

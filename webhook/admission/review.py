@@ -150,7 +150,8 @@ def answer(
         reviewed: What came of asking for the user's rights.
     """
     request = review["request"]
-    user = user or UserInfo.read(request.get("userInfo"))
+    if hook == "validate":
+        context = context.asked_by(user or UserInfo.read(request.get("userInfo")))
     question = Question(
         hook=hook,
         operation=request.get("operation"),
@@ -159,9 +160,9 @@ def answer(
         document=request.get("object"),
         old=request.get("oldObject"),
         subresource=request.get("subResource"),
-        context=context.asked_by(user) if hook == "validate" else context,
+        context=context,
     )
-    judgement = authorized(decide(question), reviewed, user, context.settings.placement_authorization)
+    judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
     return respond(judgement, request)
 
 

@@ -51,8 +51,6 @@ def command(kubeconfig: Path | None, context: str | None, **given: Any) -> int:
         settings = Settings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
-    if settings.tls_cert is None or settings.tls_key is None:
-        raise UserError("serve needs a certificate: --tls-cert and --tls-key")
     from webhook.logs import configure
 
     configure(settings.log_format, settings.log_level)

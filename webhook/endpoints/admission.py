@@ -168,8 +168,10 @@ class _Desk:
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         try:
-            context, user = self._context(), UserInfo.read(review["request"].get("userInfo"))
-            reviewed = await self._rights(hook, review["request"], user, context, deadline)
+            context, user, reviewed = self._context(), None, UNDISPUTED
+            if hook == "validate":  # defaults depend on nobody
+                user = UserInfo.read(review["request"].get("userInfo"))
+                reviewed = await self._rights(review["request"], user, context, deadline)
             if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
                 return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
             verdict = answer(review, hook, context, user, reviewed)
@@ -181,12 +183,9 @@ class _Desk:
         self._record(hook, review["request"], verdict["response"], now - started)
         return web.Response(body=encode(verdict), headers=_JSON)
 
-    async def _rights(
-        self, hook: Hook, asked: JsonObject, user: UserInfo, context: Context, deadline: float
-    ) -> Reviewed:
+    async def _rights(self, asked: JsonObject, user: UserInfo, context: Context, deadline: float) -> Reviewed:
         """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
-        needed = needed_access(asked, user, context) if self._access is not None and hook == "validate" else ()
-        if not needed or self._access is None:
+        if self._access is None or not (needed := needed_access(asked, user, context)):
             return UNDISPUTED
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
+from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES
 from webhook.admission.context import Context, UserInfo
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import quote
@@ -33,7 +33,6 @@ _FLEET_GROUPS: Final = frozenset(
     {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
 )
 _FLEET_ANNOTATION: Final = "fleet.azure.com"
-_RESERVED: Final = ("fleet-", "kube-")
 
 _WORKLOADS: Final = "KubeFleet pkg/webhook"
 _HANDLER: Final = "KubeFleet pkg/webhook/fleetresourcehandler"
@@ -148,7 +147,7 @@ def guard_pod_disruption_budget(write: Write, context: Context) -> Iterator[str]
 
 def _is_in_user_namespace(write: Write, context: Context) -> bool:
     namespace = namespace_of(write.subject)
-    exempt = namespace.startswith(_RESERVED) or namespace in context.settings.unblocked_namespaces
+    exempt = namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.unblocked_namespaces
     return write.operation == "CREATE" and not exempt
 
 
