@@ -101,47 +101,35 @@ _ENTRIES: Final = (
         warn_about_deletion=placement.warn_about_deletion,
         live=(*impact.CHECKS, *live_placement.CHECKS),
     ),
-    Admitted(
-        kinds.STAGED_STRATEGY,
-        staged_update.validate,
-        operations=_CUD,
-        live=live_staged_update.STRATEGY_CHECKS,
-        live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
+    *(
+        Admitted(
+            kind,
+            staged_update.validate,
+            operations=_CUD,
+            live=live_staged_update.STRATEGY_CHECKS,
+            live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
+        )
+        for kind in (kinds.STAGED_STRATEGY, kinds.NAMESPACED_STAGED_STRATEGY)
     ),
-    Admitted(
-        kinds.NAMESPACED_STAGED_STRATEGY,
-        staged_update.validate,
-        operations=_CUD,
-        live=live_staged_update.STRATEGY_CHECKS,
-        live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
+    *(
+        Admitted(
+            kind,
+            update_run.validate,
+            operations=_CUD,
+            warn_about_deletion=update_run.warn_about_deletion,
+            live=live_staged_update.RUN_CHECKS,
+        )
+        for kind in (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN)
     ),
-    Admitted(
-        kinds.STAGED_RUN,
-        update_run.validate,
-        operations=_CUD,
-        warn_about_deletion=update_run.warn_about_deletion,
-        live=live_staged_update.RUN_CHECKS,
-    ),
-    Admitted(
-        kinds.NAMESPACED_STAGED_RUN,
-        update_run.validate,
-        operations=_CUD,
-        warn_about_deletion=update_run.warn_about_deletion,
-        live=live_staged_update.RUN_CHECKS,
-    ),
-    Admitted(
-        kinds.APPROVAL_REQUEST,
-        approval.validate,
-        operations=_C,
-        warn_about_status=approval.warn_about_status,
-        guards=(guard_rail.guard_approval,),
-    ),
-    Admitted(
-        kinds.NAMESPACED_APPROVAL_REQUEST,
-        approval.validate,
-        operations=_C,
-        warn_about_status=approval.warn_about_status,
-        guards=(guard_rail.guard_approval,),
+    *(
+        Admitted(
+            kind,
+            approval.validate,
+            operations=_C,
+            warn_about_status=approval.warn_about_status,
+            guards=(guard_rail.guard_approval,),
+        )
+        for kind in (kinds.APPROVAL_REQUEST, kinds.NAMESPACED_APPROVAL_REQUEST)
     ),
     Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
     Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
