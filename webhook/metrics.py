@@ -7,7 +7,7 @@ Source: serving.md 6.1.
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -15,29 +15,48 @@ from typing import Final
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from scorer.api.kinds import OUR_KINDS
+from webhook.kube.cache import Freshness
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 HOOKS: Final = ("validate", "mutate")
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 OTHER: Final = "other"
-REJECTIONS: Final = ("size", "media_type", "malformed", "overload", "draining", "not_ready", "timeout", "deadline")
+REJECTIONS: Final = (
+    "size",
+    "media_type",
+    "malformed",
+    "overload",
+    "draining",
+    "not_ready",
+    "timeout",
+    "deadline",
+    "rights",
+    "unauthenticated",
+    "forbidden",
+    "rate",
+)
 API_ROUTES: Final = (
     "/v1/score",
     "/v1/filter",
     "/v1/explain",
+    "/v1/plan",
+    "/v1/validate",
+    "/v1/default",
     "/v1/clusters",
     "/v1/clusters/*",
     "/v1/placements",
     "/v1/placements/*",
+    "/v1/placements/*/runs",
     "/v1/events",
+    "/v1/openapi.json",
 )
 """Templates of all ``/v1`` routes."""
-SURFACES: Final = ("admission", "api")
+SURFACES: Final = ("admission", "api", "extender")
 
 
 class AdmissionReviews(Collector):
@@ -94,6 +113,38 @@ class AdmissionReviews(Collector):
         for key, counts in self._buckets.items():
             seconds.add_metric(key, list(zip(bounds, accumulate(counts), strict=True)), self._sums[key])
         yield seconds
+
+
+class CacheFreshness(Collector):
+    """How far the cache is from the hub, kind by kind; read off the cache when somebody asks.
+
+    Args:
+        read: Returns how every kind is doing.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[Freshness]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; called by the registry."""
+        events = CounterMetricFamily("harbormaster_watch_events", "Changes the hub sent.", labels=("resource",))
+        relists = CounterMetricFamily(
+            "harbormaster_relists", "How often a kind was listed again.", labels=("resource",)
+        )
+        synced = GaugeMetricFamily(
+            "harbormaster_cache_synced", "Whether a kind has been listed once.", labels=("resource",)
+        )
+        age = GaugeMetricFamily(
+            "harbormaster_cache_age_seconds",
+            "Time since the hub was last heard of; a quiet watch still brings a bookmark every minute.",
+            labels=("resource",),
+        )
+        for kind in self._read():
+            events.add_metric((kind.resource,), kind.events)
+            relists.add_metric((kind.resource,), kind.relists)
+            synced.add_metric((kind.resource,), kind.synced)
+            age.add_metric((kind.resource,), kind.age_seconds)
+        yield from (events, relists, synced, age)
 
 
 class Metrics:
@@ -189,6 +240,10 @@ class Metrics:
     def watch_live_failures(self, count: Callable[[], float]) -> None:
         """Read how many live checks broke from *count*, whenever metrics are asked for."""
         self._live_failures.set_function(count)
+
+    def watch_cache(self, freshness: Callable[[], Iterable[Freshness]]) -> None:
+        """Read how the cache is doing from *freshness*, whenever metrics are asked for."""
+        self.registry.register(CacheFreshness(freshness))
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:
         """Read the event loop's lag from *seconds*, whenever metrics are asked for."""

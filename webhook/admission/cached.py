@@ -1,6 +1,5 @@
 """The context of admission out of a cache: what `harbormaster up` and `harbormaster serve` judge by."""
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -8,14 +7,13 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.context import AdmissionSettings, Context, KnownKinds, NotKnownError, log_failure
-from webhook.kube.cache import Cache, Shelf
+from webhook.kube.cache import CUSTOM_KINDS, Cache, Shelf
 from webhook.kube.ports import Key
 
-CUSTOM_KINDS: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
     kinds.NAMESPACE,
@@ -39,8 +37,6 @@ ADMISSION_KINDS: Final = (CUSTOM_KINDS, kinds.OVERRIDE, kinds.NAMESPACED_OVERRID
 
 _MOST_COLUMNS: Final = 256
 """Columns that reviews may add to their copy of the fleet before it is made anew."""
-_REFRESH_SECONDS: Final = 0.25
-"""So long after a member's report the fleet takes it in, together with what else has come."""
 
 
 class CachedHub:
@@ -119,9 +115,7 @@ class CachedContext:
         cache.require(ADMISSION_KINDS)
         live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *selectable)}
         self._hub = CachedHub(cache, live, self._fleet)
-        self._refresh: asyncio.TimerHandle | None = None
         cache.subscribe(CUSTOM_KINDS, self._forget_kinds)
-        cache.subscribe(kinds.MEMBER_CLUSTER, self._refresh_soon)
 
     def __call__(self) -> Context:
         """Return the context of this moment, asked by nobody in particular."""
@@ -158,15 +152,3 @@ class CachedContext:
 
     def _forget_kinds(self, _old: JsonObject | None, _new: JsonObject | None) -> None:
         self._known = None
-
-    def _refresh_soon(self, _old: JsonObject | None, _new: JsonObject | None) -> None:
-        """Let the fleet take in what members report while nobody waits for it.
-
-        Reading a thousand members takes longer than a review may; else the first review after a quiet minute would.
-        """
-        if self._refresh is None:
-            self._refresh = asyncio.get_running_loop().call_later(_REFRESH_SECONDS, self._refresh_fleet)
-
-    def _refresh_fleet(self) -> None:
-        self._refresh = None
-        _ = self._cache.fleet

@@ -2,17 +2,22 @@
 
 Handlers are called once per change, on the event loop, with the object before and after; they only
 enqueue. Objects are shared and read-only.
+
+What is known stays known while the store cannot be read: a list takes the place of what was there at once, whole, and
+only when it has come whole. So nobody ever sees a fleet that is empty because it is just being read again.
 """
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
@@ -24,7 +29,11 @@ Handler = Callable[[JsonObject | None, JsonObject | None], None]
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
 """Labels by which objects are found without going through all of their kind."""
 
+CUSTOM_KINDS: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_FOLD_SECONDS: Final = 0.1
+"""So long after a member's report the fleet takes it in, together with what else has come; sooner when it is asked."""
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +48,19 @@ class Shelf:
         self.handlers: list[Handler] = []
         self.gone: dict[str, None] = {}
         self.synced = asyncio.Event()
+        self.events = 0
+        """Changes that the watch has brought."""
+        self.lists = 0
+        """How often everything was listed."""
+        self.seen = float("-inf")
+        """When the store was last heard of, on the monotonic clock; bookmarks count."""
+        self._listed_at = 0
 
-    def put(self, document: JsonObject) -> None:
+    def put(self, document: JsonObject, *, even_if_older: bool = False) -> None:
         """Take in an object unless a newer state of it is known, or its end."""
         key = key_of(document)
         old = self.objects.get(key)
-        if _version(document) <= _version(old) or _uid(document) in self.gone:
+        if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         self._unindex(key, old)
         self.objects[key] = document
@@ -68,13 +84,25 @@ class Shelf:
         self._tell(old, None)
 
     def replace_all(self, documents: Iterable[JsonObject], version: str) -> None:
-        """Take in the full list as of *version*: what it does not name is gone, unless it was written later."""
+        """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
+
+        A list that is older than the one before comes from a store that was put back to an earlier state: then it is
+        the truth, however new what we know looks.
+        """
         listed = {key_of(document): document for document in documents}
         at = _version({"metadata": {"resourceVersion": version}})
-        for old in [old for key, old in self.objects.items() if key not in listed and _version(old) <= at]:
+        restored = at < self._listed_at
+        if restored:
+            self.gone.clear()
+        for old in [
+            old for key, old in self.objects.items() if key not in listed and (restored or _version(old) <= at)
+        ]:
             self.drop(old)
         for document in listed.values():
-            self.put(document)
+            self.put(document, even_if_older=restored)
+        self._listed_at = at
+        self.lists += 1
+        self.seen = time.monotonic()
 
     def _unindex(self, key: Key, old: JsonObject | None) -> None:
         if old is None:
@@ -94,6 +122,24 @@ class Shelf:
                 log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
 
 
+class Freshness(NamedTuple):
+    """How one kind is doing: for the metrics.
+
+    Args:
+        resource: Its resource and group.
+        synced: Whether it has been listed once.
+        events: Changes that the watch has brought.
+        relists: How often it was listed again.
+        age_seconds: Time since the store was last heard of; infinite before that.
+    """
+
+    resource: str
+    synced: bool
+    events: int
+    relists: int
+    age_seconds: float
+
+
 class Cache:
     """Keeps shelves filled from a store, and the fleet made of the member clusters on them.
 
@@ -108,7 +154,9 @@ class Cache:
         self._tasks: asyncio.TaskGroup | None = None
         self.limits = limits or EligibilityLimits()
         self._fleet = Fleet([], limits=self.limits)
-        self._changed_members: dict[str, JsonObject | None] = {}
+        self._changed_members: dict[str, MemberCluster | None] = {}
+        self._folding: asyncio.TimerHandle | None = None
+        self._was_synced = False
         self.revision = 0
         """Grows with every change of any object."""
 
@@ -132,8 +180,16 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed once."""
-        return all(shelf.synced.is_set() for shelf in self._shelves.values())
+        """Whether all kinds have been listed once; from then on for good, also when another kind is asked for."""
+        self._was_synced = self._was_synced or all(shelf.synced.is_set() for shelf in self._shelves.values())
+        return self._was_synced
+
+    def freshness(self) -> Iterator[Freshness]:
+        """Yield how every kind is doing."""
+        now = time.monotonic()
+        for kind, shelf in self._shelves.items():
+            age = max(0.0, now - shelf.seen)
+            yield Freshness(kind.resource, shelf.synced.is_set(), shelf.events, max(0, shelf.lists - 1), age)
 
     def shelf(self, kind: Kind) -> Shelf:
         """Return the shelf of *kind*, which is watched from then on."""
@@ -174,15 +230,23 @@ class Cache:
         """All member clusters as they are now."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
-            members = (read_member(document) for document in changes.values() if document is not None)
-            gone = [name for name, document in changes.items() if document is None]
-            self._fleet = self._fleet.updated((member for member in members if member is not None), gone)
+            gone = [name for name, member in changes.items() if member is None]
+            self._fleet = self._fleet.updated((member for member in changes.values() if member is not None), gone)
         return self._fleet
 
     def _note_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        self._changed_members[document["metadata"]["name"]] = new
+        """Read a member when it comes, so that whoever asks for the fleet next finds little left to do."""
+        if new is None:
+            assert old is not None
+            self._changed_members[old["metadata"]["name"]] = None
+        elif (member := read_member(new)) is not None:
+            self._changed_members[member.metadata.name] = member
+        if self._folding is None:
+            self._folding = asyncio.get_running_loop().call_later(_FOLD_SECONDS, self._fold)
+
+    def _fold(self) -> None:
+        self._folding = None
+        _ = self.fleet
 
     def _count(self, old: JsonObject | None, new: JsonObject | None) -> None:  # noqa: ARG002 - counts, whatever changed
         self.revision += 1
@@ -197,7 +261,10 @@ class Cache:
                 failures = 0
                 async for event in self._store.watch(kind, listing.resource_version):
                     _apply(shelf, event)
-            except NotFoundError:  # the hub does not serve this kind (yet): nothing of it exists
+            except NotFoundError as error:
+                if not shelf.synced.is_set() and await self._is_defined(kind):
+                    failures = await _pause(kind, error, failures)
+                    continue
                 if not shelf.synced.is_set():
                     log.info("not served by the hub", extra={"resource": kind.resource})
                     shelf.synced.set()
@@ -205,9 +272,27 @@ class Cache:
             except ExpiredError:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:
-                log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
-                await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
-                failures += 1
+                failures = await _pause(kind, error, failures)
+
+    async def _is_defined(self, kind: Kind) -> bool:
+        """Whether the hub knows a kind that it does not serve: an API server that starts does not serve it yet.
+
+        Only a kind that nobody has defined has no objects; of any other, not found means that we have to wait.
+        """
+        try:
+            await self._store.get(CUSTOM_KINDS, Key(f"{kind.plural}.{kind.group}"))
+        except NotFoundError:
+            return False
+        except StoreError as error:
+            log.warning("cannot find out", extra={"resource": kind.resource, "error": str(error)})
+        return True
+
+
+async def _pause(kind: Kind, error: StoreError, failures: int) -> int:
+    """Wait before the next attempt, longer each time; returns the number of failures."""
+    log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
+    await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+    return failures + 1
 
 
 def read_member(document: JsonObject) -> MemberCluster | None:
@@ -220,6 +305,8 @@ def read_member(document: JsonObject) -> MemberCluster | None:
 
 
 def _apply(shelf: Shelf, event: WatchEvent) -> None:
+    shelf.seen = time.monotonic()
+    shelf.events += event.type is not EventType.BOOKMARK
     match event.type:
         case EventType.DELETED:
             shelf.drop(event.document)

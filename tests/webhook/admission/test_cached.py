@@ -146,17 +146,6 @@ async def test_custom_kinds_are_learned_when_they_come(store):
                 await asyncio.sleep(0.001)
 
 
-async def test_the_fleet_takes_reports_in_by_itself(store, monkeypatch):
-    monkeypatch.setattr("webhook.admission.cached._REFRESH_SECONDS", 0.01)
-    cache = Cache(store)
-    make_context(cache)
-    async with following(cache):
-        await fill(store, make_member("bravelion"))
-        async with asyncio.timeout(10):
-            while "bravelion" not in cache._fleet.names:
-                await asyncio.sleep(0.001)
-
-
 async def test_a_stale_cache_warns_and_never_refuses(store):
     """An object that has not come yet is missed, said so, and nothing more."""
     cache = Cache(store)

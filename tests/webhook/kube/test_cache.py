@@ -11,7 +11,7 @@ from scorer.fleet import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache, Shelf
-from webhook.kube.ports import ExpiredError, Key, StoreError
+from webhook.kube.ports import ExpiredError, Key, NotFoundError, StoreError
 
 
 @pytest.fixture
@@ -144,6 +144,18 @@ def test_a_full_list_does_not_remove_what_was_written_after_it_was_made(shelf):
     assert known(shelf) == {"a": "12"}
 
 
+def test_a_list_of_a_store_that_was_put_back_is_the_truth(shelf, told):
+    """etcd restored from a backup: versions begin again lower, and what looks newer here never happened."""
+    shelf.replace_all([version("a", 8), version("b", 9, uid="u2"), version("d", 9, uid="u4")], "10")
+    shelf.drop(version("d", 10, uid="u4"))
+    told.clear()
+    shelf.replace_all([version("a", 5), version("c", 6, uid="u3"), version("d", 4, uid="u4")], "7")
+    assert known(shelf) == {"a": "5", "c": "6", "d": "4"}
+    assert told == [("9", None), ("8", "5"), (None, "6"), (None, "4")]
+    shelf.put(version("a", 6))
+    assert known(shelf)["a"] == "6"
+
+
 def test_indexes_follow_the_labels(shelf):
     shelf.put(version("a", 1, labels={PARENT_PLACEMENT: "x", "other": "y"}))
     shelf.put(version("b", 2, uid="u2", labels={PARENT_PLACEMENT: "x", PARENT_BINDING: "z"}))
@@ -269,6 +281,108 @@ async def test_after_a_broken_watch_everything_is_listed_again(store, error):
         assert flaky.lists == 2
 
 
+class Starting:
+    """A hub that finds nothing of a kind until it has started, as an API server that is just coming up."""
+
+    def __init__(self, store, *, defined):
+        self._store = store
+        self._defined = defined
+        self.started = False
+
+    async def list(self, kind, namespace=None, labels=None):
+        if not self.started:
+            raise NotFoundError("the server could not find the requested resource")
+        return await self._store.list(kind, namespace, labels)
+
+    async def get(self, kind, key):
+        assert (kind.kind, key.name) == ("CustomResourceDefinition", f"{MEMBER_CLUSTER.plural}.{MEMBER_CLUSTER.group}")
+        if not self._defined:
+            raise NotFoundError("there is no such definition")
+        return {}
+
+    def watch(self, kind, since):
+        return self._store.watch(kind, since)
+
+
+async def test_a_kind_that_is_defined_and_not_served_yet_is_waited_for(store, monkeypatch):
+    """Else a replica that starts together with its API server would answer from an empty fleet."""
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
+    await join(store, "a")
+    hub = Starting(store, defined=True)
+    cache = Cache(hub)
+    cache.require([MEMBER_CLUSTER])
+    task = asyncio.create_task(cache.run())
+    try:
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+            assert not cache.synced
+        hub.started = True
+        await until(lambda: cache.synced)
+        assert cache.fleet.names == ("a",)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_of_a_kind_that_nobody_defined_there_is_nothing(store):
+    async with running(Cache(Starting(store, defined=False)), MEMBER_CLUSTER) as cache:
+        assert cache.synced
+        assert len(cache.fleet) == 0
+
+
+class Relisting:
+    """A store whose every list comes in two halves: the caller has to wait for the second."""
+
+    def __init__(self, store):
+        self._store = store
+        self.lists = 0
+
+    async def list(self, kind, namespace=None, labels=None):
+        self.lists += 1
+        listing = await self._store.list(kind, namespace, labels)
+        await asyncio.sleep(0.005)
+        return listing
+
+    async def watch(self, kind, since):
+        await asyncio.sleep(0.002)
+        raise ExpiredError("too old")
+        yield
+
+
+async def test_a_cache_that_lists_again_always_knows_the_whole_fleet(store):
+    for number in range(20):
+        await join(store, f"m{number:02}")
+    hub = Relisting(store)
+    async with running(Cache(hub), MEMBER_CLUSTER) as cache:
+        revision = cache.fleet.revision
+        async with asyncio.timeout(20):
+            while hub.lists < 30:
+                assert len(cache.fleet) == 20
+                assert cache.synced
+                await asyncio.sleep(0)
+        assert cache.fleet.revision == revision  # nothing had changed, so nothing was told
+        (freshness,) = cache.freshness()
+        assert freshness.relists >= 28
+
+
+async def test_how_fresh_the_cache_is(store):
+    async with running(Cache(store), PLACEMENT) as cache:
+        made = await store.create(PLACEMENT, make(PLACEMENT, "a"))
+        await store.replace(PLACEMENT, {**made, "spec": {"revisionHistoryLimit": 3}})
+        await until(lambda: (cache.get(PLACEMENT, "a") or {}).get("spec"))
+        (freshness,) = cache.freshness()
+        assert freshness[:4] == (PLACEMENT.resource, True, 2, 0)
+        assert 0 <= freshness.age_seconds < 60
+
+
+async def test_once_filled_it_stays_filled_while_another_kind_is_still_to_come(store):
+    async with running(Cache(store), PLACEMENT) as cache:
+        assert cache.synced
+        cache.require([BINDING])
+        assert not cache.shelf(BINDING).synced.is_set()
+        assert cache.synced
+
+
 async def test_falling_behind_the_stores_memory_ends_in_a_new_list():
     store = EmbeddedStore.open(None, retained=2)
     try:
@@ -309,6 +423,13 @@ async def test_the_fleet_follows_the_member_clusters(store):
         await until(lambda: cache.fleet.names == ("b",))
         assert first.names == ("b",)
         assert cache.fleet.revision > first.revision
+
+
+async def test_the_fleet_takes_reports_in_while_nobody_asks(store):
+    """Else whoever asks first after a quiet minute would wait for all of them."""
+    async with running(Cache(store), MEMBER_CLUSTER) as cache:
+        await join(store, "a")
+        await until(lambda: cache._fleet.names == ("a",))
 
 
 async def test_the_fleet_is_judged_by_the_limits_given(store):
