@@ -7,6 +7,8 @@ for part in (
     "tests.bench.engine",
     "tests.bench.admission",
     "tests.bench.hook",
+    "tests.bench.scoring",
+    "tests.bench.extender",
     "tests.bench.loop",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts

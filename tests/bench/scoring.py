@@ -1,0 +1,403 @@
+"""``/v1/score`` over HTTPS on 1,000 clusters: alone, and while every cluster reports once a second.
+
+``harbormaster serve`` runs as a process of its own on one core. A small server beside the load plays the API server,
+because none keeps up with 1,000 writes a second on the other core: it speaks list and watch, and sends each heartbeat
+as a real one does, ``managedFields`` and all. The floor is a bare aiohttp handler that answers as much.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import orjson
+import uvloop
+from aiohttp import web
+
+from certs.authority import Authority
+from certs.context import ServerContext
+from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
+from scorer.api.meta import JsonObject, format_time
+from tests.bench.fleets import member, policy
+
+MEMBERS, MANY_MEMBERS, ANSWER = 1_000, 10_000, 100
+HEARTBEATS_PER_SECOND, QUESTIONS_PER_SECOND, CONNECTIONS = 1_000, 100, 4
+SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 10.0, 2.0, 60.0
+TICK_SECONDS: Final = 0.005
+LOOPBACK: Final = "127.0.0.1"
+REVIEWED: Final = {"authenticated": True, "allowed": True, "user": {"username": "bench"}}
+
+
+class Hub:
+    """Just enough of an API server: one kind with objects, one placement, every credential good."""
+
+    def __init__(self, size: int) -> None:
+        dice = np.random.default_rng(11)
+        self.members = [_as_stored(member(f"member-{number:05}", dice), number) for number in range(size)]
+        for document in self.members:
+            document["status"]["agentStatus"][0]["lastReceivedHeartbeat"] = format_time(datetime.now(UTC))
+        self.version = size + 1
+        self.rate = 0
+        self.sent = 0
+        spec = {"resourceSelectors": [], "policy": policy(10)}
+        self._placement = _as_stored({"metadata": {"name": "payments"}, "spec": spec}, size)
+
+    def routes(self) -> web.Application:
+        """Return what it serves."""
+        app = web.Application()
+        app.router.add_get(f"/apis/{MEMBER_CLUSTER.api_version}/{MEMBER_CLUSTER.plural}", self._serve_members)
+        app.router.add_get(f"/apis/{PLACEMENT.api_version}/{PLACEMENT.plural}", self._serve_placements)
+        app.router.add_post("/apis/{rest:.*}reviews", self._serve_review)
+        return app
+
+    async def _serve_review(self, request: web.Request) -> web.Response:
+        asked = await request.json()
+        return web.json_response({**asked, "status": {**REVIEWED, "audiences": asked["spec"].get("audiences", [])}})
+
+    async def _serve_placements(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await _silence(request)
+        return _listing([self._placement], self.version)
+
+    async def _serve_members(self, request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            start = int(request.query.get("continue", 0))
+            limit = int(request.query.get("limit", len(self.members)))
+            more = start + limit if start + limit < len(self.members) else None
+            return _listing(self.members[start : start + limit], self.version, more)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        loop, behind, then = asyncio.get_running_loop(), 0.0, asyncio.get_running_loop().time()
+        with suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                now = loop.time()
+                behind, then = behind + (now - then) * self.rate, now
+                lines = [self._heartbeat() for _ in range(int(behind))]
+                behind -= len(lines)
+                if lines:
+                    await response.write(b"".join(lines))
+        return response
+
+    def _heartbeat(self) -> bytes:
+        document = self.members[self.sent % len(self.members)]
+        self.sent += 1
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        now = format_time(datetime.now(UTC))
+        status = document["status"]
+        status["agentStatus"][0]["lastReceivedHeartbeat"] = now
+        status["resourceUsage"]["observationTime"] = now
+        status["resourceUsage"]["available"]["cpu"] = f"{self.sent * 7919 % 900_000}m"
+        return orjson.dumps({"type": "MODIFIED", "object": document}) + b"\n"
+
+
+def _as_stored(document: JsonObject, number: int) -> JsonObject:
+    """Return *document* as an API server sends it."""
+    now = format_time(datetime.now(UTC))
+    fields = {f"f:{name}": {".": {}, f"f:{part}": {}} for name in ("spec", "status") for part in ("a", "b", "c")}
+    writers = [
+        {"manager": name, "operation": "Update", "apiVersion": "v1", "time": now, "fieldsV1": fields}
+        for name in ("kubectl", "member-agent", "hub-agent")
+    ]
+    metadata = {
+        "uid": f"00000000-0000-4000-a000-{number:012}",
+        "resourceVersion": str(number + 1),
+        "creationTimestamp": format_time(datetime.now(UTC) - timedelta(days=3)),
+        "generation": 1,
+        "managedFields": writers,
+    }
+    return {**document, "metadata": {**document["metadata"], **metadata}}
+
+
+def _listing(items: Sequence[JsonObject], version: int, more: int | None = None) -> web.Response:
+    metadata = {"resourceVersion": str(version)} | ({"continue": str(more)} if more is not None else {})
+    return web.Response(body=orjson.dumps({"metadata": metadata, "items": items}), content_type="application/json")
+
+
+async def _silence(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(600)
+    return response
+
+
+@asynccontextmanager
+async def listening(app: web.Application) -> AsyncIterator[tuple[int, str]]:
+    """Serve *app* over TLS; yields the port and the authority to trust."""
+    authority = Authority.new(datetime.now(UTC))
+    tls = ServerContext(authority.issue(("localhost",), (LOOPBACK,), datetime.now(UTC)))
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, LOOPBACK, 0, ssl_context=tls.listener).start()
+    try:
+        yield runner.addresses[0][1], authority.pem.decode("ascii")
+    finally:
+        await runner.cleanup()
+
+
+class Replica:
+    """``harbormaster serve`` in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int, trust: ssl.SSLContext) -> None:
+        self.port = port
+        self.trust = trust
+        self._process = process
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time so far."""
+        return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+
+
+@asynccontextmanager
+async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Replica]:
+    """Start it on the hub at *port*, and wait until its cache is filled."""
+    own = Authority.new(datetime.now(UTC))
+    leaf = own.issue(("localhost",), (LOOPBACK,), datetime.now(UTC))
+    for name, content in (("ca.crt", own.pem), ("tls.crt", leaf.chain_pem), ("tls.key", leaf.key_pem)):
+        (folder / name).write_bytes(content)
+    cluster = {
+        "server": f"https://{LOOPBACK}:{port}",
+        "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
+    }
+    config = {
+        "clusters": [{"name": "hub", "cluster": cluster}],
+        "users": [{"name": "bench", "user": {"token": "bench"}}],
+        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "bench"}}],
+        "current-context": "hub",
+    }
+    (folder / "kubeconfig").write_text(json.dumps(config), encoding="utf-8")
+    files = [
+        f"--tls-{name}={folder / file}" for name, file in (("cert", "tls.crt"), ("key", "tls.key"), ("ca", "ca.crt"))
+    ]
+    command = [str(Path(sys.executable).with_name("harbormaster")), "serve", f"--kubeconfig={folder / 'kubeconfig'}"]
+    environment = {
+        **os.environ,
+        "HARBORMASTER_REQUESTS_PER_SECOND": "1000000",
+        "HARBORMASTER_REQUEST_BURST": "1000000",
+        "HARBORMASTER_DRAIN_SECONDS": "0",
+        "HARBORMASTER_DRAIN_LIMIT_SECONDS": "0",
+        "HARBORMASTER_LOG_LEVEL": "error",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *files,
+        "--https-port=0",
+        "--http-port=0",
+        env=environment,
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: os.sched_setaffinity(0, SERVING_CORE),
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            words = (await process.stderr.readline()).decode().split()
+        serving = int(words[2].rstrip(",").rpartition(":")[2])
+        found = Replica(process, serving, ssl.create_default_context(cadata=own.pem.decode("ascii")))
+        await _filled(found)
+        yield found
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _filled(found: Replica) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            with suppress(ConnectionError):
+                if (await _once(found, question()))[0] == 200:
+                    return
+            await asyncio.sleep(0.2)
+
+
+def question() -> bytes:
+    """Return the request: rank the whole fleet for a placement, the best hundred."""
+    ref = {"kind": PLACEMENT.kind, "name": "payments"}
+    return request("/v1/score", {"placement": {"ref": ref}, "limit": ANSWER})
+
+
+def request(path: str, body: JsonObject) -> bytes:
+    """Return a whole HTTP request."""
+    content = orjson.dumps(body)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer bench\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode("ascii") + content
+
+
+class Connection:
+    """A keep-alive connection that asks one thing at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def ask(self, asked: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer."""
+        self._writer.write(asked)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return int(head.split()[1]), await self._reader.readexactly(length)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.transport.abort()
+
+
+@asynccontextmanager
+async def dial(port: int, trust: ssl.SSLContext) -> AsyncIterator[Connection]:
+    """Open a connection."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=trust, server_hostname="localhost")
+    connection = Connection(reader, writer)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+async def _once(found: Replica, asked: bytes) -> tuple[int, bytes]:
+    async with dial(found.port, found.trust) as connection:
+        return await connection.ask(asked)
+
+
+async def ask_steadily(port: int, trust: ssl.SSLContext, asked: bytes, rate: float, seconds: float) -> list[float]:
+    """Ask at a steady rate over several connections, whatever the answers take; returns their milliseconds.
+
+    A question that was due while its connection still waited for the answer before counts from when it was due, so
+    that one slow answer shows in those behind it; that our own timer woke up late does not count.
+    """
+    taken: list[float] = []
+
+    async def caller(number: int) -> None:
+        async with dial(port, trust) as connection:
+            begin = time.perf_counter()
+            due, free = begin + number / rate, begin
+            while due < begin + seconds:
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                asked_at = due if free > due else time.perf_counter()
+                status, body = await connection.ask(asked)
+                free = time.perf_counter()
+                taken.append((free - asked_at) * 1000)
+                if status != 200:
+                    raise RuntimeError(f"unexpected answer: {status} {body.decode()[:500]}")
+                due += CONNECTIONS / rate
+
+    await asyncio.gather(*(caller(number) for number in range(CONNECTIONS)))
+    return taken
+
+
+async def ask_at_once(port: int, trust: ssl.SSLContext, asked: bytes, seconds: float) -> list[float]:
+    """Ask again as soon as there is an answer, over one connection; returns the milliseconds of each."""
+    taken: list[float] = []
+    end = time.perf_counter() + seconds
+    async with dial(port, trust) as connection:
+        while (started := time.perf_counter()) < end:
+            status, body = await connection.ask(asked)
+            taken.append((time.perf_counter() - started) * 1000)
+            if status != 200:
+                raise RuntimeError(f"unexpected answer: {status} {body.decode()[:500]}")
+    return taken
+
+
+def _floor(size: int) -> web.Application:
+    async def handle(request: web.Request) -> web.Response:
+        await request.read()
+        return web.Response(body=b" " * size, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_post("/v1/score", handle)
+    return app
+
+
+def _print(title: str, ours: Sequence[float], floor: Sequence[float], note: str) -> None:
+    p50, p99 = np.percentile(ours, (50, 99))
+    least50, least99 = np.percentile(floor, (50, 99))
+    shown = f"{p50:>8.2f}{p99:>8.2f}{max(ours):>8.1f}{least50:>10.2f}{least99:>8.2f}{p50 / least50:>8.1f}"
+    print(f"{title:44}{shown}  {note}", flush=True)
+
+
+async def _with_replica(size: int, rate: int, folder: Path, work: Callable[[Replica, Hub], Awaitable[None]]) -> None:
+    hub = Hub(size)
+    async with listening(hub.routes()) as (port, authority), replica(port, authority, folder) as found:
+        hub.rate = rate
+        await asyncio.sleep(WARM_UP_SECONDS)
+        await work(found, hub)
+
+
+async def measure() -> None:
+    """Print the rows."""
+    columns = f"{'p50 ms':>8}{'p99 ms':>8}{'max':>8}{'floor p50':>10}{'p99':>8}{'ratio':>8}"
+    print(f"{f'/v1/score, {MEMBERS:,} clusters, answer of {ANSWER}':44}{columns}  target")
+    megabytes: dict[int, float] = {}
+    floor: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+
+        async def alone(found: Replica, _: Hub) -> None:
+            nonlocal floor
+            megabytes[MEMBERS] = found.megabytes
+            _, answer = await _once(found, question())
+            async with listening(_floor(len(answer))) as (port, authority):
+                floor = await ask_at_once(port, ssl.create_default_context(cadata=authority), question(), SECONDS / 4)
+            await ask_at_once(found.port, found.trust, question(), WARM_UP_SECONDS)
+            _print(
+                "one after the other",
+                await ask_at_once(found.port, found.trust, question(), SECONDS),
+                floor,
+                "p99 8 ms",
+            )
+
+        async def reported(found: Replica, hub: Hub) -> None:
+            sent, cpu = hub.sent, found.cpu_seconds
+            asked = await ask_steadily(found.port, found.trust, question(), QUESTIONS_PER_SECOND, SECONDS)
+            busy = (found.cpu_seconds - cpu) / SECONDS
+            rate = (hub.sent - sent) / SECONDS
+            _print(
+                f"{QUESTIONS_PER_SECOND}/s beside {rate:,.0f} heartbeats/s",
+                asked,
+                floor,
+                f"p99 25 ms; {busy:.0%} of a core",
+            )
+
+        async def large(found: Replica, _: Hub) -> None:
+            megabytes[MANY_MEMBERS] = found.megabytes
+
+        await _with_replica(MEMBERS, 0, Path(folder), alone)
+        await _with_replica(MEMBERS, HEARTBEATS_PER_SECOND, Path(folder), reported)
+        await _with_replica(MANY_MEMBERS, 0, Path(folder), large)
+    each = (megabytes[MANY_MEMBERS] - megabytes[MEMBERS]) / (MANY_MEMBERS - MEMBERS) * 1000
+    print(
+        f"{f'memory of serve with {MEMBERS:,} members':44}{megabytes[MEMBERS]:>8.0f} MB, {each:.1f} MB per 1,000 more"
+    )
+
+
+*_others, _last = sorted(os.sched_getaffinity(0))
+SERVING_CORE: Final = {_others[0]} if _others else {_last}
+
+
+def main() -> None:
+    """Measure with the load on the last core, the server on the first."""
+    os.sched_setaffinity(0, {_last})
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(measure())
+
+
+if __name__ == "__main__":
+    main()
