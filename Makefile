@@ -7,7 +7,7 @@ ARGS ?=
 ONCE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint fmt clean controlplane programs lock
+.PHONY: help setup run test bench lint fmt openapi clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -58,6 +58,10 @@ lint: $(VENV)/.development  ## Check format, style, types and import rules
 fmt: $(VENV)/.development  ## Format the code and put right what can be put right by itself
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format .
+
+openapi: $(VENV)/.development  ## Describe /v1 anew: examples from a real server, then webhook/openapi.json
+	@$(BIN)/python -m tests.description.record
+	@$(BIN)/python -m webhook.description
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -114,8 +114,8 @@ def start_service(bare_hub: Cluster, folder: Path) -> Iterator[StartService]:
     """Starts replicas; all of them end with the run."""
     running: list[Service] = []
 
-    def start(cluster: Cluster | None = None, **settings: Any) -> Service:
-        service = Service(cluster or bare_hub, folder / f"serve-{len(running)}", settings)
+    def start(cluster: Cluster | None = None, kubeconfig: Path | None = None, **settings: Any) -> Service:
+        service = Service(cluster or bare_hub, folder / f"serve-{len(running)}", settings, kubeconfig)
         running.append(service)
         service.start()
         return service

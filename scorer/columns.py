@@ -6,12 +6,12 @@ a pair of doubles that compares exactly, and the quantity as it was reported, fo
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import compress
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,12 +93,34 @@ class CodeBook(Generic[T]):
         return table[self.codes]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """One cluster's value of a property: readable, unreadable, or (None instead of a reading) absent."""
 
     text: str
     quantity: Quantity | None
+
+
+class Readings(Protocol):
+    """What every cluster reports for one property, by row; None is absent."""
+
+    def __getitem__(self, row: int, /) -> Reading | None: ...
+
+    def __iter__(self) -> Iterator[Reading | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """Readings of which some do not count."""
+
+    readings: Readings
+    hidden: BoolColumn
+
+    def __getitem__(self, row: int) -> Reading | None:
+        return None if self.hidden[row] else self.readings[row]
+
+    def __iter__(self) -> Iterator[Reading | None]:
+        pairs = zip(self.readings, self.hidden.tolist(), strict=True)
+        return (None if hidden else reading for reading, hidden in pairs)
 
 
 @dataclass(frozen=True)
@@ -106,7 +128,7 @@ class QuantityColumn:
     """One property over the fleet; NaN where a cluster does not report it readably.
 
     Args:
-        double: What scores are computed from.
+        double: What scores are computed from; the very array of *high* where the two agree everywhere.
         high: The exact amount, rounded to the nearest double.
         low: What *high* leaves of the exact amount; None when that is zero everywhere.
         readings: As reported.
@@ -115,26 +137,63 @@ class QuantityColumn:
     double: FloatColumn
     high: FloatColumn
     low: FloatColumn | None
-    readings: Sequence[Reading | None] = field(repr=False)
+    readings: Readings = field(repr=False)
 
     @classmethod
-    def of(cls, readings: Sequence[Reading | None]) -> "QuantityColumn":
+    def of(cls, readings: Readings) -> "QuantityColumn":
         """Build the column of one reading per cluster."""
         triples = np.array([_triple(reading) for reading in readings], dtype=np.float64).reshape(-1, 3)
-        return cls(triples[:, 0].copy(), triples[:, 1].copy(), _unless_zero(triples[:, 2].copy()), readings)
+        high = triples[:, 1].copy()
+        double = triples[:, 0].copy() if np.any(_not_equal(triples[:, 0], high)) else high
+        return cls(double, high, _unless_zero(triples[:, 2].copy()), readings)
 
-    def updated(self, changes: Mapping[int, Reading | None]) -> "QuantityColumn":
-        """Return a copy with the given rows changed, or this very column when nothing differs."""
-        changes = {row: reading for row, reading in changes.items() if self.readings[row] != reading}
-        if not changes:
+    def updated(self, rows: Collection[int], readings: Readings) -> "QuantityColumn":
+        """Return the column of *readings*, which differ from those of this one in *rows* at most.
+
+        What does not differ is shared: amounts that are the same in another spelling cost no copy.
+        """
+        where = np.fromiter(rows, dtype=np.intp, count=len(rows))
+        triples = np.array([_triple(readings[row]) for row in rows], dtype=np.float64).reshape(-1, 3)
+        double, high, low = triples.T
+        before = self.high[where]
+        moved = (double != self.double[where]) | (high != before)
+        moved |= low != (0.0 if self.low is None else self.low[where])
+        moved &= (high == high) | (before == before)
+        if not moved.any():
+            return self._like(QuantityColumn(self.double, self.high, self.low, readings))
+        highs = _replaced(self.high, where, high)
+        as_one = self.double is self.high and not np.any(_not_equal(double, high))
+        column = QuantityColumn(
+            highs if as_one else _replaced(self.double, where, double),
+            highs,
+            None if self.low is None and not np.any(_not_equal(low, 0.0)) else self._low_replaced(where, low),
+            readings,
+        )
+        return self._like(column) if self._are_inside(where[moved], high[moved]) else column
+
+    def _low_replaced(self, where: RowColumn, values: FloatColumn) -> FloatColumn:
+        return _replaced(np.zeros_like(self.high) if self.low is None else self.low, where, values)
+
+    def _like(self, column: "QuantityColumn") -> "QuantityColumn":
+        """Hand on to *column* which clusters are extreme, where that is known."""
+        if (extremes := vars(self).get("extremes")) is not None:
+            vars(column)["extremes"] = extremes
+        return column
+
+    def _are_inside(self, rows: RowColumn, amounts: FloatColumn) -> bool:
+        """Say whether *rows*, which now have *amounts* or none, neither were extreme nor are now."""
+        extremes = vars(self).get("extremes")
+        if extremes is None or np.isin(extremes, rows).any():
+            return False
+        low, high = (self.high[row] for row in extremes)
+        return not np.any((amounts <= low) | (amounts >= high))
+
+    def without(self, hidden: BoolColumn) -> "QuantityColumn":
+        """Return the column as if the clusters in *hidden* reported nothing; this very column when there are none."""
+        if not hidden.any():
             return self
-        readings = list(self.readings)
-        double, high = self.double.copy(), self.high.copy()
-        low = np.zeros_like(high) if self.low is None else self.low.copy()
-        for row, reading in changes.items():
-            readings[row] = reading
-            double[row], high[row], low[row] = _triple(reading)
-        return QuantityColumn(double, high, _unless_zero(low), readings)
+        double, high = np.where(hidden, _NAN, self.double), np.where(hidden, _NAN, self.high)
+        return QuantityColumn(double, high, self.low, _Masked(self.readings, hidden))
 
     def compare(self, relation: str, wanted: Quantity) -> BoolColumn:
         """Return where the exact amount stands in *relation* (Gt Ge Lt Le Eq Ne) to *wanted*.
@@ -182,7 +241,14 @@ class QuantityColumn:
         return int(rows[0])
 
 
-def _not_equal(column: FloatColumn, value: float) -> BoolColumn:
+def _replaced(column: FloatColumn, where: RowColumn, values: FloatColumn) -> FloatColumn:
+    """Return a copy with other *values* in the rows *where*."""
+    copy = column.copy()
+    copy[where] = values
+    return copy
+
+
+def _not_equal(column: FloatColumn, value: float | FloatColumn) -> BoolColumn:
     different: BoolColumn = (column < value) | (column > value)
     return different
 
@@ -219,6 +285,14 @@ _EXACT_RELATIONS: Mapping[str, Callable[[Quantity, Quantity], bool]] = {
 
 OPERATORS = frozenset(_EXACT_RELATIONS)
 
+
+def relates(reading: Reading | None, relation: str, wanted: Quantity) -> bool:
+    """Say whether one reading stands in *relation* to *wanted*; the scalar form of `QuantityColumn.compare`."""
+    if reading is None or reading.quantity is None:
+        return False
+    return _EXACT_RELATIONS[relation](reading.quantity, wanted)
+
+
 _PAIR_BITS = 100
 """Nano amounts of up to so many bits are told apart by a pair of doubles."""
 
@@ -235,12 +309,15 @@ def exact_pair(quantity: Quantity) -> tuple[float, float]:
     return high, float(Fraction(quantity.nano, NANO) - Fraction(high))
 
 
+_Triple: TypeAlias = tuple[float, float, float]
 _NAN = float("nan")
+_ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
-def _triple(reading: Reading | None) -> tuple[float, float, float]:
+@lru_cache(maxsize=65536)
+def _triple(reading: Reading | None) -> _Triple:
     if reading is None or reading.quantity is None:
-        return _NAN, _NAN, _NAN
+        return _ABSENT
     return reading.quantity.double, *exact_pair(reading.quantity)
 
 

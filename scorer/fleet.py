@@ -4,17 +4,20 @@ Columns are built the first time a policy asks for them and carried over to the 
 only the changed rows rewritten, so a request scores against one snapshot and nothing locks.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scorer.api.conditions import TRUE, find_condition
+from scorer.api.external_score import ExternalScore, read_score
 from scorer.api.label_selector import dns_subdomain_error, qualified_name_error
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster, Taint
+from scorer.api.names import SCORE_PREFIX
 from scorer.api.quantity import read_quantity
 from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, row_of
 
@@ -27,6 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER = np.iinfo(np.int64).min
 _ALWAYS = np.iinfo(np.int64).max
+_FOREVER = datetime.max.replace(tzinfo=UTC)
 
 LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
 """The tests of eligibility in their order (scheduling.md 5); 0 stands for eligible."""
@@ -57,6 +61,15 @@ class EligibilityColumns:
     health_until: IntColumn
     until: IntColumn
 
+    def failure_of(self, row: int, now: datetime) -> int:
+        """Return which test fails first for one cluster, 0 when none does; the scalar form of `first_failure`."""
+        instant, failed = microseconds(now), self.failed.item(row)
+        if failed in (LEAVING, NOT_REPORTING):
+            return failed
+        if self.heartbeat_until.item(row) < instant:
+            return STALE
+        return failed or (UNHEALTHY if self.health_until.item(row) < instant else 0)
+
     def first_failure(self, rows: NDArray[np.intp], now: datetime) -> NDArray[np.int8]:
         """Return which test fails first for *rows*, 0 where none does."""
         instant = microseconds(now)
@@ -72,6 +85,18 @@ NamespaceView: TypeAlias = tuple[bool, frozenset[str] | None]
 _Eligibility: TypeAlias = tuple[int, int, int, int]
 
 
+@dataclass(slots=True)
+class _Columns:
+    """The columns of one snapshot that somebody has asked for; None and missing ones are built when that happens."""
+
+    labels: dict[str, CodeBook[str]] = field(default_factory=dict)
+    quantities: dict[str, QuantityColumn] = field(default_factory=dict)
+    expiries: dict[str, IntColumn] = field(default_factory=dict)
+    taints: CodeBook[tuple[Taint, ...]] | None = None
+    namespaces: CodeBook[NamespaceView] | None = None
+    eligibility: EligibilityColumns | None = None
+
+
 class Fleet:
     """All member clusters of one moment, in byte order of their names.
 
@@ -84,15 +109,14 @@ class Fleet:
     def __init__(
         self, members: Sequence[MemberCluster], revision: int = 0, limits: EligibilityLimits | None = None
     ) -> None:
-        self.members = tuple(members)
+        self.members: Sequence[MemberCluster] = tuple(members)
         self.names = tuple(member.metadata.name for member in self.members)
         self.revision = revision
         self.limits = limits or EligibilityLimits()
-        self._labels: dict[str, CodeBook[str]] = {}
-        self._quantities: dict[str, QuantityColumn] = {}
-        self._taints: CodeBook[tuple[Taint, ...]] | None = None
-        self._namespaces: CodeBook[NamespaceView] | None = None
-        self._eligibility: EligibilityColumns | None = None
+        self._columns = _Columns()
+        self._scored: frozenset[int] | None = None
+        self._fresh_until: datetime | None = None
+        self._view: _LaterFleet | None = None
 
     @classmethod
     def of(
@@ -123,41 +147,78 @@ class Fleet:
 
     def label(self, key: str) -> CodeBook[str]:
         """Return the values of a label."""
-        if key not in self._labels:
-            self._labels[key] = CodeBook.of(member.metadata.labels.get(key) for member in self.members)
-        return self._labels[key]
+        labels = self._columns.labels
+        if key not in labels:
+            labels[key] = CodeBook.of(member.metadata.labels.get(key) for member in self.members)
+        return labels[key]
 
     @property
     def column_count(self) -> int:
         """How many columns of labels and properties have been asked for so far, and are kept."""
-        return len(self._labels) + len(self._quantities)
+        return len(self._columns.labels) + len(self._columns.quantities)
 
     def quantity(self, name: str) -> QuantityColumn:
         """Return the values of a property; *name* must be one `property_name_error` accepts."""
-        if name not in self._quantities:
-            self._quantities[name] = QuantityColumn.of([read_property(member, name) for member in self.members])
-        return self._quantities[name]
+        quantities = self._columns.quantities
+        if name not in quantities:
+            quantities[name] = QuantityColumn.of(_Readings(self.members, name))
+        return quantities[name]
 
     @property
     def taints(self) -> CodeBook[tuple[Taint, ...]]:
         """The list of taints of each cluster, as one value."""
-        if self._taints is None:
-            self._taints = CodeBook.of(member.spec.taints for member in self.members)
-        return self._taints
+        columns = self._columns
+        if columns.taints is None:
+            columns.taints = CodeBook.of(member.spec.taints for member in self.members)
+        return columns.taints
 
     @property
     def namespaces(self) -> CodeBook[NamespaceView]:
         """The namespaces seen on each cluster."""
-        if self._namespaces is None:
-            self._namespaces = CodeBook.of(map(_namespace_view, self.members))
-        return self._namespaces
+        columns = self._columns
+        if columns.namespaces is None:
+            columns.namespaces = CodeBook.of(map(_namespace_view, self.members))
+        return columns.namespaces
 
     @property
     def eligibility(self) -> EligibilityColumns:
         """What decides eligibility."""
-        if self._eligibility is None:
-            self._eligibility = self._judge(range(len(self)))
-        return self._eligibility
+        columns = self._columns
+        if columns.eligibility is None:
+            columns.eligibility = self._judge(range(len(self)))
+        return columns.eligibility
+
+    def at(self, now: datetime) -> "Fleet":
+        """Return the fleet as it is to be judged at *now*: without the external scores that have expired.
+
+        That is this very fleet while nothing has, and one that shares all it can with this one from then on.
+        """
+        if self._fresh_until is None:
+            self._look_for_scores()
+        assert self._fresh_until is not None
+        if now <= self._fresh_until:
+            return self
+        if self._view is None or self._view.now != now:
+            self._view = _LaterFleet(self, now)
+        return self._view
+
+    def _look_for_scores(self) -> None:
+        if self._scored is None:
+            found = (row for row, member in enumerate(self.members) if _has_scores(member))
+            self._scored = frozenset(found)
+        instants = (until for row in self._scored if (until := _first_expiry(self.members[row])) is not None)
+        self._fresh_until = min(instants, default=_FOREVER)
+
+    def expired_score(self, name: str, row: int) -> ExternalScore | None:  # noqa: ARG002 - see `at`
+        """Return the external score that no longer counts for the cluster in *row*, None when there is none."""
+        return None
+
+    def expiry(self, name: str) -> IntColumn:
+        """Return up to when an external score counts, in microseconds since 1970; without bound where it has none."""
+        expiries = self._columns.expiries
+        if name not in expiries:
+            expiries[name] = np.array([_expiry(member, name) for member in self.members], dtype=np.int64)
+        return expiries[name]
 
     def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> "Fleet":
         """Return the next snapshot: *changed* clusters replaced or added, *gone* ones left out.
@@ -166,36 +227,62 @@ class Fleet:
         """
         news = {member.metadata.name: member for member in changed}
         lost = {name for name in gone if name not in news and self.row(name) is not None}
-        if lost or any(self.row(name) is None for name in news):
+        rows: dict[int, MemberCluster] = {}
+        for name, member in news.items():
+            if (row := self.row(name)) is None:
+                lost.add("")
+                break
+            rows[row] = member
+        if lost:
             members = {member.metadata.name: member for member in self.members} | news
             kept = (member for name, member in members.items() if name not in lost)
             return Fleet.of(kept, self.revision + 1, self.limits)
-        members_now = list(self.members)
-        rows = []
-        for name, member in news.items():
-            row = self.row(name)
-            assert row is not None
-            members_now[row] = member
-            rows.append(row)
+        now = list(self.members)
+        for row, member in rows.items():
+            now[row] = member
         fleet = Fleet.__new__(Fleet)
-        fleet.members, fleet.names = tuple(members_now), self.names
+        fleet.members, fleet.names = tuple(now), self.names
         fleet.revision, fleet.limits = self.revision + 1, self.limits
-        fleet._labels = {
-            key: column.updated({row: members_now[row].metadata.labels.get(key) for row in rows})
-            for key, column in self._labels.items()
-        }
-        fleet._quantities = {
-            name: column.updated({row: read_property(members_now[row], name) for row in rows})
-            for name, column in self._quantities.items()
-        }
-        fleet._taints = self._taints and self._taints.updated({row: members_now[row].spec.taints for row in rows})
-        fleet._namespaces = self._namespaces and self._namespaces.updated(
-            {row: _namespace_view(members_now[row]) for row in rows}
-        )
-        fleet._eligibility = self._eligibility and fleet._judge(rows, self._eligibility)
+        fleet._columns, fleet._view = self._carried_over(fleet.members, rows), None
+        fleet._scored = fleet._fresh_until = None
+        if self._scored is not None:
+            fleet._scored = self._scored
+            if any((row in self._scored) != _has_scores(member) for row, member in rows.items()):
+                came = frozenset(row for row, member in rows.items() if _has_scores(member))
+                fleet._scored = (self._scored - rows.keys()) | came
+            if not fleet._scored:
+                fleet._fresh_until = _FOREVER
         return fleet
 
-    def _judge(self, rows: Sequence[int], before: EligibilityColumns | None = None) -> EligibilityColumns:
+    def _carried_over(self, now: Sequence[MemberCluster], rows: Mapping[int, MemberCluster]) -> _Columns:
+        """Return the columns in use with *rows* rewritten; those that a change does not touch are shared."""
+        old, before = self._columns, self.members
+        relabelled = [row for row, new in rows.items() if new.metadata.labels != before[row].metadata.labels]
+        tainted = [row for row, new in rows.items() if new.spec.taints != before[row].spec.taints]
+        columns = _Columns(dict(old.labels))
+        for key, labels in old.labels.items() if relabelled else ():
+            columns.labels[key] = labels.updated({row: rows[row].metadata.labels.get(key) for row in relabelled})
+        columns.quantities = {
+            name: column.updated(rows, _Readings(now, name)) for name, column in old.quantities.items()
+        }
+        for name, expiry in old.expiries.items():
+            columns.expiries[name] = expiry.copy()
+            columns.expiries[name][list(rows)] = [_expiry(member, name) for member in rows.values()]
+        columns.taints = old.taints and old.taints.updated({row: rows[row].spec.taints for row in tainted})
+        columns.namespaces = old.namespaces and old.namespaces.updated(
+            {row: _namespace_view(new) for row, new in rows.items() if _collects(new) or _collects(before[row])}
+        )
+        if old.eligibility is not None:
+            columns.eligibility = self._judge(rows, old.eligibility, now)
+        return columns
+
+    def _judge(
+        self,
+        rows: Iterable[int],
+        before: EligibilityColumns | None = None,
+        members: Sequence[MemberCluster] | None = None,
+    ) -> EligibilityColumns:
+        members = self.members if members is None else members
         if before is None:
             failed = np.zeros(len(self), dtype=np.int8)
             heartbeat, health = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.int64)
@@ -204,8 +291,54 @@ class Fleet:
             failed, heartbeat = before.failed.copy(), before.heartbeat_until.copy()
             health, until = before.health_until.copy(), before.until.copy()
         for row in rows:
-            failed[row], heartbeat[row], health[row], until[row] = _judge_member(self.members[row], self.limits)
+            failed[row], heartbeat[row], health[row], until[row] = _judge_member(members[row], self.limits)
         return EligibilityColumns(failed, heartbeat, health, until)
+
+
+class _LaterFleet(Fleet):
+    """A fleet at an instant at which some external scores have expired; all else is that of the fleet itself."""
+
+    def __init__(self, fleet: Fleet, now: datetime) -> None:
+        self.members, self.names = fleet.members, fleet.names
+        self.revision, self.limits = fleet.revision, fleet.limits
+        self._columns, self._fleet, self.now = fleet._columns, fleet, now
+        self._scores: dict[str, QuantityColumn] = {}
+
+    def at(self, now: datetime) -> Fleet:
+        """Return the fleet as it is to be judged at *now*, which may be another instant."""
+        return self if now == self.now else self._fleet.at(now)
+
+    def quantity(self, name: str) -> QuantityColumn:
+        """Return the values of a property; external scores that have expired are absent."""
+        column = super().quantity(name)
+        if not name.startswith(SCORE_PREFIX):
+            return column
+        if name not in self._scores:
+            self._scores[name] = column.without(self.expiry(name) < microseconds(self.now))
+        return self._scores[name]
+
+    def expired_score(self, name: str, row: int) -> ExternalScore | None:
+        """Return the external score that no longer counts for the cluster in *row*, None when there is none."""
+        score = read_score(self.members[row].metadata.annotations, name)
+        return score if score and score.valid_until and score.valid_until < self.now else None
+
+    def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> Fleet:
+        """Return the next snapshot; it is of no instant again."""
+        return self._fleet.updated(changed, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    """What each cluster reports for one property, read when somebody looks."""
+
+    members: Sequence[MemberCluster]
+    name: str
+
+    def __getitem__(self, row: int) -> Reading | None:
+        return read_property(self.members[row], self.name)
+
+    def __iter__(self) -> Iterator[Reading | None]:
+        return (read_property(member, self.name) for member in self.members)
 
 
 def microseconds(instant: datetime) -> int:
@@ -229,14 +362,17 @@ def property_name_error(name: str) -> str:
 def read_property(member: MemberCluster, name: str) -> Reading | None:
     """Return what *member* reports for a property, None when it reports nothing.
 
+    An external score is returned whether or not it has expired: see `Fleet.at`.
+
     Source: scheduling.md 7; DV-2 (node-count aliases), DV-3 (unreadable values), DV-4 (first dash).
     """
     if name.startswith(RESOURCE_PREFIX):
-        kind, _, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
-        usage = member.status.resource_usage
-        amounts = {"total": usage.capacity, "allocatable": usage.allocatable, "available": usage.available}[kind]
-        amount = amounts.get(resource)
+        field_name, resource = _amount_of(name)
+        amount = getattr(member.status.resource_usage, field_name).get(resource)
         return None if amount is None else _reading(str(amount))
+    if name.startswith(SCORE_PREFIX) and (text := member.metadata.annotations.get(name)) is not None:
+        score = read_score(member.metadata.annotations, name)
+        return Reading(_shortened(text), None) if score is None else _reading(score.value)
     value = member.status.properties.get(name)
     if value is None and name in NODE_COUNT_ALIASES:
         value = member.status.properties.get(NODE_COUNT_ALIASES[name])
@@ -251,35 +387,71 @@ def observation_time(member: MemberCluster, name: str) -> datetime | None:
     return value.observation_time if value else None
 
 
+_AMOUNTS = {"total": "capacity", "allocatable": "allocatable", "available": "available"}
+
+
+@lru_cache(maxsize=1024)
+def _amount_of(name: str) -> tuple[str, str]:
+    """Return the field of ``status.resourceUsage``, and the resource in it, that a resource property is about."""
+    kind, _, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
+    return _AMOUNTS[kind], resource
+
+
+@lru_cache(maxsize=65536)
 def _reading(text: str) -> Reading:
     return Reading(text, read_quantity(text))
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= 128 else f"{text[:128]}…"
+
+
+def _has_scores(member: MemberCluster) -> bool:
+    annotations = member.metadata.annotations
+    return bool(annotations) and any(map(_is_score, annotations))
+
+
+def _is_score(key: str) -> bool:
+    return key.startswith(SCORE_PREFIX)
+
+
+def _first_expiry(member: MemberCluster) -> datetime | None:
+    annotations = member.metadata.annotations
+    scores = (read_score(annotations, name) for name in annotations if _is_score(name))
+    return min((score.valid_until for score in scores if score and score.valid_until), default=None)
+
+
+def _expiry(member: MemberCluster, name: str) -> int:
+    score = read_score(member.metadata.annotations, name)
+    return _ALWAYS if score is None or score.valid_until is None else microseconds(score.valid_until)
+
+
+def _collects(member: MemberCluster) -> bool:
+    return member.status.namespaces is not None or _collecting(member)
+
+
+def _collecting(member: MemberCluster) -> bool:
+    return find_condition(member.status.conditions, "NamespaceCollectionSucceeded") is not None
+
+
 def _namespace_view(member: MemberCluster) -> NamespaceView:
-    collecting = find_condition(member.status.conditions, "NamespaceCollectionSucceeded") is not None
     namespaces = member.status.namespaces
-    return collecting, None if namespaces is None else frozenset(namespaces)
+    return _collecting(member), None if namespaces is None else frozenset(namespaces)
 
 
 def _judge_member(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
     agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
+    leaving = member.metadata.deletion_timestamp is not None
     if agent is None:
-        return LEAVING if member.metadata.deletion_timestamp else NOT_REPORTING, _NEVER, _NEVER, _NEVER
-    heartbeat = agent.last_received_heartbeat
+        return LEAVING if leaving else NOT_REPORTING, _NEVER, _NEVER, _NEVER
+    heartbeat, health_until, joined = agent.last_received_heartbeat, _NEVER, False
     heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat) + limits.heartbeat // _MICROSECOND
     healthy = find_condition(agent.conditions, "Healthy")
-    joined = find_condition(agent.conditions, "Joined")
-    if healthy is None:
-        health_until = _NEVER
-    elif healthy.status == TRUE:
+    if healthy is not None and healthy.status == TRUE:
         health_until = _ALWAYS
-    else:
-        changed = healthy.last_transition_time
-        health_until = _NEVER if changed is None else microseconds(changed) + limits.health // _MICROSECOND
-    if member.metadata.deletion_timestamp:
-        failed = LEAVING
-    elif joined is None or joined.status != TRUE:
-        failed = NOT_JOINED
-    else:
-        failed = HEALTH_UNKNOWN if healthy is None else 0
+    elif healthy is not None and healthy.last_transition_time is not None:
+        health_until = microseconds(healthy.last_transition_time) + limits.health // _MICROSECOND
+    condition = find_condition(agent.conditions, "Joined")
+    joined = condition is not None and condition.status == TRUE
+    failed = LEAVING if leaving else NOT_JOINED if not joined else HEALTH_UNKNOWN if healthy is None else 0
     return failed, heartbeat_until, health_until, _NEVER if failed else min(heartbeat_until, health_until)

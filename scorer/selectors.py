@@ -11,7 +11,7 @@ import numpy as np
 from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, requirement_error
 from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
 from scorer.api.quantity import Quantity, parse_quantity
-from scorer.columns import ABSENT, OPERATORS, BoolColumn
+from scorer.columns import ABSENT, OPERATORS, BoolColumn, relates
 from scorer.fleet import Fleet, property_name_error
 
 
@@ -30,6 +30,10 @@ class PropertyRequirement:
     def matches(self, fleet: Fleet) -> BoolColumn:
         """Return the clusters whose reading stands in the wanted relation; without a reading it never does."""
         return fleet.quantity(self.name).compare(self.operator, self.wanted)
+
+    def matches_row(self, fleet: Fleet, row: int) -> bool:
+        """Say whether one cluster is among them."""
+        return relates(fleet.quantity(self.name).readings[row], self.operator, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,17 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
                 mask = table[column.codes]
             mask = mask if operator == "In" else ~mask
     return mask
+
+
+def label_matches_row(fleet: Fleet, requirement: LabelSelectorRequirement, row: int) -> bool:
+    """Say whether one label expression holds for one cluster; the scalar form of `match_label`."""
+    value = fleet.label(requirement.key).value(row)
+    match requirement.operator:
+        case "In":
+            return value is not None and value in requirement.values
+        case "NotIn":
+            return value is None or value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None

@@ -17,8 +17,9 @@ from scorer.api.node_pool import DisruptionReason, NodePool
 from scorer.api.placement import PlacementPolicy
 from scorer.disruption.budgets import NodeCounts, allowance
 from scorer.fleet import Fleet
-from scorer.placement.plan_document import plan_document
 from scorer.rollout.selection import DocumentInventory, Selection, select_resources
+from scorer.what_if.document import what_if
+from scorer.what_if.state import HubState
 from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.review import answer, parse_review
@@ -87,7 +88,7 @@ def plan(placements, namespaces=None):
         member(document, (namespaces or {}).get(document["metadata"]["name"], ()))
         for document in of_kind(MEMBER_CLUSTER)
     ]
-    entries = plan_document(placements, Fleet.of(members), [], [], NOW)["placements"]
+    entries = what_if(HubState(Fleet.of(members), NOW, placements))["placements"]
     return {entry["name"]: entry for entry in entries}
 
 

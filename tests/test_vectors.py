@@ -14,6 +14,7 @@ import pytest
 
 from tests.vector_families.admission import check_admission
 from tests.vector_families.disruption import check_budget, check_cron
+from tests.vector_families.extender import check_extender
 from tests.vector_families.line import Line
 from tests.vector_families.rollout import check_rollout
 from tests.vector_families.scheduling import check_schedule, check_schedule_aux, check_schedule_rules
@@ -26,6 +27,7 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "admission-stateful": check_admission,
     "budgets": check_budget,
     "cron": check_cron,
+    "extender": check_extender,
     "nodepool_admission": check_admission,
     "rollout": check_rollout,
     "scheduling": check_schedule,

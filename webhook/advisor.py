@@ -14,25 +14,18 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementPolicy
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
-from scorer.framework.status import Rejection
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
-from scorer.placement.policy_hash import policy_hash
+from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
 from scorer.placement.schedule import Schedule, schedule
-from scorer.placement.trace import explanation
+from scorer.placement.trace import Occasion, explanation
 from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.controllers.family import FAMILY_OF
+from webhook.history import RunHistory
 from webhook.kube.cache import Cache
-from webhook.services import (
-    Eligible,
-    InvalidQuestionError,
-    PlacementRef,
-    Question,
-    Rejected,
-    UnknownObjectError,
-    Verdict,
-)
+from webhook.ranking import RankedClusters, RejectedClusters
+from webhook.services import InvalidQuestionError, PlacementRef, Question, UnknownObjectError, Verdict
 from webhook.views import cluster_view, clusters_view, placement_view
 
 STEP = timedelta(seconds=10)
@@ -45,10 +38,12 @@ class HubAdvisor:
     Args:
         cache: The hub's objects.
         now: The clock.
+        history: Knows what made the scheduler decide last; None: nobody does.
     """
 
-    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
+    def __init__(self, cache: Cache, now: Callable[[], datetime], history: RunHistory | None = None) -> None:
         self._cache = cache
+        self._history = history
         self._now = now
         self._start = now()
 
@@ -68,17 +63,7 @@ class HubAdvisor:
         if isinstance(question.placement, PlacementRef) and question.clusters is None:
             actual = self._decide(question.placement, now)
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
-        ranked = (*run.picked, *(run.last.losers() if run.last else ()))
-        eligible = [
-            Eligible(scored.cluster, rank, scored.cluster in selected, scored.topology, scored.affinity)
-            for rank, scored in enumerate(ranked, start=1)
-            if _is_wanted(wanted, fleet, scored.cluster)
-        ]
-        rejected = [
-            Rejected(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
-            for name, why in _rejections(run)
-            if _is_wanted(wanted, fleet, name)
-        ]
+        eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
         return Verdict(self.fleet_revision, _digest(policy), now, eligible, rejected)
 
     def explain(self, question: Question) -> JsonObject:
@@ -92,7 +77,16 @@ class HubAdvisor:
             run = schedule(request, self._fleet(question), (), now)
         wanted = self._wanted_rows(question, run.fleet)
         names = None if wanted is None else [name for name in run.fleet.names if _is_wanted(wanted, run.fleet, name)]
-        return explanation(run, policy, self.fleet_revision, names)
+        return explanation(run, policy, self.fleet_revision, names, self._occasion(question))
+
+    def _occasion(self, question: Question) -> Occasion:
+        ref = question.placement
+        if not isinstance(ref, PlacementRef):
+            return Occasion()
+        family = FAMILY_OF[ref.kind]
+        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+        trigger = self._history.last_trigger(ref) if self._history else None
+        return Occasion(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
 
     def clusters(self) -> JsonObject:
         """Return all member clusters as the engine sees them."""
@@ -182,20 +176,6 @@ class HubAdvisor:
 def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:
     row = fleet.row(name)
     return mask is None or (row is not None and bool(mask[row]))
-
-
-def _rejections(run: Schedule) -> list[tuple[str, Rejection]]:
-    found = dict(run.missed)
-    if run.last is not None:
-        for row in run.last.rejected_rows().tolist():
-            if (why := run.last.reject(row)) is not None:
-                found[run.fleet.names[row]] = why
-    return sorted(found.items())
-
-
-def _is_resolvable(rejection: Rejection) -> bool:
-    """Say whether freeing capacity there could help: only readings of available capacity move by that."""
-    return "resources.kubernetes-fleet.io/available-" in rejection.message
 
 
 def _digest(policy: JsonObject) -> str:

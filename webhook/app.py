@@ -8,19 +8,35 @@ Source: serving.md 0 (D1) and 3.3.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
 
-from webhook.endpoints import admission, clusters, events, page, placements, probes, scoring
+from webhook.endpoints import (
+    admission,
+    clusters,
+    events,
+    extender,
+    openapi,
+    page,
+    placements,
+    planning,
+    probes,
+    rehearsal,
+    runs,
+    scoring,
+)
 from webhook.endpoints.answers import REQUEST_ID, request_id
 from webhook.endpoints.api import Api
+from webhook.endpoints.callers import SURFACES, Callers
+from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import LOOPBACK_HOSTS, Settings
+from webhook.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +47,32 @@ class Parts:
     settings: Settings = field(default_factory=Settings)
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
+    continuation: Continuation = field(default_factory=Continuation.with_new_key)
 
 
 PARTS: Final = web.AppKey("PARTS", Parts)
 
 
 def make_app(parts: Parts) -> web.Application:
-    """Make the HTTPS application: admission, and on one's own machine ``/v1`` and the page.
+    """Make the HTTPS application: admission, ``/v1``, the extender and the page.
 
-    Admission tells nobody more than they said themselves, so it may be reached from anywhere. ``/v1`` asks its callers
-    for no credentials yet: it answers to this machine alone.
+    Admission tells nobody more than they said themselves, so it asks nobody who they are. All the rest does, except
+    for what holds no data: the files of the page and the description of the interface.
     """
     app = _application(parts)
     admission.add_routes(app, parts.services, parts.settings, parts.health, parts.metrics)
-    if parts.settings.host not in LOOPBACK_HOSTS:
-        return app
-    api = Api(app, parts.services, parts.settings, parts.metrics)
-    parts.metrics.watch_in_flight("api", lambda: api.in_flight)
+    callers = Callers(parts.services, parts.settings, parts.metrics)
+    api = Api(app, parts.services, parts.settings, parts.metrics, callers=callers, continuation=parts.continuation)
+    for surface in SURFACES:
+        parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
     scoring.add_routes(api)
+    rehearsal.add_routes(api)
+    if parts.services.planner is not None:
+        planning.add_routes(api, parts.services.planner)
+    if parts.services.extender is not None:
+        extender.add_routes(api, parts.services.extender)
+    if parts.settings.metrics_auth:
+        api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
     _add_viewing_routes(api, parts.health)
     return app
 
@@ -73,6 +97,9 @@ def _add_viewing_routes(api: Api, health: Health) -> None:
     clusters.add_routes(api)
     placements.add_routes(api)
     events.add_routes(api, health)
+    if api.services.history is not None:
+        runs.add_routes(api, api.services.history)
+    openapi.add_routes(api)
     page.add_routes(api.app)
 
 

@@ -14,15 +14,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from certs.client_authorities import AuthorityFile, ClientAuthorities
 from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
+from webhook.extending import HubExtender
+from webhook.history import RunHistory
 from webhook.kube.access import AccessReviewer
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
+from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
+from webhook.kube.tokens import TokenReviewer
+from webhook.metrics import Metrics
+from webhook.planning import HubPlanner
 from webhook.server import Server
 from webhook.services import Services, utc_now
 from webhook.settings import Settings
@@ -39,7 +47,7 @@ class Serve:
         now: The clock.
 
     Raises (on entering):
-        CertificateError: There is no certificate to serve.
+        CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
         webhook.kube.client.ConfigurationError: The kubeconfig cannot be used.
     """
 
@@ -64,16 +72,32 @@ class Serve:
             self.cache = Cache(HubStore(hub))
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
             admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
+            metrics = Metrics()
+            counts = ReviewCounts(metrics.registry)
+            access = AccessReviewer(hub, counts)
+            history = RunHistory(self.cache, self._now)
             services = Services(
-                HubAdvisor(self.cache, self._now),
+                HubAdvisor(self.cache, self._now, history),
                 HubChanges(self.cache),
                 admission,
                 lambda: self.cache.synced,
                 self._now,
-                AccessReviewer(hub),
+                access=access,
+                authenticator=TokenReviewer(hub, self.settings.audience, counts),
+                authorizer=access,
+                planner=HubPlanner(self.cache, admission, self._now),
+                extender=HubExtender(self.cache, self.settings, self._now),
+                history=history,
             )
-            self.server = Server(services, self.settings, leaves=leaves)
-            self.server.metrics.watch_live_failures(lambda: admission.failures.total())
+            self.server = Server(
+                services,
+                self.settings,
+                leaves=leaves,
+                client_authorities=authorities_of(self.settings, hub),
+                metrics=metrics,
+            )
+            metrics.watch_live_failures(lambda: admission.failures.total())
+            metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
             self._stack = stack.pop_all()
@@ -96,6 +120,17 @@ def leaves_of(settings: Settings) -> LeafSource:
     if settings.tls_cert is None or settings.tls_key is None:
         raise CertificateError("serve needs a certificate: --tls-cert and --tls-key")
     return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+
+
+def authorities_of(settings: Settings, hub: ApiServer) -> ClientAuthorities:
+    """Return whose client certificates are accepted: those that the settings name, else the hub's own.
+
+    Raises:
+        CertificateError: The settings name a file that cannot be used.
+    """
+    if settings.client_ca is not None:
+        return AuthorityFile(settings.client_ca, settings.certificate_check_seconds)
+    return HubAuthorities(hub)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

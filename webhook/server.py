@@ -21,9 +21,11 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from certs.authority import Authority
+from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
 from certs.source import LeafSource, OwnLeaves
 from webhook.app import Parts, add_last_route, make_app, make_probe_app
+from webhook.endpoints.continuation import Continuation, sealing_key
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.services import Services
@@ -32,6 +34,8 @@ from webhook.settings import PREFIX, Settings
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0
 LAG_CHECK_SECONDS: Final = 1.0
+FIRST_AUTHORITIES_SECONDS: Final = 5.0
+"""How soon to ask again for the authorities of clients as long as there are none."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
 _POLL_SECONDS: Final = 0.05
 
@@ -72,6 +76,7 @@ class Server:
         services: What the handlers ask.
         settings: How to run.
         leaves: Where the server certificate comes from; None: from an authority made now.
+        client_authorities: Whose client certificates are accepted; None: nobody's.
         metrics: Registry to count in; None: a new one.
         extend: Adds more routes to the HTTPS application.
 
@@ -86,6 +91,7 @@ class Server:
         settings: Settings,
         *,
         leaves: LeafSource | None = None,
+        client_authorities: ClientAuthorities | None = None,
         metrics: Metrics | None = None,
         extend: Callable[[web.Application], None] | None = None,
     ) -> None:
@@ -96,10 +102,13 @@ class Server:
         self._services = services
         self._leaf = self.leaves.first(services.now())
         self._tls = ServerContext(self._leaf)
+        self._client_authorities = client_authorities
+        self._trouble = ""  # why the authorities of clients could not be had the last time
         self._listener_seen = float("-inf")
         self._addresses: Addresses | None = None
         self._housekeeping: asyncio.Task[None] | None = None
-        parts = Parts(services, settings, self.health, self.metrics)
+        continuation = Continuation(lambda: sealing_key(self._leaf.key_pem))
+        parts = Parts(services, settings, self.health, self.metrics, continuation)
         app, probes = make_app(parts), make_probe_app(parts)
         if extend is not None:
             extend(app)
@@ -108,6 +117,8 @@ class Server:
         self._https = self._runner(app)
         self._http = self._runner(probes)
         self._publish_leaf()
+        for result in ("success", "failure"):
+            self.metrics.renewals.labels("client_ca", result)
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
         self.health.require("certs", self._check_certificate)
         self.health.require("listener", self._check_listener)
@@ -137,6 +148,7 @@ class Server:
             ListenError: A listener could not be opened; none is open then.
         """
         settings = self.settings
+        await self.renew_client_authorities()
         try:
             https = await self._listen(
                 self._https, settings.host, settings.https_port, "https_port", self._tls.listener
@@ -235,6 +247,36 @@ class Server:
         _log.info("certificate renewed", extra={"notAfter": leaf.not_after.isoformat()})
         return True
 
+    async def renew_client_authorities(self) -> bool:
+        """Accept the client certificates of other authorities when they have changed.
+
+        When they cannot be had, those in use stay in use, and the failure is counted and logged, once per reason.
+
+        Returns:
+            Whether there are new ones.
+        """
+        if self._client_authorities is None:
+            return False
+        try:
+            pem = await self._client_authorities.read()
+            changed = pem != self._tls.client_authorities
+            if changed:
+                self._tls.trust(pem)
+        except CertificateError as error:
+            self.metrics.renewals.labels("client_ca", "failure").inc()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                kept = bool(self._tls.client_authorities)
+                _log.warning(
+                    "authorities of client certificates not read", extra={"reason": self._trouble, "oldOnesKept": kept}
+                )
+            return False
+        self._trouble = ""
+        if changed:
+            self.metrics.renewals.labels("client_ca", "success").inc()
+            _log.info("authorities of client certificates renewed")
+        return changed
+
     async def check_listener(self) -> bool:
         """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
         host, port = self.addresses.https
@@ -275,6 +317,8 @@ class Server:
     async def _keep_house(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_renewing())
+            if self._client_authorities is not None:
+                tasks.create_task(self._keep_trusting(self._client_authorities))
             tasks.create_task(self._keep_checking())
             tasks.create_task(self._keep_measuring())
 
@@ -282,6 +326,12 @@ class Server:
         while True:
             await asyncio.sleep(self.settings.certificate_check_seconds)
             self.renew_leaf()
+
+    async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
+        while True:
+            pause = authorities.check_seconds
+            await asyncio.sleep(pause if self._tls.client_authorities else min(pause, FIRST_AUTHORITIES_SECONDS))
+            await self.renew_client_authorities()
 
     async def _keep_checking(self) -> None:
         while not self.health.draining.is_set():

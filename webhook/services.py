@@ -3,11 +3,12 @@
 Source: serving.md 3.1 and 3.2.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from scorer.api.kinds import Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
@@ -16,6 +17,9 @@ from scorer.api.placement import PlacementPolicy
 if TYPE_CHECKING:
     from webhook.admission.authorization import Access, Reviewed
     from webhook.admission.context import Context, UserInfo
+    from webhook.extending import HubExtender
+    from webhook.history import RunHistory
+    from webhook.planning import HubPlanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,16 @@ class Verdict:
     evaluated_at: datetime
     eligible: Sequence[Eligible]
     rejected: Sequence[Rejected]
+
+
+def ref_prefixes(kinds: Collection[Kind]) -> tuple[str, ...]:
+    """Return how references to placements of these kinds begin."""
+    return tuple("rp/" if kind.namespaced else "crp/" for kind in kinds)
+
+
+def unknown_placement(ref: PlacementRef) -> str:
+    """Return what is said of a placement that does not exist, or that the caller may not read: the same."""
+    return f"there is no placement {str(ref)[:320]}"
 
 
 class UnknownObjectError(Exception):
@@ -187,6 +201,51 @@ class AccessReviewer(Protocol):
         ...
 
 
+class NotReviewedError(Exception):
+    """Who somebody is, or what they may do, cannot be found out now; the message is fit for the log, not for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathAccess:
+    """A request to the server itself, as rights see it.
+
+    Args:
+        verb: The method in lower case; HEAD reads no more than GET and counts as it.
+        path: Template of the route, such as ``/v1/clusters/*``.
+    """
+
+    verb: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}"
+
+
+class Authenticator(Protocol):
+    """Knows whose bearer tokens are whose."""
+
+    @property
+    def audience(self) -> str:
+        """Whom a token has to be made for; empty where tokens have no audience."""
+        ...
+
+    def known(self, token: str) -> "UserInfo | None":
+        """Return whose token it is when that is known without asking anybody."""
+        ...
+
+    async def authenticate(self, token: str) -> "UserInfo | None":
+        """Return whose token it is; None: it lets nobody in. Raises `NotReviewedError`."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Knows who may do what."""
+
+    async def may(self, user: "UserInfo", wanted: "Access | PathAccess") -> bool:
+        """Say whether *user* may do it. Raises `NotReviewedError`."""
+        ...
+
+
 def utc_now() -> datetime:
     """Return the wall clock."""
     return datetime.now(UTC)
@@ -203,6 +262,11 @@ class Services:
         synced: Says whether all caches have been filled once.
         now: Wall clock.
         access: Knows the rights of users; None: nobody does, and placements are not reviewed for them.
+        authenticator: Knows bearer tokens; None: no token lets anybody in.
+        authorizer: Knows who may ask what; None: whoever is let in may ask everything.
+        planner: Answers ``/v1/plan``; None: nobody does.
+        extender: Answers kube-schedulers; None: nobody does.
+        history: Keeps the last decisions on every placement; None: nobody does.
     """
 
     advisor: Advisor
@@ -211,3 +275,8 @@ class Services:
     synced: Callable[[], bool]
     now: Callable[[], datetime] = utc_now
     access: AccessReviewer | None = None
+    authenticator: Authenticator | None = None
+    authorizer: Authorizer | None = None
+    planner: "HubPlanner | None" = None
+    extender: "HubExtender | None" = None
+    history: "RunHistory | None" = None

@@ -4,22 +4,48 @@ Nothing else looks at the environment. A setting is named like its field: ``http
 ``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port`` on the command line.
 """
 
+import json
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scorer.api.staged_update import RunState
+from scorer.extender.preferences import Preferences
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 
 PREFIX: Final = "HARBORMASTER_"
 MEBIBYTE: Final = 1024 * 1024
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 
+CLUSTER_LABELS: Final = (
+    "harbormaster.dev/member-cluster",
+    "kubernetes-fleet.io/member-name",
+    "liqo.io/remote-cluster-id",
+    "multicluster.admiralty.io/cluster-target-name",
+    "multicluster.admiralty.io/target-name",
+)
+
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0.001, allow_inf_nan=False)]
+
+
+class DuringUpdate(StrEnum):
+    """Whether a member that is being upgraded takes new pods."""
+
+    FILTER = "Filter"
+    IGNORE = "Ignore"
+
+
+class UnknownNodes(StrEnum):
+    """Whether a node that is not known yet takes pods."""
+
+    ALLOW = "Allow"
+    REJECT = "Reject"
 
 
 class SettingsError(Exception):
@@ -49,6 +75,7 @@ class Settings(BaseModel):
 
     admission_body_bytes: int = Field(default=8 * MEBIBYTE, gt=0)
     api_body_bytes: int = Field(default=MEBIBYTE, gt=0)
+    extender_body_bytes: int = Field(default=32 * MEBIBYTE, gt=0)
     admission_in_flight: int = Field(default=100, gt=0)
     """Admission requests handled at once; one more is answered 503."""
     connections: int = Field(default=1000, gt=0)
@@ -109,6 +136,39 @@ class Settings(BaseModel):
     """How long all of that may take for one review."""
     placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
     """What becomes of a placement of things that its author may not read."""
+    token_audience: str = ""
+    """Audience that a token must be made for; empty: ``harbormaster.<namespace>.svc``."""
+    client_ca: Path | None = None
+    """Authorities of client certificates in PEM, read again when the file changes; None: those of the hub itself.
+
+    Under `up`, which knows no roles and accepts none by default, their holders may ask everything of ``/v1``.
+    """
+    requests_per_second: Rate = 50
+    """How much one caller may ask of ``/v1`` over time, of each replica; the extender has no such limit."""
+    request_burst: int = Field(default=100, gt=0)
+    """How much of that may come at once."""
+    failed_logins_per_second: Rate = 5
+    """So many bad credentials are looked at from one address."""
+    metrics_auth: bool = False
+    """Serve the metrics over HTTPS too, to callers who may ``get`` the path ``/metrics``."""
+
+    extender_allow_anonymous: bool = False
+    """Answer schedulers that show no credentials."""
+    extender_during_update: DuringUpdate = DuringUpdate.FILTER
+    """What becomes of the nodes of a member that an upgrade run is working on."""
+    extender_unknown_nodes: UnknownNodes = UnknownNodes.ALLOW
+    """What becomes of nodes that are in no cache yet."""
+    extender_max_score: int = Field(default=10, ge=1, le=100)
+    """The best score; kube-scheduler's own range ends at 10, and it does not check."""
+    extender_cluster_labels: tuple[str, ...] = CLUSTER_LABELS
+    """Labels of a node that name the member cluster behind it; the first that is there counts."""
+    extender_default_preferences: Preferences = ()
+    """Preferred terms, as a JSON list, for pods that follow no placement."""
+    extender_node_pool_preferences: Preferences = ()
+    """Preferred terms, as a JSON list, for the nodes of node pools."""
+    extender_protect_do_not_disrupt: bool = True
+    """No preemption where a victim is annotated ``karpenter.sh/do-not-disrupt``."""
+
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -126,6 +186,11 @@ class Settings(BaseModel):
                 f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}"
             )
         return self
+
+    @property
+    def audience(self) -> str:
+        """Who a token must be made for."""
+        return self.token_audience or f"harbormaster.{self.namespace}.svc"
 
     def admission(self) -> AdmissionSettings:
         """Return the switches of admission."""
@@ -162,7 +227,7 @@ class Settings(BaseModel):
         for name in cls.model_fields:
             text = environment.get(PREFIX + name.upper())
             if text is not None:
-                values[name] = _split(text) if name in _LISTS else text
+                values[name] = _from_text(name, text)
         values |= {name: value for name, value in given.items() if value is not None}
         try:
             return cls.model_validate(values)
@@ -170,7 +235,19 @@ class Settings(BaseModel):
             raise SettingsError(_first_mistake(error, given)) from error
 
 
-_LISTS: Final = {"dns_names", "ip_addresses", "allowed_users", "skipped_namespaces"}
+_LISTS: Final = {"dns_names", "ip_addresses", "allowed_users", "skipped_namespaces", "extender_cluster_labels"}
+_JSON: Final = {"extender_default_preferences", "extender_node_pool_preferences"}
+
+
+def _from_text(name: str, text: str) -> Any:
+    if name in _LISTS:
+        return _split(text)
+    if name not in _JSON:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"{PREFIX}{name.upper()}: {text[:64]!r}: is not JSON: {error}") from error
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -185,5 +262,6 @@ def _first_mistake(error: ValidationError, given: Mapping[str, Any]) -> str:
     shown = name if given.get(name) is not None else PREFIX + name.upper()
     if detail["type"] == "extra_forbidden":
         return f"{shown}: there is no such setting"
-    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    message = detail["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
     return f"{shown}: {str(detail['input'])[:64]!r}: {message}"

@@ -19,28 +19,31 @@ from typing import Final, Self
 import orjson
 from aiohttp import web
 
+from certs.client_authorities import AuthorityFile
 from scorer.api.kinds import KINDS, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selection import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import UserInfo
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
 from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
+from webhook.embedded.owner import OWNER, OwnerToken
 from webhook.embedded.store import EmbeddedStore
+from webhook.extending import HubExtender
+from webhook.history import RunHistory
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
+from webhook.planning import HubPlanner
 from webhook.server import Server
 from webhook.services import Services, utc_now
 from webhook.settings import Settings
 from webhook.views import placement_view
 
-ADMIN: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:authenticated"}))
 FIRST_NAMESPACES: Final = ("default", "kube-system", "harbormaster-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
 QUIET_SECONDS: Final = 0.6
@@ -95,14 +98,26 @@ class Up:
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             await self._make_namespaces()
             changes = HubChanges(self.cache)
+            history = RunHistory(self.cache, self._now)
             services = Services(
-                HubAdvisor(self.cache, self._now), changes, context, lambda: self.cache.synced, self._now
+                HubAdvisor(self.cache, self._now, history),
+                changes,
+                context,
+                lambda: self.cache.synced,
+                self._now,
+                authenticator=OwnerToken(token),
+                planner=HubPlanner(self.cache, context, self._now),
+                extender=HubExtender(self.cache, self.settings, self._now),
+                history=history,
             )
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: context().asked_by(ADMIN), token)
+                add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
 
-            server = Server(services, self.settings, extend=extend)
+            named = self.settings.client_ca
+            authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
+            server = Server(services, self.settings, client_authorities=authorities, extend=extend)
+            server.metrics.watch_cache(self.cache.freshness)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)

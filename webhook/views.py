@@ -9,8 +9,9 @@ from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
 from scorer.api.duration import format_duration
+from scorer.api.external_score import read_score, score_names
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
@@ -77,13 +78,29 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Js
 
 def _properties(member: MemberCluster, now: datetime) -> JsonObject:
     found = {}
-    for name, value in sorted(member.status.properties.items()):
+    for name, value in member.status.properties.items():
         observed = observation_time(member, name)
         found[name] = {
             "value": value.value,
             "age": format_duration(max(now - observed, timedelta())) if observed else None,
         }
-    return found
+    for name in score_names(member.metadata.annotations):
+        found[name] = _external_score(member, name, now)
+    return dict(sorted(found.items()))
+
+
+def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
+    """Return a score that somebody else computed, and how long it counts, or for how long it has not."""
+    reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
+    entry: JsonObject = {"value": reading.text if reading else "", "age": None}
+    if score is None:
+        return entry | {"unreadable": True}
+    if score.valid_until is None:
+        return entry
+    entry["validUntil"] = format_time(score.valid_until)
+    if score.valid_until < now:
+        return entry | {"expired": True, "expiredFor": format_duration(now - score.valid_until)}
+    return entry | {"expiresIn": format_duration(score.valid_until - now)}
 
 
 def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certs.authority import Authority
+from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
 from e2e.controlplane.process import Program, free_port
 
 JsonObject = dict[str, Any]
@@ -242,6 +243,18 @@ class Cluster:
             if answer.status >= 300:
                 raise ApiError(answer.status, document, _warnings(answer.headers))
             return document, _warnings(answer.headers)
+
+    def issue_client_certificate(
+        self, common_name: str, organizations: Sequence[str] = (), folder: Path | None = None
+    ) -> ClientCertificate:
+        """A certificate for a client, of the authority that the cluster accepts clients of, in files.
+
+        Args:
+            common_name: The user.
+            organizations: Their groups.
+            folder: For the files; None: that of the cluster.
+        """
+        return issue_client_certificate(self.authority, folder or self.folder, common_name, organizations)
 
     def token_of(self, namespace: str, service_account: str, audience: str | None = None) -> str:
         """A fresh token of a ServiceAccount."""

@@ -1,17 +1,22 @@
 """``harbormaster serve`` as a process of its own, registered with a cluster the way an operator does it."""
 
+import contextlib
+import http.client
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from certs.authority import Authority
+from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
 from e2e.controlplane.process import Program, free_port
 
@@ -24,6 +29,22 @@ QUICK = {
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What came back from a replica."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> JsonObject:
+        """The body, which is a JSON object."""
+        document = json.loads(self.body)
+        assert isinstance(document, dict)
+        return document
+
+
 class Service:
     """One replica.
 
@@ -31,9 +52,16 @@ class Service:
         cluster: Its hub.
         folder: For its certificate and log; made when missing.
         settings: Given as ``HARBORMASTER_<NAME>``.
+        kubeconfig: Who it is on the hub; None: somebody who may do everything.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        settings: Mapping[str, Any] | None = None,
+        kubeconfig: Path | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.cluster = cluster
         self.folder = folder
@@ -48,7 +76,7 @@ class Service:
             [
                 HARBORMASTER,
                 "serve",
-                f"--kubeconfig={cluster.kubeconfig}",
+                f"--kubeconfig={kubeconfig or cluster.kubeconfig}",
                 f"--https-port={self.port}",
                 f"--http-port={self.http_port}",
                 f"--tls-cert={self._certificate}",
@@ -85,6 +113,42 @@ class Service:
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str = "",
+        client: ClientCertificate | None = None,
+        seconds: float = 30,
+    ) -> Answer:
+        """Send it one request over HTTPS, on a connection of its own.
+
+        Args:
+            method: ``GET`` and so on.
+            path: With its query.
+            body: Sent as JSON.
+            token: Sent as bearer token.
+            client: Shown in the handshake.
+            seconds: Patience.
+
+        Raises:
+            OSError: There was no answer; a handshake that fails ends that way.
+        """
+        trust = ssl.create_default_context(cafile=str(self.ca_file))
+        if client is not None:
+            client.show(trust)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=trust)
+        with contextlib.closing(connection):
+            try:
+                connection.request(method, path, None if body is None else json.dumps(body), headers)
+                found = connection.getresponse()
+                return Answer(found.status, dict(found.headers), found.read())
+            except http.client.HTTPException as error:
+                raise ConnectionError(str(error)) from error
 
     def configurations(self, service_account: str = "harbormaster") -> list[JsonObject]:
         """What ``harbormaster webhook-configuration`` prints for it.

@@ -196,6 +196,8 @@ KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUI
 """All known kinds by group and kind."""
 
 NAMESPACE = KINDS["", "Namespace"]
+NODE = KINDS["", "Node"]
+CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 
 def find_kind(word: str) -> Kind | None:

@@ -5,6 +5,8 @@ Source: placement-api.md 2.9.
 
 FLEET = "kubernetes-fleet.io/"
 OURS = "harbormaster.dev/"
+SCORE_PREFIX = "scores.harbormaster.dev/"
+"""Annotations of member clusters that are properties: see `scorer.api.external_score`."""
 
 PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP = "cluster.kubernetes-fleet.io"

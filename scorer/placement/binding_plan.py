@@ -51,15 +51,18 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
         )
     score = (spec.get("clusterDecision") or {}).get("clusterScore")
     previous = (metadata.get("annotations") or {}).get(PREVIOUS_BINDING_STATE)
+    made_under = spec.get("schedulingPolicySnapshotName")
     return Binding(
         name=metadata["name"],
         cluster=spec.get("targetCluster") or "",
         state=BindingState(state),
-        current=spec.get("schedulingPolicySnapshotName") == snapshot,
+        current=made_under == snapshot,
         deleting=bool(metadata.get("deletionTimestamp")),
         topology=None if score is None else score.get("priorityScore") or 0,
         affinity=None if score is None else score.get("affinityScore") or 0,
         previous_state=BindingState(previous) if previous in _LIVE else None,
+        snapshot=str(made_under or ""),
+        since=str(metadata.get("creationTimestamp") or ""),
     )
 
 

@@ -24,6 +24,8 @@ class Binding:
         topology: The recorded topology spread score, None when none was recorded.
         affinity: The recorded affinity score, None when none was recorded.
         previous_state: What an Unscheduled one was before.
+        snapshot: Name of the policy snapshot it was made, or last confirmed, under.
+        since: When it was created, as written; empty when that is not known.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Binding:
     topology: int | None = None
     affinity: int | None = None
     previous_state: BindingState | None = None
+    snapshot: str = ""
+    since: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a scheduling run would do with each placement, as one document for people and machines.
+"""What a scheduling run would do with a placement, as an entry of the plan for people and machines.
 
 Source: design of the command line: ``harbormaster plan -o json``; scheduling.md 14.
 """
@@ -67,33 +67,6 @@ def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mappi
     return WOULD_BE_NEXT
 
 
-def plan_document(
-    placements: Iterable[Mapping[str, Any]],
-    fleet: Fleet,
-    bindings: Iterable[Mapping[str, Any]],
-    snapshots: Iterable[Mapping[str, Any]],
-    now: datetime,
-) -> JsonObject:
-    """Return ``{"placements": [...]}``, one entry per placement in the order given.
-
-    Args:
-        placements: What to plan.
-        fleet: All member clusters.
-        bindings: Existing bindings of any placement.
-        snapshots: Existing policy snapshots of any placement.
-        now: The instant to judge by.
-    """
-    bindings, snapshots = list(bindings), list(snapshots)
-    entries = [
-        plan_entry(
-            placement,
-            decide(placement, fleet, children_of(placement, bindings), children_of(placement, snapshots), now),
-        )
-        for placement in placements
-    ]
-    return {"placements": entries}
-
-
 def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those bindings, or snapshots, that were made for *placement*."""
     owner = placement["metadata"]
@@ -110,11 +83,13 @@ def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
     """Return what *run* decided for one placement.
 
     ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike records.
+    A cluster that is picked again under another policy is not new: it has had the placement all along.
     """
     metadata = placement["metadata"]
     request = run.request
+    had = {binding.cluster for binding in run.holdings.obsolete}
     picked = [
-        {"cluster": pick.cluster, "rank": rank, "new": True, "score": _score(pick)}
+        {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in had, "score": _score(pick)}
         for rank, pick in enumerate(run.picked, start=1)
     ]
     for rank, kept in enumerate(run.kept, start=len(picked) + 1):
@@ -153,8 +128,3 @@ def _type_as_written(placement: Mapping[str, Any]) -> str:
 
 def _score(pick: Scored) -> JsonObject:
     return {"topologySpread": pick.topology, "affinity": pick.affinity}
-
-
-def changes_anything(plan: Mapping[str, Any]) -> bool:
-    """Say whether carrying *plan* out would add or drop a binding."""
-    return any(entry["dropped"] or any(pick["new"] for pick in entry["picked"]) for entry in plan["placements"])

@@ -7,12 +7,13 @@ Source: scheduling.md 1.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import IS_LATEST_SNAPSHOT
 
 _CONSTRAINT_DEFAULTS = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 _TOLERATION_DEFAULTS = {"operator": "Equal"}
@@ -46,3 +47,13 @@ def policy_hash(policy: Mapping[str, Any] | None) -> str:
     """Return the lower-case hex SHA-256 of *policy* without ``numberOfClusters``."""
     hashed = {key: value for key, value in canonical_policy(policy).items() if key != "numberOfClusters"}
     return hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def policy_in_force(placement: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the latest policy snapshot if it holds the placement's present policy, else empty."""
+    digest = policy_hash((placement.get("spec") or {}).get("policy"))
+    for snapshot in snapshots:
+        latest = (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
+        if latest and policy_hash((snapshot.get("spec") or {}).get("policy")) == digest:
+            return str(snapshot["metadata"]["name"])
+    return ""

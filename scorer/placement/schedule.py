@@ -61,9 +61,13 @@ class Round:
 
     def losers(self, limit: int | None = None) -> list[Scored]:
         """Return the candidates that were not picked, best first."""
+        return self.scored(self.losing(limit))
+
+    def losing(self, limit: int | None = None) -> RowColumn:
+        """Return the positions of the candidates that were not picked, best first."""
         wanted = self.candidates.rows.size if limit is None else min(self.picked + limit, self.candidates.rows.size)
         order = self.order if self.order.size >= wanted else self.candidates.best(wanted)
-        return self.scored(order[self.picked : wanted])
+        return order[self.picked : wanted]
 
     def winners(self) -> list[Scored]:
         """Return the candidates that this batch picked, in rank order."""
@@ -168,7 +172,8 @@ class Schedule:
 
 
 def schedule(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
-    """Decide which clusters the placement gets, keeps and loses."""
+    """Decide which clusters the placement gets, keeps and loses; what has expired at *now* takes no part."""
+    fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     match request.policy.placement_type:
         case PlacementType.PICK_FIXED:
@@ -181,6 +186,7 @@ def schedule(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: d
 
 def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
     """Decide for a policy that cannot be evaluated: dangling bindings go, nothing else moves (DV-5)."""
+    fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     kept = _by_cluster((*holdings.taken, *holdings.obsolete))
     return Schedule(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
@@ -188,6 +194,7 @@ def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) 
 
 def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
+    fleet = fleet.at(now)
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
     profile = request.profile
     passed = tuple(plugin.filter(cycle) for plugin in profile.filters)

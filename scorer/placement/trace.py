@@ -7,16 +7,19 @@ Source: scheduling.md 22.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
+from scorer.api.binding import BindingState
 from scorer.api.conditions import find_condition
 from scorer.api.duration import format_duration
+from scorer.api.external_score import read_score
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType
 from scorer.columns import Reading
 from scorer.fleet import Fleet, observation_time
@@ -32,7 +35,7 @@ from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_r
 from scorer.plugins.cluster_eligibility import eligible, ineligibility
 from scorer.plugins.taint_toleration import format_taint
 from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew_change
-from scorer.selectors import ClusterTerm, match_label, match_labels
+from scorer.selectors import ClusterTerm, label_matches_row
 
 STALE_PERIODS = 3
 """A value older than so many heartbeat periods is marked."""
@@ -51,7 +54,9 @@ class Standing:
 
 
 def standings(run: Schedule) -> list[Standing]:
-    """Return every cluster of the fleet with its verdict, best first: selected, candidates, then the rest by name.
+    """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
+
+    Every cluster is one that is in the fleet, that the policy names, or that has just lost the placement.
 
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
@@ -68,7 +73,8 @@ def standings(run: Schedule) -> list[Standing]:
     found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
     named = {standing.cluster for standing in found}
     missed = dict(run.missed)
-    rest = (name for name in sorted({*run.fleet.names, *missed}) if name not in named)
+    everybody = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
+    rest = (name for name in sorted(everybody) if name not in named)
     return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
 
 
@@ -111,11 +117,35 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
     last_first = found[::-1]
     border = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
     judged = _judged(run)
-    return [_item(run, judged, entry, border) for entry in found if chosen is None or entry.cluster in chosen]
+    lost = {binding.cluster: binding for binding in run.dropped}
+    wanted = (entry for entry in found if chosen is None or entry.cluster in chosen)
+    return [_item(run, judged, entry, border, lost.get(entry.cluster)) for entry in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """What a decision was made for, and why.
+
+    Args:
+        placement: Its reference, such as ``crp/payments``; empty for a policy that is nobody's.
+        snapshot: Name of the policy snapshot in force; empty when there is none yet.
+        trigger: What made the scheduler decide last, as far as it is known.
+    """
+
+    placement: str = ""
+    snapshot: str = ""
+    trigger: Mapping[str, Any] | None = None
+
+
+NO_OCCASION = Occasion()
 
 
 def explanation(
-    run: Schedule, policy: Mapping[str, Any] | None, fleet_revision: str, names: Iterable[str] | None = None
+    run: Schedule,
+    policy: Mapping[str, Any] | None,
+    fleet_revision: str,
+    names: Iterable[str] | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> JsonObject:
     """Return the whole explanation of a decision, as ``/v1/explain`` answers it.
 
@@ -124,8 +154,12 @@ def explanation(
         policy: As written.
         fleet_revision: Names the fleet that was judged.
         names: Only these clusters; None: all.
+        occasion: What it was made for.
     """
     return {
+        "placement": occasion.placement or None,
+        "snapshot": occasion.snapshot or None,
+        "trigger": occasion.trigger,
         "fleetRevision": fleet_revision,
         "policyHash": f"sha256:{policy_hash(policy)}",
         "evaluatedAt": format_time(run.now),
@@ -147,25 +181,54 @@ def _keys(standing: Standing) -> Scored:
     return standing.scored or Scored(standing.cluster)
 
 
-def _item(run: Schedule, judged: Round | None, standing: Standing, border: Standing | None) -> JsonObject:
+def _item(
+    run: Schedule, judged: Round | None, standing: Standing, border: Standing | None, dropped: Binding | None
+) -> JsonObject:
     row = run.fleet.row(standing.cluster)
     item: JsonObject = {"cluster": standing.cluster, "verdict": standing.verdict, "rank": standing.rank}
     if standing.scored:
         item["batch"] = standing.scored.batch
     if row is not None and run.request is not None:
         item |= _columns(run, run.request, judged, standing, row)
-    if standing.binding is not None:
-        item["binding"] = _binding(standing.binding, judged, row)
+    held = dropped or standing.binding or run.holdings.by_cluster.get(standing.cluster)
+    if held is not None and held.state is not BindingState.UNSCHEDULED:
+        item["binding"] = _binding(run, held, judged, row) | ({"dropped": True} if dropped else {})
     loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
         item["gap"] = _gap(_keys(standing), _keys(border))
     item["reason"] = str(standing.rejection) if standing.rejection else _reason(run, standing, item)
     single = judged is None or row is None or judged.refusals(row) == 1
     item["help"] = what_would_help(standing.rejection) if single else ""
+    if row is not None and _is_unlisted(run, standing.cluster) and eligible(run.fleet, run.now)[row]:
+        item["help"] = "would be picked with: its name in clusterNames"
     if loses and border:
         item["help"] = what_would_win(run, judged, _keys(standing), _keys(border), standing.rank or 0)
-    item["summary"] = f"{standing.cluster}: {_sentence(run, standing, item)}"
+    if warnings := _warnings(item):
+        item["warnings"] = warnings
+    loss = "; it loses its binding" if dropped is not None and standing.verdict != "Dropped" else ""
+    item["summary"] = f"{standing.cluster}: {_sentence(run, standing, item)}{loss}"
     return item
+
+
+def _is_unlisted(run: Schedule, cluster: str) -> bool:
+    if run.request is None or run.request.policy.placement_type is not PlacementType.PICK_FIXED:
+        return False
+    return cluster not in run.request.policy.cluster_names
+
+
+def _warnings(item: JsonObject) -> list[str]:
+    """Return in words which of the readings that were looked at are old, or no longer count."""
+    terms = [term for check in item.get("filters", ()) for term in check.get("terms", ())]
+    readings = [entry for term in terms for entry in term.get("properties", ())]
+    readings += [term["sorter"] for term in item.get("affinity", {}).get("terms", ()) if "sorter" in term]
+    found = []
+    for entry in readings:
+        if entry.get("stale"):
+            limit = f"more than {STALE_PERIODS} heartbeat periods"
+            found.append(f"{entry['name']} was observed {entry['age']} ago, {limit}")
+        if entry.get("expired"):
+            found.append(f"{entry['name']} expired {entry['expiredFor']} ago, so it counts as not reported")
+    return list(dict.fromkeys(found))
 
 
 def _columns(run: Schedule, request: Request, judged: Round | None, standing: Standing, row: int) -> JsonObject:
@@ -235,18 +298,18 @@ def _eligibility(fleet: Fleet, row: int, now: datetime) -> JsonObject:
 def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> JsonObject:
     entry: JsonObject = {"index": index, "match": True}
     if term.labels:
-        mask = match_labels(fleet, term.labels)
+        held = [label_matches_row(fleet, requirement, row) for requirement in term.labels]
         entry["labels"] = {
-            "pass": mask is None or bool(mask[row]),
+            "pass": all(held),
             "expressions": [
                 {
                     "key": requirement.key,
                     "op": requirement.operator,
                     "want": list(requirement.values),
                     "observed": fleet.label(requirement.key).value(row),
-                    "pass": bool(match_label(fleet, requirement)[row]),
+                    "pass": passes,
                 }
-                for requirement in term.labels
+                for requirement, passes in zip(term.labels, held, strict=True)
             ],
         }
         entry["match"] = entry["labels"]["pass"]
@@ -257,7 +320,7 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
                 "op": requirement.operator,
                 "want": str(requirement.wanted),
                 **_observed(fleet, row, requirement.name, now),
-                "pass": bool(requirement.matches(fleet)[row]),
+                "pass": requirement.matches_row(fleet, row),
             }
             for requirement in term.properties
         ]
@@ -266,20 +329,31 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
 
 
 def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
-    """Return the reading with its age; absent and unreadable are told apart."""
+    """Return the reading with its age; absent, expired and unreadable are told apart."""
     reading: Reading | None = fleet.quantity(name).readings[row]
+    member = fleet.members[row]
     if reading is None:
-        return {"observed": None, "missing": True}
-    entry: JsonObject = {"observed": reading.text}
+        entry: JsonObject = {"observed": None, "missing": True}
+        if (score := fleet.expired_score(name, row)) is not None and score.valid_until is not None:
+            entry |= {"expired": True, "lastValue": score.value, "validUntil": format_time(score.valid_until)}
+            entry["expiredFor"] = _age(now, score.valid_until)
+        return entry
+    entry = {"observed": reading.text}
     if reading.quantity is None:
         entry["unreadable"] = True
-    member = fleet.members[row]
-    observed_at = observation_time(member, name)
-    if observed_at is not None:
-        entry["age"] = _age(now, observed_at)
-        if now - observed_at > STALE_PERIODS * _period(member):
-            entry["stale"] = True
+    entry |= _aged(member, name, now)
+    if (score := read_score(member.metadata.annotations, name)) is not None and score.valid_until is not None:
+        entry |= {"validUntil": format_time(score.valid_until), "expiresIn": format_duration(score.valid_until - now)}
     return entry
+
+
+def _aged(member: MemberCluster, name: str, now: datetime) -> JsonObject:
+    """Return how old a reading is, where that is known, and whether that is too old."""
+    observed_at = observation_time(member, name)
+    if observed_at is None:
+        return {}
+    stale = now - observed_at > STALE_PERIODS * _period(member)
+    return {"age": _age(now, observed_at), **({"stale": True} if stale else {})}
 
 
 def _age(now: datetime, then: datetime) -> str:
@@ -328,8 +402,8 @@ def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> Js
     fleet = cycle.fleet
     entry: JsonObject = {"index": term.index, "weight": term.weight}
     if term.labels:
-        mask = match_labels(fleet, term.labels)
-        entry["labels"] = {"pass": mask is None or bool(mask[row])}
+        held = (label_matches_row(fleet, requirement, row) for requirement in term.labels)
+        entry["labels"] = {"pass": all(held)}
     if term.sorter is not None:
         entry["sorter"] = {"name": term.sorter.name, "order": term.sorter.order}
         entry["sorter"] |= _observed(fleet, row, term.sorter.name, cycle.now)
@@ -355,6 +429,7 @@ def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
             "value": reading.text,
             "cluster": fleet.names[extreme],
             "eligible": judged.reject(extreme) is None,
+            **_aged(fleet.members[extreme], term.sorter.name, judged.cycle.now),
         }
     bounds = observed_range(column)
     if bounds is None:
@@ -368,17 +443,28 @@ def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
     return entry | {"ratio": round(ratio, 6), "raw": round(ratio * term.weight, 6)}
 
 
-def _binding(binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
+def _binding(run: Schedule, binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
     """Return what is known of the binding a cluster holds, and whether the cluster would still match."""
     entry: JsonObject = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
+    if binding.snapshot:
+        entry["snapshot"] = binding.snapshot
+    if binding.since:
+        entry["since"] = binding.since
+        with suppress(ValueError):
+            entry["age"] = _age(run.now, parse_time(binding.since))
     if binding.topology is not None or binding.affinity is not None:
         entry["recordedScore"] = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
-    if row is not None and judged is not None:
-        rejection = judged.reject(row)
-        entry["wouldStillMatch"] = rejection is None
+    if row is not None and run.request is not None:
+        rejection = judged.reject(row) if judged is not None else ineligibility(run.fleet, row, run.now)
+        entry["wouldStillMatch"] = rejection is None and not _is_unlisted(run, binding.cluster)
         if rejection is not None:
             entry["wouldBeRefused"] = str(rejection)
+        elif _is_unlisted(run, binding.cluster):
+            entry["wouldBeRefused"] = NOT_LISTED
     return entry
+
+
+NOT_LISTED = "NotListed: spec.policy.clusterNames does not name it"
 
 
 def _gap(loser: Scored, border: Scored) -> JsonObject:
@@ -403,11 +489,24 @@ def _reason(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
         case "NotNeeded":
             return f"NotNeeded: the placement has all the clusters it wants; {_distance(item.get('gap'))}"
         case "Dropped":
-            return "Dropped: its binding is no longer wanted"
+            return f"Dropped: {_loss(run, standing)}"
         case "NotJudged":
             return f"NotJudged: the policy cannot be evaluated: {run.invalid}"
         case _:
-            return "NotListed: spec.policy.clusterNames does not name it"
+            return NOT_LISTED
+
+
+def _loss(run: Schedule, standing: Standing) -> str:
+    """Return why a cluster loses its binding that no check turned away."""
+    if standing.binding is None or not run.fleet.rows([standing.cluster]).any():
+        return "it is no member of the fleet any more"
+    if run.request is None:
+        return "it is leaving the fleet"
+    if _is_unlisted(run, standing.cluster):
+        return "spec.policy.clusterNames does not name it any more"
+    if not standing.binding.current:
+        return "it was picked under an earlier policy, and the present one has all the clusters it wants"
+    return "the placement wants fewer clusters, and this one was recorded as the weakest"
 
 
 _KEY_NAMES = {"topologySpread": "topology spread", "affinity": "affinity", "tieBonus": "the tie bonus"}
@@ -431,7 +530,8 @@ def _sentence(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str
             scores += f" and topology spread {keys.topology}"
     match standing.verdict:
         case "Picked":
-            return f"picked as number {standing.rank}{scores}"
+            again = "again " if "binding" in item else ""
+            return f"picked {again}as number {standing.rank}{scores}"
         case "Kept":
             refused = item.get("binding", {}).get("wouldBeRefused")
             why = f"; it would not be picked today: {refused}" if refused else ""

@@ -1,6 +1,7 @@
 """Which placements a change of a member cluster wakes.
 
-Becoming ineligible, new taints and reordered ones wake nobody: what runs stays.
+Becoming ineligible, new taints and reordered ones wake nobody: what runs stays. An external score counts as a property
+as long as it is valid: a later expiry alone wakes nobody, as a newer observation does not.
 
 Source: scheduling.md 2; DV-13 (a leaving cluster wakes everybody).
 """
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from scorer.api.external_score import read_score, score_names
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import PlacementType
 from scorer.api.quantity import read_quantity
@@ -58,15 +60,23 @@ def _matters(old: MemberCluster, new: MemberCluster, now: datetime, limits: Elig
     return (
         old.metadata.labels != new.metadata.labels
         or not set(old.spec.taints) <= set(new.spec.taints)
-        or _texts(old) != _texts(new)
+        or _texts(old, now) != _texts(new, now)
         or (old.status.namespaces or {}) != (new.status.namespaces or {})
         or _amounts(old) != _amounts(new)
         or (not _eligible(old, now, limits) and _eligible(new, now, limits))
     )
 
 
-def _texts(member: MemberCluster) -> dict[str, str]:
-    return {name: value.value for name, value in member.status.properties.items()}
+def _texts(member: MemberCluster, now: datetime) -> dict[str, str]:
+    texts = {name: value.value for name, value in member.status.properties.items()}
+    annotations = member.metadata.annotations
+    for name in score_names(annotations):
+        score = read_score(annotations, name)
+        if score is None or score.valid_until is None or score.valid_until >= now:
+            texts[name] = annotations[name] if score is None else score.value
+        else:
+            texts.pop(name, None)
+    return texts
 
 
 def _amounts(member: MemberCluster) -> list[dict[str, object]]:

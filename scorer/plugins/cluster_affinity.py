@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from scorer.api.label_selector import LabelSelectorRequirement
+from scorer.api.meta import format_time
 from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement import PreferredClusterSelector, PropertySorter
 from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
 from scorer.fleet import Fleet, property_name_error
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
-from scorer.selectors import ClusterTerm, InvalidPolicyError, match_label, match_labels, read_labels, read_term
+from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
 ASCENDING: Literal["Ascending"] = "Ascending"
 DESCENDING: Literal["Descending"] = "Descending"
@@ -194,13 +195,16 @@ def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
     failures = [
         _label_failure(requirement, fleet.label(requirement.key).value(row))
         for requirement in term.labels
-        if not match_label(fleet, requirement)[row]
+        if not label_matches_row(fleet, requirement, row)
     ]
     for requirement in term.properties:
-        if requirement.matches(fleet)[row]:
+        if requirement.matches_row(fleet, row):
             continue
         reading = fleet.quantity(requirement.name).readings[row]
-        if reading is None:
+        expired = fleet.expired_score(requirement.name, row)
+        if expired is not None and expired.valid_until is not None:
+            observed = f"{requirement.name} {expired.value} expired at {format_time(expired.valid_until)}"
+        elif reading is None:
             observed = f"{requirement.name} not reported"
         elif reading.quantity is None:
             observed = f"{requirement.name} unreadable ({reading.text[:32]!r})"

@@ -65,7 +65,7 @@ def eligible(fleet: Fleet, now: datetime) -> BoolColumn:
 
 def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
     """Return why the cluster in *row* cannot be picked at *now*, None when it can."""
-    failure = int(fleet.eligibility.first_failure(np.array([row]), now)[0])
+    failure = fleet.eligibility.failure_of(row, now)
     if failure == 0:
         return None
     member = fleet.members[row]
@@ -73,6 +73,7 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
     healthy = find_condition(agent.conditions, "Healthy") if agent else None
     joined = find_condition(agent.conditions, "Joined") if agent else None
     help_text = ""
+    well = fleet.eligibility.health_until[row] >= microseconds(now)
     if failure == LEAVING:
         message = "the cluster is leaving the fleet"
     elif failure == NOT_REPORTING:
@@ -84,16 +85,17 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
         else:
             age = format_duration(now - agent.last_received_heartbeat)
             message = f"last heartbeat {age} ago, limit {limit}"
-        well = not fleet.eligibility.failed[row] and fleet.eligibility.health_until[row] >= microseconds(now)
-        help_text = "its agent sending a heartbeat" if well else ""
+        help_text = "its agent sending a heartbeat" if well and not fleet.eligibility.failed[row] else ""
     elif failure == NOT_JOINED:
         message = f"the agent's Joined condition is {joined.status if joined else 'absent'}, not True"
+        help_text = "its agent having joined" if well else ""
     elif failure == HEALTH_UNKNOWN:
         message = "the agent reports no health"
+        help_text = "its agent reporting that it is healthy"
     else:
         assert healthy is not None
         since = healthy.last_transition_time
         age = f"for {format_duration(now - since)}" if since else "for an unknown time"
         message = f"Healthy is {healthy.status} {age}, limit {format_duration(fleet.limits.health)}"
-        help_text = "the cluster becoming healthy"
+        help_text = "the cluster being healthy again"
     return Rejection(ClusterEligibility.name, _CATEGORY[failure], message, help_text)

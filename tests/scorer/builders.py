@@ -1,5 +1,6 @@
 """Builders of member clusters, policies and bindings, and random fleets, for the tests of the engine."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,6 +24,7 @@ OLD_NODES = "kubernetes.azure.com/node-count"
 COST = "kubernetes.azure.com/per-cpu-core-cost"
 TOTAL_CPU = "resources.kubernetes-fleet.io/total-cpu"
 TOTAL_MEMORY = "resources.kubernetes-fleet.io/total-memory"
+LATENCY = "scores.harbormaster.dev/latency"
 AVAILABLE_CPU = "resources.kubernetes-fleet.io/available-cpu"
 
 BOUND, SCHEDULED, UNSCHEDULED = BindingState.BOUND, BindingState.SCHEDULED, BindingState.UNSCHEDULED
@@ -43,6 +45,7 @@ def cluster_document(
     name: str,
     *,
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     taints: Iterable[tuple[str, str]] = (),
     properties: Mapping[str, str] | None = None,
     capacity: Mapping[str, Any] | None = None,
@@ -75,7 +78,7 @@ def cluster_document(
     }
     if namespaces is not None:
         status["namespaces"] = dict.fromkeys(namespaces, "")
-    metadata: dict[str, Any] = {"name": name, "labels": dict(labels or {})}
+    metadata: dict[str, Any] = {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
     if leaving:
         metadata["deletionTimestamp"] = NOW.isoformat()
     spec = {
@@ -116,6 +119,12 @@ def member_agent(
 def make_cluster(name: str, **facts: Any) -> MemberCluster:
     """Make a member cluster; see `cluster_document`."""
     return MemberCluster.read(cluster_document(name, **facts))
+
+
+def external(value: str, until: timedelta | None = None) -> str:
+    """Write an external score that is valid for so long after `NOW`."""
+    expiry = {} if until is None else {"validUntil": (NOW + until).isoformat()}
+    return json.dumps({"value": value, **expiry})
 
 
 def reading(name: str, **properties: str) -> MemberCluster:

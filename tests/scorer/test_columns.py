@@ -177,16 +177,38 @@ def test_comparison(observed, relation, wanted, holds):
 @given(readings=st.lists(READINGS, min_size=1, max_size=6), data=st.data())
 @modest(100)
 def test_an_updated_quantity_column_equals_a_rebuilt_one(readings, data):
-    changes = data.draw(st.dictionaries(st.integers(0, len(readings) - 1), READINGS, max_size=4))
-    rebuilt = QuantityColumn.of([changes.get(row, reading) for row, reading in enumerate(readings)])
-    updated = QuantityColumn.of(readings).updated(changes)
-    assert list(updated.readings) == list(rebuilt.readings)
-    for ours, theirs in [(updated.double, rebuilt.double), (updated.high, rebuilt.high)]:
-        np.testing.assert_array_equal(ours, theirs)
-    assert (updated.low is None) == (rebuilt.low is None)
-    if updated.low is not None:
-        np.testing.assert_array_equal(np.nan_to_num(updated.low), np.nan_to_num(rebuilt.low))
-    assert updated.extremes == rebuilt.extremes
+    column = QuantityColumn.of(readings)
+    for _ in range(data.draw(st.integers(1, 3))):
+        if data.draw(st.booleans()):
+            assert column.extremes is column.extremes  # known from now on, and handed on
+        changes = data.draw(st.dictionaries(st.integers(0, len(readings) - 1), READINGS, max_size=4))
+        readings = [changes.get(row, reading) for row, reading in enumerate(readings)]
+        column = column.updated(changes, readings)
+    assert_same_column(column, QuantityColumn.of(readings))
+
+
+def assert_same_column(column, rebuilt):
+    assert list(column.readings) == list(rebuilt.readings)
+    np.testing.assert_array_equal(column.double, rebuilt.double)
+    np.testing.assert_array_equal(column.high, rebuilt.high)
+    ours, theirs = (
+        np.zeros_like(each.high) if each.low is None else np.nan_to_num(each.low) for each in (column, rebuilt)
+    )
+    known = ~np.isnan(rebuilt.high)
+    np.testing.assert_array_equal(ours[known], theirs[known])
+    assert column.extremes == rebuilt.extremes
+    assert column.complete == rebuilt.complete
+
+
+@given(readings=st.lists(READINGS, max_size=6), data=st.data())
+@modest(60)
+def test_what_is_hidden_is_absent(readings, data):
+    hidden = np.array([data.draw(st.booleans()) for _ in readings], dtype=np.bool_)
+    left = [None if gone else reading for reading, gone in zip(readings, hidden, strict=True)]
+    column = QuantityColumn.of(readings)
+    before = column.high.copy()
+    assert_same_column(column.without(hidden), QuantityColumn.of(left))
+    np.testing.assert_array_equal(column.high, before)
 
 
 @given(st.lists(READINGS, max_size=8))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.placement import ClusterSelectorTerm
 from scorer.api.quantity import parse_quantity
 from scorer.columns import Reading
 from scorer.fleet import (
@@ -25,14 +26,17 @@ from scorer.fleet import (
 )
 from scorer.placement.plan_document import plan_entry
 from scorer.plugins.cluster_eligibility import eligible
+from scorer.selectors import label_matches_row, match_label, read_term
 from tests.scorer.builders import (
     AVAILABLE_CPU,
     COST,
+    LABEL_EXPRESSIONS,
     MINUTE,
     NAMES,
     NODES,
     NOW,
     OLD_NODES,
+    PROPERTY_EXPRESSIONS,
     TICK,
     TOTAL_CPU,
     facts,
@@ -44,6 +48,7 @@ from tests.scorer.builders import (
     pick_n_policies,
     run,
     spread,
+    term,
 )
 
 LABELS = ("env", "region", "day", "zone")
@@ -159,6 +164,28 @@ def test_spreading_over_relabelled_clusters_is_as_if_they_had_always_been_there(
     placement = {"metadata": {"name": "payments"}, "spec": {"policy": wanted}}
     rebuilt = Fleet.of(region_of(*entry) for entry in now.items())
     assert plan_entry(placement, run(wanted, fleet)) == plan_entry(placement, run(wanted, rebuilt))
+
+
+@given(clusters=members(8), later=st.sampled_from([timedelta(), MINUTE, 5 * MINUTE, 5 * MINUTE + TICK]))
+@modest(80)
+def test_one_cluster_is_judged_as_all_of_them_are(clusters, later):
+    """The scalar forms say what the columns say."""
+    fleet, now = Fleet.of(clusters), NOW + later
+    failures = fleet.eligibility.first_failure(np.arange(len(fleet)), now)
+    assert [fleet.eligibility.failure_of(row, now) for row in range(len(fleet))] == failures.tolist()
+
+
+@given(clusters=members(8), expressions=st.lists(LABEL_EXPRESSIONS, max_size=2), wanted=st.lists(PROPERTY_EXPRESSIONS))
+@modest(80)
+def test_one_cluster_matches_as_all_of_them_do(clusters, expressions, wanted):
+    fleet = Fleet.of(clusters)
+    read = read_term(ClusterSelectorTerm.read(term(expressions=expressions, properties=wanted)), "x")
+    for requirement in read.labels:
+        mask = match_label(fleet, requirement)
+        assert [label_matches_row(fleet, requirement, row) for row in range(len(fleet))] == mask.tolist()
+    for requirement in read.properties:
+        mask = requirement.matches(fleet)
+        assert [requirement.matches_row(fleet, row) for row in range(len(fleet))] == mask.tolist()
 
 
 def test_a_domain_disappears_with_its_last_cluster():

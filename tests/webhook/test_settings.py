@@ -1,5 +1,6 @@
 """Settings: defaults, sources, and errors that name the setting and the value."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,9 @@ def test_variables_of_kubernetes_and_of_others_are_left_alone():
         pytest.param({}, {"https_port": -1}, ["https_port", "-1"], id="negative"),
         pytest.param({}, {"log_format": "xml"}, ["log_format", "'xml'", "'json'"], id="not-in-the-list"),
         pytest.param({}, {"body_seconds": float("nan")}, ["body_seconds", "nan"], id="nan"),
+        pytest.param({}, {"requests_per_second": float("inf")}, ["requests_per_second", "inf"], id="endless-rate"),
+        pytest.param({}, {"failed_logins_per_second": 0}, ["failed_logins_per_second", "0"], id="no-rate"),
+        pytest.param({}, {"request_burst": 0}, ["request_burst", "0"], id="no-burst"),
         pytest.param({}, {"https_prt": 1}, ["https_prt", "no such setting"], id="typo"),
         pytest.param({}, {"page_on_http": True, "http_host": "0.0.0.0"}, ["http_host", "0.0.0.0"], id="page-for-all"),
         pytest.param({}, {"drain_limit_seconds": 5}, ["drain_limit_seconds", "5", "15"], id="limit-below-grace"),
@@ -56,3 +60,28 @@ def test_a_wrong_value_is_named(environment, given, words):
 def test_settings_cannot_be_changed():
     with pytest.raises(ValueError):
         Settings().https_port = 1
+
+
+def test_preferences_are_json_in_the_environment():
+    term = {"weight": 40, "preference": {"labelSelector": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}}
+    settings = Settings.read({"HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES": json.dumps([term])})
+    assert settings.extender_default_preferences[0].weight == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("[{", "is not JSON", id="no-json"),
+        pytest.param('{"weight": 1}', "valid tuple", id="no-list"),
+        pytest.param('[{"weight": 101, "preference": {}}]', r"\[0\].weight", id="out-of-bounds"),
+        pytest.param(
+            '[{"weight": 1, "preference": {"propertySorter": {"name": "cpu", "sortOrder": "Up"}}}]',
+            "'Up' is neither Ascending nor Descending",
+            id="cannot-be-evaluated",
+        ),
+    ],
+)
+def test_preferences_that_cannot_be_used_are_named(text, told):
+    with pytest.raises(SettingsError, match=told) as refused:
+        Settings.read({"HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES": text})
+    assert str(refused.value).startswith("HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES")

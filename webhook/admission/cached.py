@@ -11,7 +11,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.context import AdmissionSettings, Context, KnownKinds, NotKnownError, log_failure
-from webhook.kube.cache import CUSTOM_KINDS, Cache, Shelf
+from webhook.kube.cache import Cache, Shelf
 from webhook.kube.ports import Key
 
 LIVE_KINDS: Final = (
@@ -31,7 +31,7 @@ LIVE_KINDS: Final = (
     kinds.NAMESPACED_STAGED_RUN,
 )
 """What live checks look at."""
-ADMISSION_KINDS: Final = (CUSTOM_KINDS, kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE, *LIVE_KINDS)
+ADMISSION_KINDS: Final = (kinds.CUSTOM_RESOURCE_DEFINITION, kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE, *LIVE_KINDS)
 """What admission looks at at all."""
 
 
@@ -115,12 +115,12 @@ class CachedContext:
         cache.require(ADMISSION_KINDS)
         live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *selectable)}
         self._hub = CachedHub(cache, live, self._fleet)
-        cache.subscribe(CUSTOM_KINDS, self._forget_kinds)
+        cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 
     def __call__(self) -> Context:
         """Return the context of this moment, asked by nobody in particular."""
         if self._known is None:
-            self._known = KnownKinds.of_definitions(self._cache.list(CUSTOM_KINDS))
+            self._known = KnownKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
         return Context(
             self._known,
             self._existing,

@@ -167,7 +167,7 @@ _ENTRIES: Final = (
     Admitted(guard_rail.POD, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(guard_rail.REPLICA_SET, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(guard_rail.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),
-    Admitted(guard_rail.DEFINITION, operations=_CUD, guards=(guard_rail.guard_definition,)),
+    Admitted(kinds.CUSTOM_RESOURCE_DEFINITION, operations=_CUD, guards=(guard_rail.guard_definition,)),
     Admitted(kinds.NAMESPACE, operations=_CUD, guards=(guard_rail.guard_namespace,)),
     Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True),
     Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True),

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import aiohttp
 
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
-from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
+from webhook.embedded.stored_kinds import kind_of_definition
 
 SECONDS: Final = 60.0
 """How long an answer may take."""
@@ -193,7 +193,7 @@ class Client:
 
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
         """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
-        listing = await self.list(Place(KINDS[DEFINITION]))
+        listing = await self.list(Place(CUSTOM_RESOURCE_DEFINITION))
         found = {}
         for definition in listing.get("items") or ():
             kind = kind_of_definition(definition)
@@ -238,7 +238,7 @@ class Client:
                 allow_redirects=False,
             ) as answer:
                 if answer.status == 401:
-                    raise UserError(f"{server} does not accept the token; is it the token of this hub's data folder?")
+                    raise UserError(_unknown_token(server, await answer.read()))
                 yield answer
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
@@ -253,6 +253,18 @@ class Client:
             raise UserError(f"{server} did not answer within {SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise UserError(f"{server}: the connection broke ({str(error) or type(error).__name__})") from error
+
+
+def _unknown_token(server: str, content: bytes) -> str:
+    """Say what may be wrong with a token; a server on a real hub tells whom it has to be made for."""
+    try:
+        audience = _decoded(content).get("audience")
+    except UserError:
+        audience = None
+    if not isinstance(audience, str) or not audience:
+        return f"{server} does not accept the token; is it the token of this hub's data folder?"
+    made = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
+    return f"{server} does not accept the token; has it expired, or is it for another audience? Make one with: {made}"
 
 
 def _dry(dry_run: bool) -> dict[str, str]:

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind, find_kind
 from scorer.api.meta import JsonObject
 from scorer.placement.plan_document import children_of, decide
-from scorer.placement.trace import explanation
+from scorer.placement.policy_hash import policy_in_force
+from scorer.placement.trace import Occasion, explanation
 from webhook.cli.connection import Connection, connection_options, find_connection
 from webhook.cli.documents import load
 from webhook.cli.explanation import advice, details, heading, overview, ranges
@@ -18,6 +20,7 @@ from webhook.cli.instants import now_option
 from webhook.cli.offline_hub import find_placement, make_hub
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
+from webhook.cli.past_runs import history
 from webhook.validation.field import printable
 
 HELP = """Say why a placement got the clusters it got.
@@ -32,6 +35,7 @@ Examples:
   harbormaster explain crp/payments busybee keenowl
   harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
+  harbormaster explain crp/payments --runs     what was decided before, and what made the difference
 
 \b
 Exit codes:
@@ -45,6 +49,7 @@ Exit codes:
 @click.argument("clusters", nargs=-1, metavar="[CLUSTER]...")
 @file_option
 @output_option("text", "json", "yaml")
+@click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
 @now_option
 @connection_options
 def command(
@@ -52,6 +57,7 @@ def command(
     clusters: Sequence[str],
     files: Sequence[str],
     output: str,
+    runs: bool,
     now: datetime | None,
     data: Path | None,
     server: str | None,
@@ -60,6 +66,16 @@ def command(
 ) -> int:
     """Explain a decision."""
     kind, namespace, name = parse_reference(placement)
+    if runs:
+        if files or clusters or now is not None:
+            raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
+        connection = find_connection(data, server, token_file, ca_file)
+        past = run(_runs_from_hub(connection, namespace, name))
+        if output != "text":
+            print_document(past, output)
+        else:
+            _echo(list(history(past)))
+        return 0
     if files:
         answer = _from_files(files, kind, namespace, name, now)
     elif now is not None:
@@ -97,7 +113,19 @@ def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now
     decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)
     if decision.invalid:
         raise UserError(f"{name}: the policy cannot be evaluated: {decision.invalid}")
-    return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision))
+    occasion = Occasion(f"rp/{namespace}/{name}" if namespace else f"crp/{name}", policy_in_force(placement, snapshots))
+    return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
+
+
+async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.client import Client, RefusedError
+
+    path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
+    async with Client(connection) as client:
+        try:
+            return await client.read_json(f"/v1/placements/{path}/runs")
+        except RefusedError as error:
+            raise UserError(error.message) from error
 
 
 async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:

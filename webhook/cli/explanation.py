@@ -23,7 +23,16 @@ def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     """Return what holds for the placement as a whole."""
     wanted, found = answer.get("wanted"), answer.get("found")
     asks = "takes every cluster that passes" if wanted is None else f"wants {_clusters(wanted)}"
-    return [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
+    lines = [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
+    batches = answer.get("batches")
+    judged = "nobody had to be judged" if not batches else "1 batch" if batches == 1 else f"{batches} batches"
+    snapshot = answer.get("snapshot") or "none yet"
+    lines.append(f"Policy snapshot: {snapshot}. Fleet: {_clusters(answer.get('fleetSize') or 0)}, {judged}.")
+    if trigger := answer.get("trigger"):
+        lines.append(f"Last decided because: {trigger['message']}.")
+    if counts := answer.get("counts"):
+        lines.append(f"Not picked: {', '.join(f'{count} {category}' for category, count in counts.items())}.")
+    return lines
 
 
 def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
@@ -34,7 +43,7 @@ def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
     headers = ["RANK", "CLUSTER", "VERDICT", *(["SPREAD"] if spread else []), *(["AFFINITY"] if scored else []), "WHY"]
     rows = []
     for item in items:
-        judged = item["verdict"] in _PICKED or item["verdict"] == "ScoreTooLow"
+        judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
         row = ["" if item.get("rank") is None else str(item["rank"]), item["cluster"], item["verdict"]]
         for part, shown in (("topology", spread), ("affinity", scored)):
             if shown:
@@ -62,7 +71,9 @@ def ranges(items: Iterable[JsonObject]) -> list[str]:
 
 def _end(end: Mapping[str, Any]) -> str:
     note = "" if end.get("eligible", True) else ", which cannot be picked itself"
-    return f"{end['value']} ({end['cluster']}{note})"
+    age = f", {end['age']} old" if end.get("age") else ""
+    late = ", out of date" if end.get("stale") else ""
+    return f"{end['value']} ({end['cluster']}{note}{age}{late})"
 
 
 def advice(items: Iterable[JsonObject]) -> list[str]:
@@ -78,6 +89,10 @@ def advice(items: Iterable[JsonObject]) -> list[str]:
 def details(item: Mapping[str, Any]) -> Iterator[str]:
     """Yield everything about one cluster: verdict, checks, points, binding, and what would help."""
     yield str(item["summary"])
+    if item.get("rank") is not None:
+        yield f"  rank {item['rank']}" + (f", batch {item['batch']}" if "batch" in item else "")
+    for warning in item.get("warnings") or ():
+        yield f"  warning: {warning}"
     filters = item.get("filters") or ()
     if filters:
         yield "  checks"
@@ -127,11 +142,14 @@ def _term(term: Mapping[str, Any]) -> str:
 
 
 def _reading(each: Mapping[str, Any]) -> str:
+    if each.get("expired"):
+        return f"was {each['lastValue']}, which expired {each['expiredFor']} ago (at {each['validUntil']})"
     if each.get("observed") is None:
         return "is not reported"
     notes = ["unreadable"] if each.get("unreadable") else []
     notes += [f"{each['age']} old"] if each.get("age") else []
     notes += ["out of date"] if each.get("stale") else []
+    notes += [f"valid for {each['expiresIn']} (until {each['validUntil']})"] if each.get("expiresIn") else []
     return f"is {each['observed']}" + (f" ({', '.join(notes)})" if notes else "")
 
 
@@ -176,22 +194,32 @@ def _preference(term: Mapping[str, Any]) -> str:
     )
     order = {"Ascending": "less is better", "Descending": "more is better"}.get(str(sorter.get("order")), "")
     words = [gate, f"{sorter['name']} {_reading(sorter)}{ends}", order]
-    if "ratio" in sorter and (labels is None or labels["pass"]):
-        words.append(f"{sorter['ratio']:.3g} of {term['weight']} is {sorter['raw']:.4g}")
+    if "ratio" in sorter:
+        verb = "is" if labels is None or labels["pass"] else "would be"
+        words.append(f"{_plain(sorter['ratio'])} of {term['weight']} {verb} {_plain(sorter['raw'])}")
     if sorter.get("note"):
         words.append(str(sorter["note"]))
     return f"{name}: {'; '.join(word for word in words if word)}"
 
 
+def _plain(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
 def _binding(binding: Mapping[str, Any]) -> str:
-    policy = "under the present policy" if binding.get("currentPolicy") else "under an earlier policy"
-    words = [f"binding {binding['name']} is {binding['state']}, made {policy}"]
+    policy = "the present policy" if binding.get("currentPolicy") else "an earlier policy"
+    under = f"{binding['snapshot']}, {policy}" if binding.get("snapshot") else policy
+    words = [f"binding {binding['name']} is {binding['state']}, made under {under}"]
+    if binding.get("since"):
+        words.append(f"since {binding['since']}" + (f" ({binding['age']} ago)" if binding.get("age") else ""))
     if score := binding.get("recordedScore"):
         words.append(f"picked with score {score['affinity']} and spread {score['topologySpread']}")
     if binding.get("wouldBeRefused"):
         words.append(f"would be turned away today: {binding['wouldBeRefused']}")
-    elif "wouldStillMatch" in binding:
+    elif binding.get("wouldStillMatch"):
         words.append("still passes every check")
+    if binding.get("dropped"):
+        words.append("is being dropped")
     return "; ".join(words)
 
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scorer.api.meta import JsonObject
-from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
-from webhook.admission import registry
 from webhook.admission.context import Context
-from webhook.admission.judge import judge, mutate
+from webhook.admission.rehearsal import rehearse
 from webhook.cli.documents import Loaded
-from webhook.embedded.metadata import validate_members, validate_place
-from webhook.validation.field import FieldError, path_order
+from webhook.proposal import has_rules
+from webhook.validation.field import FieldError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +53,7 @@ def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
 
 def admit(loaded: Loaded, context: Context) -> Verdict:
     """Do to one object what the hub does when it is created."""
-    kind = loaded.kind
-    group, version = kind.group, loaded.document["apiVersion"].rpartition("/")[2]
-    pruned = prune(kind, loaded.document)
-    document = strip_nulls(kind, pruned.document)
-    unknown = tuple(f'unknown field "{field}"' for field in pruned.dropped)
-    basic = [*validate_place(kind, document["metadata"]), *validate_members(document["metadata"], {})]
-    if registry.find(group, version, kind.kind) is None:
-        return Verdict(loaded, document, _sorted(basic), warnings=unknown, has_rules=False)
-    mutation = mutate(apply_schema_defaults(kind, document), None, "CREATE")
-    document = apply_schema_defaults(kind, mutation.document)
-    judgement = judge("CREATE", document, None, context)
-    known = {str(error.field) for error in judgement.errors}
-    errors = [*judgement.errors, *(error for error in basic if str(error.field) not in known)]
-    warnings = tuple(dict.fromkeys((*unknown, *mutation.warnings, *judgement.warnings)))
-    refusal = "" if judgement.allowed or judgement.errors else judgement.message
-    return Verdict(loaded, document, _sorted(errors), refusal, warnings)
-
-
-def _sorted(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
-    return tuple(sorted(errors, key=path_order))
+    verdict = rehearse(loaded.document, None, "CREATE", context)
+    ruled = has_rules(loaded.document)
+    warnings = verdict.warnings if ruled else ()
+    return Verdict(loaded, verdict.document, verdict.errors, verdict.refusal, warnings, ruled)

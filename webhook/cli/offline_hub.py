@@ -1,4 +1,4 @@
-"""A hub made of files: what ``plan`` and ``explain -f`` decide on.
+"""A hub made of files: what ``plan`` and ``explain -f`` look at.
 
 A dump of a real hub is judged as it is, at the moment it was taken. Members that have never reported, as in the
 examples, are played as ``up`` plays them.
@@ -18,16 +18,20 @@ from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
+from webhook.admission.documents import DocumentSet
 from webhook.cli.documents import Loaded
 from webhook.cli.failure import UserError
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.embedded.simulation import figures, keep_status, parse_behaviour, silent_status
 from webhook.member.heartbeat import heartbeat_status
+from webhook.proposal import PLANNED_KINDS
 from webhook.validation.field import shape_errors
 
 PLACEMENTS = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)
 BINDINGS = (kinds.BINDING, kinds.NAMESPACED_BINDING)
 SNAPSHOTS = (kinds.POLICY_SNAPSHOT, kinds.NAMESPACED_POLICY_SNAPSHOT)
+_READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
+"""What decisions read, but for placements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime)
     problems: list[str] = []
     members = [one for one in loaded if one.kind == kinds.MEMBER_CLUSTER]
     for one in loaded:
-        if one.kind in (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS):
+        if one.kind in _READ:
             problems += _shape_mistakes(one)
     verdicts: list[Verdict] = []
     if not problems:
@@ -83,6 +87,44 @@ def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime)
         instant,
         tuple(f"{verdict.loaded.source}: {text}" for verdict in verdicts for text in verdict.warnings),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """What files hold, as a hub would hold it.
+
+    Args:
+        hub: The objects, members played where they have never reported.
+        now: The instant to judge by.
+    """
+
+    hub: DocumentSet
+    now: datetime
+
+
+def store(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
+    """Return the hub that *loaded* would make; nobody judges it.
+
+    Args:
+        loaded: What was read.
+        now: The instant to judge by; None: when the newest heartbeat among *loaded* came, else *clock*.
+        clock: The time of day.
+
+    Raises:
+        UserError: An object that decisions depend on has the wrong shape; every mistake is named.
+    """
+    problems = [line for one in loaded if one.kind in _READ for line in _shape_mistakes(one)]
+    if problems:
+        raise UserError(problems)
+    instant = now or newest_heartbeat(one.document for one in loaded if one.kind == kinds.MEMBER_CLUSTER) or clock
+    documents, members = [], []
+    for one in loaded:
+        document = one.document
+        if one.kind == kinds.MEMBER_CLUSTER:
+            document = played(one, instant)
+            members.append(_read_member(one, instant))
+        documents.append(document)
+    return StoredFiles(DocumentSet.of(documents, Fleet.of(members), PLANNED_KINDS), instant)
 
 
 def _shape_mistakes(one: Loaded) -> list[str]:

@@ -1,70 +1,258 @@
-"""``harbormaster plan``: what the placements in files would get, decided here and now without a hub."""
+"""``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.meta import JsonObject
-from scorer.placement.plan_document import changes_anything, plan_document
-from webhook.cli.documents import load
-from webhook.cli.failure import complain
+from scorer.what_if.comparison import compare
+from scorer.what_if.document import changes_anything
+from webhook.admission.context import Context, UserInfo
+from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.documents import Loaded, load
+from webhook.cli.failure import UserError, complain
 from webhook.cli.instants import now_option
-from webhook.cli.offline_hub import make_hub
-from webhook.cli.options import file_option, output_option
-from webhook.cli.output import print_document, print_table
+from webhook.cli.offline_hub import StoredFiles, store
+from webhook.cli.options import file_option, output_option, run
+from webhook.cli.output import print_document
+from webhook.cli.plan_output import print_comparison, print_plan
+from webhook.proposal import Given, Proposal, ProposalError, plan
 
-HELP = """Show what the files' placements would get, without a hub.
+HELP = """Show what would happen to the placements, without doing it.
 
-Reads MemberClusters, placements, and existing bindings and policy snapshots if there are any, and runs the same engine
-as the controller. Other objects are accepted and left aside. Members that have never reported are taken as
-`harbormaster up` would play them; a dump of a real hub is judged at the moment it was taken.
+With -f alone the files are the hub and what is planned on it: MemberClusters, placements, and existing bindings and
+snapshots if there are any. Members that have never reported are taken as `harbormaster up` would play them; a dump of a
+real hub is judged at the moment it was taken.
+
+With --on, or on a running hub (--hub, --server, --data), -f is what would be applied to it: new or changed placements,
+member clusters, budgets and whatever else. All of it is judged by admission first. Nothing is written.
 
 \b
 Examples:
-  harbormaster plan -f examples/fleet
-  harbormaster plan -f fleet.yaml -f placement.yaml -o json
-  kubectl get memberclusters,crp,crb,csps -o yaml | harbormaster plan -f -
+  harbormaster plan -f examples/fleet                        # what would these placements get?
+  harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
+  harbormaster plan --server https://hub:9443 --lost dover   # and if dover were gone?
+  harbormaster plan --on dump.yaml --drained dover           # the same engine on a dump
+  harbormaster plan --compare a.yaml b.yaml -f examples/fleet
+  kubectl get memberclusters,crp,crb,csps,crs -o yaml | harbormaster plan --on - -f new.yaml
 
 \b
 Exit codes:
   0  nothing would change
-  1  an error: file, document and field are on standard error
-  2  a placement would get or lose a cluster
+  1  an error, or admission refuses something: file, document and field are on standard error
+  2  a placement would change; with --compare: a policy picks a cluster that the other does not
 """
 
 CHANGES = 2
+_ADMINISTRATOR = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
-@click.command("plan", help=HELP, short_help="Show what the files' placements would get, without a hub.")
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What is planned on: a running hub, or files.
+
+    Args:
+        connection: The running hub; None: files.
+        base: What is on the hub that the files make.
+        now: The instant that the user wants to judge by.
+    """
+
+    connection: Connection | None
+    base: Sequence[Loaded] = ()
+    now: datetime | None = None
+
+    def plan(
+        self,
+        given: Sequence[Loaded],
+        *,
+        lost: Sequence[str] = (),
+        drained: Sequence[str] = (),
+        only: Sequence[Loaded] | None = None,
+    ) -> JsonObject:
+        """Return the plan of applying *given*. Raises `UserError`."""
+        if self.connection is not None:
+            return run(_ask(self.connection, given, lost, drained, only))
+        stored = store(self.base, now=self.now, clock=datetime.now(UTC))
+        objects = [Given(one.kind, one.document) for one in given]
+        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained))
+        if only is not None:
+            wanted = {(one.namespace, one.name) for one in only}
+            found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
+            document = {**document, "placements": found}
+        return document
+
+
+@click.command("plan", help=HELP, short_help="Show what would happen to the placements, without doing it.")
 @file_option
+@click.option("--on", "bases", multiple=True, metavar="FILE", help="The hub, as files; -f is what is applied to it.")
+@click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so do --server and --data.")
+@click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable.")
+@click.option(
+    "--drained", multiple=True, metavar="CLUSTER", help="A member cluster that is tainted and emptied. Repeatable."
+)
+@click.option(
+    "--compare",
+    "pair",
+    nargs=2,
+    metavar="A B",
+    help="Two files with a placement each: their policies side by side, as if nothing were placed yet.",
+)
 @output_option()
 @now_option
-def command(files: Sequence[str], output: str, now: datetime | None) -> int:
-    """Plan files."""
-    if not files:
-        raise click.UsageError("say what to plan: -f FILE")
-    hub = make_hub(load(files), now=now, clock=datetime.now(UTC))
-    for warning in hub.warnings:
-        complain(f"Warning: {warning}")
-    plan = plan_document(hub.placements, hub.fleet, hub.bindings, hub.snapshots, hub.now)
+@connection_options
+def command(
+    files: Sequence[str],
+    bases: Sequence[str],
+    live: bool,
+    lost: Sequence[str],
+    drained: Sequence[str],
+    pair: tuple[str, str] | None,
+    output: str,
+    now: datetime | None,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Plan."""
+    live = live or server is not None or data is not None
+    if live and bases:
+        raise click.UsageError("--on is for files; the running hub is what it is")
+    if live and now is not None:
+        raise click.UsageError("--now is for files; the running hub judges by its own clock")
+    if not (files or bases or lost or drained or pair or live):
+        raise click.UsageError("say what to plan: -f FILE, --lost CLUSTER or --drained CLUSTER")
+    if not (files or bases):  # there is nothing but a running hub to ask
+        if now is not None:
+            raise click.UsageError("--now is for files; the running hub judges by its own clock")
+        live = True
+    connection = find_connection(data, server, token_file, ca_file) if live else None
+    if pair is not None:
+        if lost or drained or (files and (live or bases)):
+            raise click.UsageError("--compare takes two files and a fleet: -f FILE, or the running hub")
+        ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
+        return _compare(pair, ground, output)
+    if connection is None and not bases:
+        return _plan_files(load(files), lost, drained, output, now)
+    given = load(files) if files else []
+    document = _Ground(connection, load(bases) if bases else (), now).plan(given, lost=lost, drained=drained)
+    return _report(document, given, output, everything=False)
+
+
+def _plan_files(
+    loaded: Sequence[Loaded], lost: Sequence[str], drained: Sequence[str], output: str, now: datetime | None
+) -> int:
+    """Plan files that are the hub and what is planned on it."""
+    placements = [one for one in loaded if one.kind in (PLACEMENT, RESOURCE_PLACEMENT)]
+    others = [one for one in loaded if one.kind not in (PLACEMENT, RESOURCE_PLACEMENT)]
+    stored = store(others, now=now, clock=datetime.now(UTC))
+    adopted = [Given(one.kind, one.document) for one in placements]
+    document = _plan(stored, loaded, Proposal(adopted=adopted, lost=lost, drained=drained))
+    return _report(document, placements, output, everything=not (lost or drained))
+
+
+def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal) -> JsonObject:
+    context = Context.of_objects([one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now)
+    try:
+        return plan(stored.hub, proposal, context)
+    except ProposalError as error:
+        raise UserError(_option(pointer, detail) for pointer, _, detail in error.mistakes) from error
+
+
+def _option(pointer: str, detail: str) -> str:
+    return f"--{pointer.split('/')[1]}: {detail}"
+
+
+async def _ask(
+    connection: Connection,
+    given: Sequence[Loaded],
+    lost: Sequence[str],
+    drained: Sequence[str],
+    only: Sequence[Loaded] | None,
+) -> JsonObject:
+    from webhook.cli.client import Client, RefusedError
+
+    body: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
+    if only is not None:
+        body["placements"] = [
+            {"kind": one.kind.kind, "name": one.name} | ({"namespace": one.namespace} if one.namespace else {})
+            for one in only
+        ]
+    async with Client(connection) as client:
+        try:
+            return await client.ask("/v1/plan", body)
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def _report(document: JsonObject, given: Sequence[Loaded], output: str, *, everything: bool) -> int:
+    """Print a plan, unless admission refuses part of it; return the exit code."""
+    _check(document["admission"], given)
     if output != "table":
-        print_document(plan, output)
-    elif plan["placements"]:
-        headers = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY"]
-        print_table(headers, [_row(entry) for entry in plan["placements"]])
+        print_document(document, output)
     else:
-        complain("No placements in these files")
-    return CHANGES if changes_anything(plan) else 0
+        print_plan(document, everything=everything)
+    return CHANGES if changes_anything(document) else 0
 
 
-def _row(entry: JsonObject) -> list[str]:
-    """Return one placement; ``+`` marks what it would get, ``-`` what it would lose."""
-    prefix = f"rp/{entry['namespace']}" if entry["namespace"] else "crp"
-    new = [f"+{pick['cluster']}" for pick in entry["picked"] if pick["new"]]
-    kept = [pick["cluster"] for pick in entry["picked"] if not pick["new"]]
-    dropped = [f"-{each['cluster']}" for each in entry["dropped"]]
-    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
-    why = "" if entry["satisfied"] else entry["message"]
-    clusters = " ".join((*new, *kept, *dropped))
-    return [f"{prefix}/{entry['name']}", entry["type"], wanted, str(len(entry["picked"])), clusters, why]
+def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
+    """Tell what admission says; the verdicts are in the order of *given*.
+
+    Raises:
+        UserError: Something is refused.
+    """
+    refusals = [
+        ": ".join(filter(None, (str(one.source), error["field"], error["message"])))
+        for verdict, one in zip(admission, given, strict=False)
+        for error in verdict["errors"]
+    ]
+    if refusals:
+        raise UserError(refusals)
+    for verdict, one in zip(admission, given, strict=False):
+        for warning in verdict["warnings"]:
+            complain(f"Warning: {one.source}: {warning}")
+
+
+def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
+    """Set two policies side by side: both are planned as new placements, at once, so on the very same fleet."""
+    originals = [_the_placement(file) for file in pair]
+    suffix = secrets.token_hex(4)
+    renamed = [
+        one.with_document({**one.document, "metadata": {**_place(one), "name": f"compare-{side}-{suffix}"}})
+        for side, one in zip(("left", "right"), originals, strict=True)
+    ]
+    document = ground.plan(renamed, only=renamed)
+    _check(document["admission"], originals)
+    entries = {entry["name"]: entry for entry in document["placements"]}
+    if any(one.name not in entries for one in renamed):
+        raise UserError("you may not list placements of this kind on the hub, so it tells nothing about them")
+    sides = [
+        {**entries[new.name], "name": old.name, "file": file}
+        for new, old, file in zip(renamed, originals, pair, strict=True)
+    ]
+    answer = compare(*sides)
+    for side, file in zip(("left", "right"), pair, strict=True):
+        answer[side] = {"file": file, **answer[side]}
+    answer |= {key: document[key] for key in ("evaluatedAt", "fleetRevision") if key in document}
+    if output != "table":
+        print_document(answer, output)
+    else:
+        print_comparison(answer)
+    return CHANGES if answer["differs"] else 0
+
+
+def _place(one: Loaded) -> JsonObject:
+    return {"namespace": one.namespace} if one.namespace else {}
+
+
+def _the_placement(file: str) -> Loaded:
+    """Return the only placement in *file*. Raises `UserError`."""
+    found = [one for one in load([file]) if one.kind in (PLACEMENT, RESOURCE_PLACEMENT)]
+    if len(found) != 1:
+        raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
+    return found[0]

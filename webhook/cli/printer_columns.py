@@ -10,11 +10,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.crd import PRINTER_COLUMNS, Column
-from scorer.api.kinds import NAMESPACE, Kind
+from scorer.api.external_score import read_score, score_names
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import SCORE_PREFIX
 from webhook.cli.output import format_json
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
+"""External scores of a member cluster with what is left of their time; no column of a definition can show that."""
 _OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE)}
 _STEP: Final = re.compile(
     r'\.((?:[^.\[\\]|\\.)+)|\[\?\(@\.([A-Za-z]+)==["\']([^"\']*)["\']\)\]|\[([0-9]{1,9})\]', re.ASCII
@@ -32,6 +36,8 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
     columns = PRINTER_COLUMNS.get(kind) or _OTHERS.get(kind)
     if columns is None:
         columns = _defined(definition) if definition else (AGE,)
+    if kind == MEMBER_CLUSTER:
+        columns = (*columns, SCORES)
     return tuple(column for column in columns if wide or not column.wide)
 
 
@@ -57,9 +63,30 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
         with suppress(ValueError):
             return format_age((now - parse_time(str(value))).total_seconds())
         return "<invalid>"
+    if kind == "scores":
+        return _scores(value, now)
     if isinstance(value, dict | list):
         return " ".join(format_json(value).split())
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _scores(annotations: Mapping[str, str], now: datetime) -> str:
+    words = []
+    for name in score_names(annotations):
+        score, short = read_score(annotations, name), name.removeprefix(SCORE_PREFIX)
+        if score is None:
+            words.append(f"{short}=<unreadable>")
+            continue
+        left = None if score.valid_until is None else (score.valid_until - now).total_seconds()
+        note = (
+            ""
+            if left is None
+            else f" ({format_age(left)} left)"
+            if left >= 0
+            else f" (expired {format_age(-left)} ago)"
+        )
+        words.append(f"{short}={score.value}{note}")
+    return ", ".join(words)
 
 
 def find_path(document: Any, path: str) -> Any:

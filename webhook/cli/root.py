@@ -36,7 +36,7 @@ SECTIONS: Final = {
         Entry("delete", "Delete objects."),
     ),
     "Ask the engine": (
-        Entry("plan", "Show what the files' placements would get, without a hub."),
+        Entry("plan", "Show what would happen to the placements, without doing it."),
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
     ),

@@ -42,6 +42,12 @@ Exit codes:
 @click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate in PEM.")
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key in PEM.")
 @click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Its authority in PEM.")
+@click.option(
+    "--client-ca",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Authorities of client certificates in PEM.  [default: the hub's own]",
+)
 @click.option("-n", "--namespace", metavar="NS", help="Where harbormaster is installed.")
 def command(kubeconfig: Path | None, context: str | None, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""

@@ -5,7 +5,6 @@ purpose: patches other than the merge patch, deletion of collections, paging, ta
 """
 
 import asyncio
-import hmac
 import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -19,8 +18,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.staged_update import RunState
 from webhook.admission.context import Context
 from webhook.admission.review import BadReviewError, parse_object
+from webhook.bearer import bearer_token
 from webhook.embedded import discovery
 from webhook.embedded.answers import ApiError, json_response, of_store, success
+from webhook.embedded.owner import OwnerToken
 from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.target import Target, parse_target
@@ -52,9 +53,7 @@ def add_routes(
         token: What a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
     """
-    if not token:
-        raise ValueError("the token of the embedded API must not be empty")
-    api = _Api(store, context, token.encode(), staged_run_default_state)
+    api = _Api(store, context, OwnerToken(token), staged_run_default_state)
     for path in ("/api", "/api/{rest:.*}", "/apis", "/apis/{rest:.*}", "/version"):
         app.router.add_route("*", path, api.handle)
     app.on_shutdown.append(api.end_watches)
@@ -64,7 +63,7 @@ def add_routes(
 class _Api:
     store: EmbeddedStore
     context: Callable[[], Context]
-    token: bytes
+    owner: OwnerToken
     staged_run_default_state: str
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
     patching: asyncio.Lock = field(default_factory=asyncio.Lock)  # patches never lose against one another
@@ -96,9 +95,8 @@ class _Api:
                 raise ApiError(404, "the server could not find the requested resource")
 
     def _authenticate(self, request: web.Request) -> None:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        known = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token)
-        if scheme.lower() != "bearer" or not known:
+        token = bearer_token(request.headers.get("Authorization", ""))
+        if not self.owner.known(token):
             raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
 
     def _discover(self, request: web.Request, segments: list[str]) -> web.Response:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, Kind
 from scorer.api.meta import JsonObject
 
-DEFINITION: Final = ("apiextensions.k8s.io", "CustomResourceDefinition")
+DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.group_kind
 
 _BY_PLURAL: Final = {(kind.group, kind.plural): kind for kind in KINDS.values()}
 

@@ -56,12 +56,13 @@ def tagged(request: web.Request, document: JsonObject, revision: str) -> web.Res
     members = {"ETag": f'"{revision}-{digest}"'}
     if request.method in {"GET", "HEAD"}:
         members["Cache-Control"] = "no-cache"
-        if _is_known(request, members["ETag"]):
+        if is_known(request, members["ETag"]):
             return web.Response(status=304, headers=members)
     return web.Response(body=body, headers={"Content-Type": JSON, **members})
 
 
-def _is_known(request: web.Request, tag: str) -> bool:
+def is_known(request: web.Request, tag: str) -> bool:
+    """Say whether the caller has the answer of that entity tag already."""
     given = request.headers.get("If-None-Match", "")
     return given == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))
 

@@ -1,11 +1,12 @@
-"""What the endpoints below ``/v1`` share: methods, limits, strict bodies, problems, metrics.
+"""What the endpoints below ``/v1`` share: callers, methods, limits, strict bodies, problems, metrics.
 
-Source: serving.md 3.1 to 3.3.
+Source: serving.md 3.1 to 3.4.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import pydantic
@@ -14,13 +15,16 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from scorer.api.field_path import json_pointer
+from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.endpoints.answers import has_json_body, request_id
 from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
+from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
-from webhook.metrics import Metrics
-from webhook.services import InvalidQuestionError, Services, UnknownObjectError
+from webhook.metrics import API_ROUTES, Metrics
+from webhook.services import InvalidQuestionError, PlacementRef, Services, UnknownObjectError, unknown_placement
 from webhook.settings import Settings
 from webhook.validation.field import quote
 
@@ -31,6 +35,17 @@ _READ: Final = frozenset({"GET", "HEAD"})
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """What is known of an endpoint before anybody asks; see `Api.get`."""
+
+    methods: frozenset[str]
+    route: str
+    surface: Surface
+    when_synced: bool
+    open_to_all: bool
+
+
 class RequestModel(BaseModel):
     """Base of request bodies: camelCase, unknown members refused, nothing coerced; null counts as absent."""
 
@@ -38,36 +53,99 @@ class RequestModel(BaseModel):
 
 
 class Api:
-    """Registers endpoints and surrounds each with what all of them do."""
+    """Registers endpoints and surrounds each with what all of them do.
 
-    def __init__(self, app: web.Application, services: Services, settings: Settings, metrics: Metrics) -> None:
+    Args:
+        app: Where the endpoints are.
+        services: What they ask.
+        settings: Their limits.
+        metrics: Where they are counted.
+        callers: Finds out who asks; None: nobody is asked, and everybody may read everything.
+        continuation: Seals the tokens that continue lists; None: with a key of this Api alone.
+    """
+
+    def __init__(
+        self,
+        app: web.Application,
+        services: Services,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        callers: Callers | None = None,
+        continuation: Continuation | None = None,
+    ) -> None:
         self.app = app
         self.services = services
         self.settings = settings
-        self._metrics = metrics
-        self._in_flight = 0
+        self.continuation = continuation or Continuation.with_new_key()
+        self._callers = callers
+        self.metrics = metrics
+        self._in_flight: dict[Surface, int] = dict.fromkeys(SURFACES, 0)
 
-    @property
-    def in_flight(self) -> int:
-        """Requests being handled, streams included."""
-        return self._in_flight
+    def in_flight(self, surface: Surface) -> int:
+        """Return how many requests are being handled, streams included."""
+        return self._in_flight[surface]
 
-    def get(self, path: str, route: str, handler: Handler) -> None:
-        """Serve GET and HEAD on *path*."""
-        self.app.router.add_route("*", path, self._wrap(_READ, route, handler))
+    def get(
+        self,
+        path: str,
+        route: str,
+        handler: Handler,
+        *,
+        surface: Surface = "api",
+        when_synced: bool = True,
+        open_to_all: bool = False,
+    ) -> None:
+        """Serve GET and HEAD on *path*.
 
-    def post(self, path: str, route: str, handler: Handler) -> None:
-        """Serve POST on *path*."""
-        self.app.router.add_route("*", path, self._wrap(frozenset({"POST"}), route, handler))
+        Args:
+            path: As the router takes it.
+            route: Its template, such as ``/v1/clusters/*``: what rights are about, and the label of the metrics.
+            handler: Answers.
+            surface: Which limits hold, and how it is counted.
+            when_synced: False: ask the handler also while the caches are not filled.
+            open_to_all: It holds no data, and nobody is asked who they are.
+        """
+        endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
-    def _wrap(self, methods: frozenset[str], route: str, handler: Handler) -> Handler:
+    def post(
+        self, path: str, route: str, handler: Handler, *, surface: Surface = "api", when_synced: bool = True
+    ) -> None:
+        """Serve POST on *path*; the arguments are those of `get`."""
+        endpoint = _Endpoint(frozenset({"POST"}), route, surface, when_synced, open_to_all=False)
+        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+
+    async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
+        """See to it that the caller may read a placement; to who may not, it does not exist.
+
+        Raises:
+            ProblemError: 404 as for a placement that is not there; 503 when it cannot be found out.
+        """
+        if self._callers is not None and not await self._callers.may_read(caller_of(request), ref):
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
+
+    async def readable_kinds(self, request: web.Request) -> frozenset[Kind]:
+        """Return which of the two kinds of placements the caller may list everywhere.
+
+        Raises:
+            ProblemError: It cannot be found out.
+        """
+        if self._callers is None:
+            return PLACEMENT_KINDS
+        return await self._callers.readable_kinds(caller_of(request))
+
+    def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
+        route, surface = endpoint.route, endpoint.surface
+        counted = route in API_ROUTES
+
         async def handle(request: web.Request) -> web.StreamResponse:
             loop = asyncio.get_running_loop()
             started = loop.time()
             response: web.StreamResponse
-            self._in_flight += 1
+            self._in_flight[surface] += 1
             try:
-                self._check(request.method, methods)
+                await self._admit(request, endpoint)
                 response = await handler(request)
             except ProblemError as error:
                 response = problem_response(request, error)
@@ -84,21 +162,32 @@ class Api:
                 detail = f"the log of harbormaster has more under {identity}"
                 response = problem_response(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
             finally:
-                self._in_flight -= 1
-            self._metrics.answered(route, response.status, loop.time() - started)
+                self._in_flight[surface] -= 1
+            if counted:
+                self.metrics.answered(route, response.status, loop.time() - started)
             return response
 
         return handle
 
-    def _check(self, method: str, methods: frozenset[str]) -> None:
-        if method not in methods:
-            allowed = ", ".join(sorted(methods))
+    async def _admit(self, request: web.Request, endpoint: "_Endpoint") -> None:
+        """Let a request through to its handler.
+
+        Raises:
+            ProblemError: It may not pass, or not now.
+        """
+        callers = None if endpoint.open_to_all else self._callers
+        if callers is not None:
+            await callers.recognize(request, endpoint.surface)
+        if request.method not in endpoint.methods:
+            allowed = ", ".join(sorted(endpoint.methods))
             raise ProblemError(
                 Problem.METHOD_NOT_ALLOWED,
-                f"{method} is not understood here, only {allowed}",
+                f"{request.method} is not understood here, only {allowed}",
                 headers={"Allow": allowed},
             )
-        if not self.services.synced():
+        if callers is not None:
+            await callers.authorize(request, endpoint.surface, endpoint.route)
+        if endpoint.when_synced and not self.services.synced():
             raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
 
     async def read(self, request: web.Request, model: type[ModelT]) -> ModelT:
@@ -108,19 +197,19 @@ class Api:
             ProblemError: Not JSON, too large, too slow, or not of the model; every mistake is named.
         """
         if not has_json_body(request):
-            self._metrics.rejected("api", "media_type")
+            self.metrics.rejected("api", "media_type")
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
             body = await read_body(request, self.settings.api_body_bytes, self.settings.body_seconds)
             value = parse_object(body)
         except BodyTooLargeError as error:
-            self._metrics.rejected("api", "size")
+            self.metrics.rejected("api", "size")
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
         except BodyTimeoutError as error:
-            self._metrics.rejected("api", "timeout")
+            self.metrics.rejected("api", "timeout")
             raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
         except (BrokenBodyError, BadReviewError) as error:
-            self._metrics.rejected("api", "malformed")
+            self.metrics.rejected("api", "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
         return read_model(model, value)
 

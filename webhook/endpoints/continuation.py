@@ -2,15 +2,22 @@
 
 The token is sealed, so a caller can neither read on in another query nor in a fleet that has moved on.
 
+Replicas understand each other's tokens when they have the same private key for TLS, as those have that mount one
+Secret: the key of the seal is derived from it, and replaced with it. Where each has a key of its own, a token holds
+for the replica that made it; the others say that it has expired, and the caller begins again.
+
 Source: serving.md 3.2.
 """
 
 import hashlib
 import hmac
+import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Self
 
 _SEAL_BYTES: Final = 16
+_PURPOSE: Final = b"harbormaster: tokens that continue a list"
 
 
 class ContinueExpiredError(Exception):
@@ -21,11 +28,17 @@ class Continuation:
     """Makes and reads tokens under one key.
 
     Args:
-        key: Secret; equal for all servers that shall understand each other's tokens.
+        key: Returns the present secret; equal for all servers that shall understand each other's tokens.
     """
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: Callable[[], bytes]) -> None:
         self._key = key
+
+    @classmethod
+    def with_new_key(cls) -> Self:
+        """Return one that understands only its own tokens."""
+        key = secrets.token_bytes(32)
+        return cls(lambda: key)
 
     def token(self, start: int, revision: str, query: bytes) -> str:
         """Return the token of the page that begins at *start*."""
@@ -51,4 +64,9 @@ class Continuation:
 
     def _seal(self, position: bytes, revision: str, query: bytes) -> bytes:
         text = b"\0".join((position, revision.encode(), query))
-        return hmac.new(self._key, text, hashlib.sha256).digest()[:_SEAL_BYTES]
+        return hmac.new(self._key(), text, hashlib.sha256).digest()[:_SEAL_BYTES]
+
+
+def sealing_key(private_key: bytes) -> bytes:
+    """Derive the key of the seal from a private key; from the one nothing can be learned of the other."""
+    return hmac.new(private_key, _PURPOSE, hashlib.sha256).digest()

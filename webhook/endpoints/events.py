@@ -2,9 +2,13 @@
 
 The stream carries only what changed, not the change itself: a viewer that missed something asks again and has
 the truth. Changes are merged while a viewer is slow or within a quarter of a second.
+
+What a viewer may know of is found out when the stream begins. Tokens end and rights are taken away, so the stream
+ends after a few minutes, and the viewer comes again with its credentials.
 """
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -13,12 +17,14 @@ from aiohttp import web
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.health import Health
-from webhook.services import Change
+from webhook.services import Change, ref_prefixes
 
 PAUSE_SECONDS: Final = 0.25
 """Shortest time between two events."""
 COMMENT_SECONDS: Final = 15.0
 """Longest silence, so that whatever is in between keeps the connection."""
+STREAM_SECONDS: Final = 300.0
+"""How long a stream lasts."""
 WRITE_SECONDS: Final = 30.0
 """How long a viewer may take to accept an event before it is given up."""
 
@@ -28,10 +34,13 @@ def add_routes(api: Api, health: Health) -> None:
     viewers: set[_Viewer] = set()
 
     async def events(request: web.Request) -> web.StreamResponse:
+        kinds = await api.readable_kinds(request)
         if len(viewers) >= api.settings.event_streams:
             raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
-        changes, viewer = api.services.changes, _Viewer()
+        changes, viewer = api.services.changes, _Viewer(ref_prefixes(kinds))
         viewers.add(viewer)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + STREAM_SECONDS
         unsubscribe = changes.subscribe(viewer.add)
         ending = asyncio.create_task(health.draining.wait())
         ending.add_done_callback(lambda _: viewer.wake.set())
@@ -40,7 +49,7 @@ def add_routes(api: Api, health: Health) -> None:
         try:
             viewer.add(changes.everything())
             await response.prepare(request)
-            while request.method != "HEAD" and not health.draining.is_set():
+            while request.method != "HEAD" and not health.draining.is_set() and loop.time() < end:
                 text = await viewer.next()
                 async with asyncio.timeout(WRITE_SECONDS):
                     await response.write(text)
@@ -56,15 +65,25 @@ def add_routes(api: Api, health: Health) -> None:
 
 
 class _Viewer:
-    """One open page: what it has not been told yet."""
+    """One open page: what it has not been told yet.
 
-    def __init__(self) -> None:
+    Args:
+        prefixes: How the references begin of which it may hear.
+    """
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self._prefixes = prefixes
         self.wake = asyncio.Event()
         self._pending: Change | None = None
         self._told = 0.0
 
     def add(self, change: Change) -> None:
-        """Remember *change* for the next event."""
+        """Remember *change* for the next event, as far as the viewer may hear of it."""
+        visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
+        if visible != change.placements:
+            if not (visible or change.clusters):
+                return
+            change = replace(change, placements=visible)
         self._pending = change if self._pending is None else self._pending | change
         self.wake.set()
 

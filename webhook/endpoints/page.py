@@ -16,6 +16,7 @@ POLICY: Final = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
+PAGES: Final = {"index.html": "/", "docs.html": "/docs"}
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -27,11 +28,11 @@ _TYPES: Final = {
 
 
 def add_routes(app: web.Application, folder: Traversable | None = None) -> None:
-    """Serve ``index.html`` at ``/`` and every other file of *folder* (the project's own page) below ``/ui/``."""
+    """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``."""
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
         content_type = _TYPES.get("." + file.name.rpartition(".")[2])
         if content_type and file.is_file():
-            path = "/" if file.name == "index.html" else f"/ui/{file.name}"
+            path = PAGES.get(file.name) or f"/ui/{file.name}"
             app.router.add_get(path, _static(file.read_bytes(), content_type))
 
 

@@ -5,24 +5,27 @@ from aiohttp import web
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.services import PlacementRef
+from webhook.services import PlacementRef, ref_prefixes, unknown_placement
 
 
 def add_routes(api: Api) -> None:
-    """Serve the list, and the single placement by its reference."""
+    """Serve the list of what the caller may list, and the single placement by its reference."""
     advisor = api.services.advisor
 
     async def every(request: web.Request) -> web.Response:
+        prefixes = ref_prefixes(await api.readable_kinds(request))
         document = advisor.placements()
+        document = document | {"items": [item for item in document["items"] if item["ref"].startswith(prefixes)]}
         return tagged(request, document, str(document["fleetRevision"]))
 
     async def one(request: web.Request) -> web.Response:
         namespace = request.match_info.get("namespace", "")
         kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
         ref = PlacementRef(kind, request.match_info["name"], namespace)
+        await api.require_placement(request, ref)
         document = advisor.placement(ref)
         if document is None:
-            raise ProblemError(Problem.NOT_FOUND, f"there is no placement {str(ref)[:320]!r}")
+            raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
         return tagged(request, document, advisor.fleet_revision)
 
     api.get("/v1/placements", "/v1/placements", every)

@@ -17,15 +17,20 @@ Probe = Callable[[], Mapping[str, str]]
 
 def add_routes(app: web.Application, health: Health, metrics: Metrics) -> None:
     """Serve the probes and the metrics."""
-
-    async def exposition(request: web.Request) -> web.Response:
-        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
     app.router.add_get("/livez", _probe("livez", health.liveness))
     app.router.add_get("/healthz", _probe("healthz", health.liveness))
     app.router.add_get("/readyz", _probe("readyz", health.readiness))
-    app.router.add_get("/metrics", exposition)
+    app.router.add_get("/metrics", exposition(metrics))
+
+
+def exposition(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return the handler that shows *metrics*."""
+
+    async def handle(request: web.Request) -> web.Response:
+        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return handle
 
 
 def _probe(name: str, run: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:

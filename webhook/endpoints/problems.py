@@ -3,7 +3,7 @@
 Source: serving.md 3.3; RFC 9457.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
@@ -20,10 +20,12 @@ class Problem(Enum):
     """Every kind of problem: slug, status, title."""
 
     MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request is not acceptable JSON")
+    UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "Say who you are")
     FORBIDDEN = ("forbidden", HTTPStatus.FORBIDDEN, "Not allowed")
     NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "There is no such thing")
     METHOD_NOT_ALLOWED = ("method-not-allowed", HTTPStatus.METHOD_NOT_ALLOWED, "The method does not fit the path")
     REQUEST_TIMEOUT = ("request-timeout", HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly")
+    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "Something else is in the way")
     CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has moved on")
     PAYLOAD_TOO_LARGE = ("payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = (
@@ -32,8 +34,10 @@ class Problem(Enum):
         "The body is not declared as uncompressed JSON in UTF-8",
     )
     VALIDATION_FAILED = ("validation-failed", HTTPStatus.UNPROCESSABLE_ENTITY, "The request has mistakes")
+    RATE_LIMITED = ("rate-limited", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
     INTERNAL = ("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side")
     NOT_READY = ("not-ready", HTTPStatus.SERVICE_UNAVAILABLE, "Not ready yet")
+    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "It takes too long")
 
     def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:
         self.slug = slug
@@ -60,6 +64,7 @@ class ProblemError(Exception):
         headers: More headers of the answer.
         retry_after: Seconds after which to ask again.
         request_id: When one has been chosen for the request already.
+        members: More members of the document.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class ProblemError(Exception):
         headers: dict[str, str] | None = None,
         retry_after: int | None = None,
         request_id: str = "",
+        members: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
         self.problem = problem
@@ -79,6 +85,7 @@ class ProblemError(Exception):
         self.headers = headers or {}
         self.retry_after = retry_after
         self.request_id = request_id
+        self.members = members or {}
 
 
 def problem_response(request: web.Request, error: ProblemError) -> web.Response:
@@ -91,6 +98,7 @@ def problem_response(request: web.Request, error: ProblemError) -> web.Response:
         "status": int(problem.status),
         "detail": error.detail,
         "instance": f"urn:uuid:{identity}",
+        **error.members,
     }
     headers = {"Content-Type": PROBLEM_JSON, "Cache-Control": "no-store", REQUEST_ID: identity, **error.headers}
     if error.mistakes:

@@ -31,6 +31,7 @@ class RefModel(RequestModel):
     kind: Literal["ClusterResourcePlacement", "ResourcePlacement"]
     name: Name
     namespace: Annotated[str, Field(max_length=63)] = ""
+    """Of a ResourcePlacement; a ClusterResourcePlacement has none."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -40,10 +41,12 @@ class RefModel(RequestModel):
 
 
 class PlacementModel(RequestModel):
-    """A placement by name, or a policy that exists nowhere yet."""
+    """A placement by name, or a policy that exists nowhere yet: one of both."""
 
     ref: RefModel | None = None
+    """A placement on the hub; what it holds already counts."""
     inline: PlacementPolicy | None = None
+    """A policy; judged as if nothing were placed."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -53,11 +56,14 @@ class PlacementModel(RequestModel):
 
 
 class CandidatesModel(RequestModel):
-    """Which clusters: by name, by label, or a fleet of the caller's own."""
+    """Which clusters: by name, by label, or a fleet of the caller's own; one of the three."""
 
     names: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
+    """Only these clusters are answered for; the rest of the fleet still counts in ranges and spread."""
     label_selector: LabelSelector | None = None
+    """Only clusters with these labels are answered for."""
     inline: Annotated[tuple[dict[str, Any], ...], Field(max_length=500)] | None = None
+    """A fleet that is not the real one; only these clusters are looked at."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -68,10 +74,11 @@ class CandidatesModel(RequestModel):
 
 
 class QuestionModel(RequestModel):
-    """Body of ``/v1/filter``, and what the others have in common with it."""
+    """A placement, and the clusters it is asked about."""
 
     placement: PlacementModel
     candidates: CandidatesModel | None = None
+    """Absent: the whole fleet."""
 
     def question(self) -> Question:
         """Return what is asked.
@@ -98,11 +105,14 @@ class QuestionModel(RequestModel):
 
 
 class ScoreModel(QuestionModel):
-    """Body of ``/v1/score``."""
+    """A placement to rank clusters for, and which page of the ranking."""
 
     limit: Annotated[int, Field(ge=1, le=500)] = 100
+    """Items per page; with `explain` at most 50."""
     continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
+    """Token of the last answer, for the page that follows it."""
     explain: bool = False
+    """Put the explanation of each cluster into its item."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -112,7 +122,7 @@ class ScoreModel(QuestionModel):
 
 
 class ExplainModel(QuestionModel):
-    """Body of ``/v1/explain``."""
+    """A placement to explain, and the clusters it is asked about: at most 50 by name."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

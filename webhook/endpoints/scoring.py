@@ -4,7 +4,6 @@ Source: serving.md 3.1 and 3.2.
 """
 
 import hashlib
-import secrets
 from dataclasses import replace
 
 from aiohttp import web
@@ -12,20 +11,27 @@ from aiohttp import web
 from scorer.api.meta import JsonObject, format_time
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
-from webhook.endpoints.continuation import Continuation, ContinueExpiredError
+from webhook.endpoints.continuation import ContinueExpiredError
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
-from webhook.services import Eligible, Rejected, Verdict
+from webhook.ranking import affinity_range
+from webhook.services import Eligible, PlacementRef, Question, Rejected, Verdict
 
 
 def add_routes(api: Api, *, explain_only: bool = False) -> None:
     """Serve the three questions, or only the last."""
     advisor = api.services.advisor
-    continuation = Continuation(secrets.token_bytes(32))
+    continuation = api.continuation
+
+    async def asked(request: web.Request, body: QuestionModel) -> Question:
+        question = body.question()
+        if isinstance(question.placement, PlacementRef):
+            await api.require_placement(request, question.placement)
+        return question
 
     async def score(request: web.Request) -> web.Response:
         body = await api.read(request, ScoreModel)
-        question = body.question()
+        question = await asked(request, body)
         verdict = advisor.evaluate(question)
         query = hashlib.sha256(body.model_dump_json(exclude={"continue_"}).encode()).digest()
         try:
@@ -50,7 +56,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         return tagged(request, document, verdict.fleet_revision)
 
     async def filtered(request: web.Request) -> web.Response:
-        verdict = advisor.evaluate((await api.read(request, QuestionModel)).question())
+        verdict = advisor.evaluate(await asked(request, await api.read(request, QuestionModel)))
         document = {
             **_head(verdict),
             "eligible": sorted(item.cluster for item in verdict.eligible),
@@ -59,7 +65,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         return tagged(request, document, verdict.fleet_revision)
 
     async def explain(request: web.Request) -> web.Response:
-        document = advisor.explain((await api.read(request, ExplainModel)).question())
+        document = advisor.explain(await asked(request, await api.read(request, ExplainModel)))
         return tagged(request, document, str(document["fleetRevision"]))
 
     api.post("/v1/explain", "/v1/explain", explain)
@@ -97,11 +103,8 @@ def _head(verdict: Verdict) -> JsonObject:
 
 def _page(verdict: Verdict, start: int, limit: int) -> list[JsonObject]:
     eligible, count = verdict.eligible, len(verdict.eligible)
-    low = high = 0
-    if eligible:
-        affinity = [item.affinity for item in eligible]
-        low, high = min(0, min(affinity)), max(affinity)
-    items = [_ranked(item, low, high) for item in eligible[start : start + limit]]
+    low, high = affinity_range(eligible)
+    items = [_ranked(item, min(0, low), high) for item in eligible[start : start + limit]]
     room = limit - len(items)
     first = max(0, start - count)
     items += [

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
@@ -25,11 +25,10 @@ from scorer.fleet import EligibilityLimits, Fleet
 from webhook.kube.ports import EventType, ExpiredError, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 
 Handler = Callable[[JsonObject | None, JsonObject | None], None]
+Trim = Callable[[JsonObject], JsonObject]
 
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
 """Labels by which objects are found without going through all of their kind."""
-
-CUSTOM_KINDS: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _FOLD_SECONDS: Final = 0.1
@@ -48,6 +47,8 @@ class Shelf:
         self.handlers: list[Handler] = []
         self.gone: dict[str, None] = {}
         self.synced = asyncio.Event()
+        self.trim: Trim | None = None
+        """What is kept of an object; None: all of it."""
         self.events = 0
         """Changes that the watch has brought."""
         self.lists = 0
@@ -62,6 +63,8 @@ class Shelf:
         old = self.objects.get(key)
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
+        if self.trim is not None:
+            document = self.trim(document)
         self._unindex(key, old)
         self.objects[key] = document
         self.namespaces[key.namespace][key] = document
@@ -209,6 +212,10 @@ class Cache:
         for document in list(shelf.objects.values()):
             handler(None, document)
 
+    def trim(self, kind: Kind, trim: Trim) -> None:
+        """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
+        self.shelf(kind).trim = trim
+
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, None when there is none."""
         return self.shelf(kind).objects.get(Key(name, namespace))
@@ -280,7 +287,7 @@ class Cache:
         Only a kind that nobody has defined has no objects; of any other, not found means that we have to wait.
         """
         try:
-            await self._store.get(CUSTOM_KINDS, Key(f"{kind.plural}.{kind.group}"))
+            await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))
         except NotFoundError:
             return False
         except StoreError as error:

@@ -11,12 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.conditions import FALSE, make_condition
-from scorer.api.kinds import APPLIED_WORK, KINDS, WORK, Kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import ManifestReason
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError
 from webhook.member.manifests import (
-    CUSTOM_RESOURCE_DEFINITION,
     FindKind,
     Identity,
     Manifest,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from scorer.api.kinds import KINDS, Kind, split_api_version
+from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.rollout.work_status import ManifestReason, ManifestResult
@@ -22,7 +22,6 @@ from webhook.kube.ports import Key
 FindKind: TypeAlias = Callable[[str, str], Kind | None]
 """Group and kind to the kind as the member serves it."""
 
-CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 _DECIDED_BY_THE_MEMBER = frozenset(
     {

@@ -1,28 +1,53 @@
 /** The only place that talks to the server: JSON in, JSON out, and the stream of changes. */
 
 import { readClock } from "./clock.js";
+import { token } from "./session.js";
 
-/** An answer that is not a 2xx, or no answer at all. */
-export class ApiError extends Error {}
-
-/** Ask for a document. Returns it parsed and as the text that came, so that it can be shown as it is. */
-export async function ask(path, { body, signal } = {}) {
-  const options = { headers: { Accept: "application/json" }, cache: "no-store", credentials: "same-origin", signal };
-  if (body !== undefined) {
-    options.method = "POST";
-    options.body = JSON.stringify(body);
-    options.headers["Content-Type"] = "application/json";
+/** An answer that is not a 2xx, or no answer at all: then `status` is 0. */
+export class ApiError extends Error {
+  constructor(message, status = 0) {
+    super(message);
+    this.status = status;
   }
+}
+
+/** The server wants to know who asks. `token` is what was sent, `audience` whom a token has to be made for. */
+export class SignInError extends ApiError {
+  constructor(message, sent, audience) {
+    super(message, 401);
+    this.token = sent;
+    this.audience = audience;
+  }
+}
+
+/** Send a request as the viewer who has signed in. Returns the response when it is a 2xx. */
+async function send(path, { headers, ...options }) {
+  const sent = token();
+  const credentials = sent ? { Authorization: `Bearer ${sent}` } : {};
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(path, { ...options, headers: { ...headers, ...credentials }, cache: "no-store", credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ApiError("the server cannot be reached");
   }
   readClock(response.headers.get("Date"));
+  if (response.ok) return response;
   const text = await response.text();
-  if (!response.ok) throw new ApiError(problem(response, text));
+  const message = problem(response, text);
+  throw response.status === 401 ? new SignInError(message, sent, audience(text)) : new ApiError(message, response.status);
+}
+
+/** Ask for a document. Returns it parsed and as the text that came, so that it can be shown as it is. */
+export async function ask(path, { body, signal } = {}) {
+  const options = { headers: { Accept: "application/json" }, signal };
+  if (body !== undefined) {
+    options.method = "POST";
+    options.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+  }
+  const response = await send(path, options);
+  const text = await response.text();
   try {
     return { document: JSON.parse(text), text };
   } catch {
@@ -41,6 +66,14 @@ function problem(response, text) {
   }
 }
 
+function audience(text) {
+  try {
+    return String(JSON.parse(text).audience ?? "");
+  } catch {
+    return "";
+  }
+}
+
 /** Where the API keeps a placement: `crp/payments` → `/v1/placements/crp/payments`. */
 export function placementPath(ref) {
   return `/v1/placements/${ref.split("/").map(encodeURIComponent).join("/")}`;
@@ -50,7 +83,8 @@ export function placementPath(ref) {
  * Run `task` when asked, one at a time, and never more often than the server can bear.
  *
  * Requests made while it runs are merged into one more run. The pause after a run grows with its duration,
- * and after a failure it doubles up to half a minute. `.now()` forgets the pause.
+ * and after a failure it doubles up to half a minute. `.now()` forgets the pause. Who has to sign in first is not
+ * asked again until then.
  */
 export function paced(task) {
   let running = false;
@@ -72,7 +106,7 @@ export function paced(task) {
     } catch (error) {
       if (error.name !== "AbortError") failures += 1;
       pause = error.name === "AbortError" ? 0 : Math.min(30000, 500 * 2 ** failures);
-      wanted = true;
+      wanted = !(error instanceof SignInError);
     }
     running = false;
     notBefore = performance.now() + (hurried ? 0 : pause);
@@ -93,41 +127,70 @@ export function paced(task) {
   return again;
 }
 
+const LONG_ENOUGH = 60000; // a stream that lasted so long, in ms, was ended on purpose
+
+/** Yield the data of every `change` event of a stream of server-sent events. */
+async function* changes(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const lines = event.split("\n");
+      if (!lines.includes("event: change")) continue;
+      const text = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+      try {
+        yield JSON.parse(text);
+      } catch {
+        // a later change brings the same news
+      }
+    }
+  }
+}
+
 /**
  * Follow `/v1/events`; calls `onChange(data)` per change and `onState(state, retryAt)` when the connection does.
  *
- * The browser's own retry gives up on an HTTP error and does not back off, so a broken stream is closed and
- * opened anew: after 1 s, 2 s, 4 s … 30 s, each with some jitter; at once when the machine comes back online.
+ * Read with `fetch`: the browser's own EventSource cannot send a token. A broken stream is opened anew: after 1 s,
+ * 2 s, 4 s … 30 s, each with some jitter; at once when the machine comes back online, when the returned function is
+ * called, and when the server has ended a stream that was old, as it does so that rights are looked at again.
  */
 export function follow(onChange, onState) {
-  let source = null;
+  let current = null;
   let failures = 0;
   let timer = null;
-  function open() {
+  async function open() {
     clearTimeout(timer);
-    source?.close();
-    source = new EventSource("/v1/events");
-    source.addEventListener("open", () => {
+    current?.abort();
+    const mine = current = new AbortController();
+    let began = Infinity;
+    try {
+      const response = await send("/v1/events", { headers: { Accept: "text/event-stream" }, signal: mine.signal });
+      began = performance.now();
       failures = 0;
       onState("live", 0);
-    });
-    source.addEventListener("change", (event) => {
-      let data;
-      try {
-        data = JSON.parse(event.data);
-      } catch {
-        return; // a later change brings the same news
+      for await (const data of changes(response.body)) if (current === mine) onChange(data);
+    } catch (error) {
+      if (current !== mine) return;
+      if (error instanceof SignInError) {
+        onState("signed-out", 0, error);
+        return;
       }
-      onChange(data);
-    });
-    source.addEventListener("error", () => {
-      source.close();
-      const wait = Math.min(30000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
-      failures = Math.min(failures + 1, 5);
-      onState("disconnected", Date.now() + wait);
-      timer = setTimeout(open, wait);
-    });
+    }
+    if (current !== mine) return;
+    if (performance.now() - began > LONG_ENOUGH) {
+      open();
+      return;
+    }
+    const wait = Math.min(30000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());
+    failures = Math.min(failures + 1, 5);
+    onState("disconnected", Date.now() + wait);
+    timer = setTimeout(open, wait);
   }
   addEventListener("online", open);
   open();
+  return open;
 }

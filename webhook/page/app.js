@@ -1,10 +1,12 @@
 /** The page: reads the API, follows its events, keeps the selected placement in the address. */
 
-import { ApiError, ask, follow, paced, placementPath } from "./api.js";
+import { ApiError, SignInError, ask, follow, paced, placementPath } from "./api.js";
 import { h, patchList, say } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
+import { token } from "./session.js";
+import { SignIn } from "./sign_in.js";
 import { showSummary } from "./summary.js";
 
 const by = (id) => document.getElementById(id);
@@ -22,6 +24,10 @@ const state = {
   hurry: null, // aborts the reading of a placement that is no longer selected
 };
 
+const signIn = new SignIn(() => {
+  reopen();
+  for (const again of [askClusters, askPlacements, askDetail]) again.now();
+});
 const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), filter: by("fleet-filter"), firstRows: () => (narrow.matches ? 6 : 25) });
 const placements = new PlacementsView({ body: by("placements-body"), sub: by("placements-sub"), firstRows: () => (narrow.matches ? 8 : 50) });
 const detail = new PlacementView({
@@ -71,7 +77,7 @@ function problem(path, message) {
   else state.problems.delete(path);
   patchList(by("problems"), [...state.problems], ([key]) => key,
     () => h("p", { class: "problem", role: "alert" }),
-    (element, [key, words]) => say(element, `${key} cannot be read: ${words}. What is shown may be out of date; trying again.`));
+    (element, [key, words]) => say(element, `${key} cannot be read: ${words}`));
 }
 
 async function reading(path, task) {
@@ -79,9 +85,21 @@ async function reading(path, task) {
     await task();
     problem(path, "");
   } catch (error) {
-    if (error instanceof ApiError) problem(path, error.message);
+    if (error instanceof SignInError) stranger(error);
+    else if (error instanceof ApiError) problem(path, inWords(error));
     throw error;
   }
+}
+
+/** Why something cannot be read, and what becomes of it. */
+function inWords(error) {
+  if (error.status === 403) return error.message;
+  return `${error.message}. What is shown may be out of date; trying again.`;
+}
+
+/** Ask who it is, unless the answer was to a token that has been replaced since. */
+function stranger(error) {
+  if (error.token === token()) signIn.show(error);
 }
 
 const askClusters = paced(() => reading("/v1/clusters", async () => {
@@ -112,7 +130,11 @@ const askDetail = paced(async () => {
   if (whole.status === "fulfilled" && listed(ref)) detail.show({ ...listed(ref), ...whole.value.document });
   if (explanation.status === "fulfilled") detail.explain(explanation.value.document, explanation.value.text);
   else detail.cannotExplain(explanation.reason.message);
-  for (const outcome of [whole, explanation]) if (outcome.status === "rejected") throw outcome.reason;
+  for (const outcome of [whole, explanation]) {
+    if (outcome.status !== "rejected") continue;
+    if (outcome.reason instanceof SignInError) stranger(outcome.reason);
+    throw outcome.reason;
+  }
 });
 
 function select(ref) {
@@ -154,6 +176,7 @@ function showConnection() {
   const parts = {
     connecting: ["connecting"],
     live: ["live", state.revision && `revision ${state.revision}`, "embedded store"],
+    "signed-out": ["not signed in"],
     disconnected: ["disconnected, retrying", retryAt > Date.now() && `in ${Math.ceil((retryAt - Date.now()) / 1000)} s`],
   }[name];
   say(by("live-text"), parts.filter(Boolean).join(name === "live" ? " · " : " "));
@@ -161,7 +184,7 @@ function showConnection() {
 
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
-follow(
+const reopen = follow(
   (change) => {
     note(change.revision);
     if (document.hidden) {
@@ -173,13 +196,31 @@ follow(
     if (touched.length) askPlacements();
     if (change.clusters || touched.includes(state.selected)) askDetail();
   },
-  (name, retryAt) => {
+  (name, retryAt, error) => {
+    if (error) stranger(error);
     const spoken = { live: "connected", disconnected: "disconnected, retrying" }[name];
-    if (state.connection.state !== name && state.connection.state !== "connecting") say(by("news"), spoken);
+    if (spoken && state.connection.state !== name && state.connection.state !== "connecting") say(by("news"), spoken);
     state.connection = { state: name, retryAt };
     showConnection();
   },
 );
+
+// A link cannot send a token: who has signed in is shown what was read for them.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest?.('a[href^="/v1/"]');
+  if (!link || !token()) return;
+  event.preventDefault();
+  const target = event.ctrlKey || event.metaKey || link.target === "_blank" ? "_blank" : "_self";
+  const path = link.getAttribute("href");
+  try {
+    await reading(path, async () => {
+      const { text } = await ask(path);
+      window.open(URL.createObjectURL(new Blob([text], { type: "application/json" })), target);
+    });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error; // said already
+  }
+});
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden || !state.missed) return;

@@ -157,6 +157,18 @@ function callOut(items, terms) {
   return out;
 }
 
+/** What holds for the run as a whole: what it was about, why there was one, how many it turned away. */
+function runWords({ snapshot, trigger, fleetSize, batches, counts, evaluatedAt }) {
+  const out = [];
+  if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
+  if (fleetSize !== undefined) out.push(`${count(fleetSize, "cluster")} in the fleet, ${batches ? `${number(batches)} ${batches === 1 ? "batch" : "batches"}` : "nobody had to be judged"}.`);
+  const turnedAway = Object.entries(counts ?? {});
+  if (turnedAway.length) out.push(`Not picked: ${turnedAway.map(([category, n]) => `${number(n)} ${category}`).join(", ")}.`);
+  if (trigger?.message) out.push(`Last decided because: ${trigger.message}.`);
+  if (evaluatedAt && out.length) out.push(`Judged at ${evaluatedAt}.`);
+  return out.join(" ");
+}
+
 /** The explanation of one placement: keeps what the viewer unfolded between updates. */
 export class ExplanationView {
   constructor({ firstRows }) {
@@ -166,12 +178,13 @@ export class ExplanationView {
     this.line = h("p", { class: "wanted" }, h("span", {}));
     this.losers = h("ol", { class: "rows", "aria-label": "Clusters not picked" });
     this.counts = h("p", { class: "quiet counts" });
+    this.run = h("p", { class: "quiet small run" });
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
     this.legend = h("ul", { class: "legend", "aria-label": "Parts of the score" });
     this.callOut = h("div", { class: "callout", role: "note", "aria-label": "What would help, and who set the range" });
     this.json = h("a", { class: "json small", target: "_blank", rel: "noopener" }, "explanation as JSON");
     this.element = h("section", { class: "explanation", "aria-label": "Why these clusters" },
-      this.head, this.picked, this.line, this.losers, this.counts, this.more, this.legend, this.callOut, h("p", { class: "foot" }, this.json));
+      this.head, this.picked, this.line, this.losers, this.counts, this.more, this.legend, this.callOut, this.run, h("p", { class: "foot" }, this.json));
   }
 
   /** Show the answer of `POST /v1/explain`, given parsed and as the text that came. */
@@ -232,6 +245,8 @@ export class ExplanationView {
     this.more.setAttribute("aria-expanded", String(this.all));
     if (isNews(this.legend, [terms, spread])) this.legend.replaceChildren(...legend(view));
     this.legend.hidden = !scored;
+    say(this.run, runWords(doc));
+    this.run.hidden = !this.run.textContent;
     const helps = callOut(items, terms);
     this.callOut.hidden = !helps.length;
     if (isNews(this.callOut, helps.map((p) => p.textContent))) this.callOut.replaceChildren(...helps);

@@ -12,10 +12,12 @@ function comparison(property) {
   return `${shortName(property.name)}: ${reading(property, "observed ")}, wanted ${OPERATORS[property.op] ?? property.op ?? ""} ${property.want ?? ""}`;
 }
 
-/** `0.048 (41s old)`; absent and unreadable values are told apart, and an old one is called old. */
-function reading({ observed, age, unreadable, stale }, before = "") {
+/** `0.048 (41s old)`; absent, expired and unreadable values are told apart, and an old one is called old. */
+function reading({ observed, age, unreadable, stale, expired, lastValue, expiredFor, expiresIn, validUntil }, before = "") {
+  if (expired) return `${lastValue} expired ${expiredFor} ago (at ${validUntil})`;
   if (observed === null || observed === undefined) return "not reported";
-  const notes = [unreadable ? "unreadable" : "", age ? `${age} old` : "", stale ? "out of date" : ""].filter(Boolean);
+  const valid = expiresIn ? `valid for ${expiresIn} (until ${validUntil})` : "";
+  const notes = [unreadable ? "unreadable" : "", age ? `${age} old` : "", stale ? "out of date" : "", valid].filter(Boolean);
   return `${before}${observed}${notes.length ? ` (${notes.join(", ")})` : ""}`;
 }
 
@@ -48,7 +50,7 @@ export function checkWords(check) {
     if (PLAIN.has(key) || value === "True" || value === null || value === "" || (Array.isArray(value) && !value.length)) continue;
     if (key === "terms" && Array.isArray(value)) out.push(...value.map(termWords));
     else if (key === "heartbeatAge") out.push(`last heartbeat ${value} ago`);
-    else if (key === "tolerated" && Array.isArray(value)) out.push(...value.map((one) => `${one.taint ?? plain(one)} ${one.by === null ? "not " : ""}tolerated`));
+    else if (key === "tolerated" && Array.isArray(value)) out.push(...value.map((one) => `${one.taint ?? plain(one)} ${one.by === null ? "not tolerated" : `tolerated by tolerations[${one.by}]`}`));
     else out.push(`${key} ${plain(value)}`);
   }
   return out.join("; ");
@@ -65,7 +67,14 @@ function checks(item) {
 
 function end(limit) {
   if (!limit) return "–";
-  return `${limit.value} (${limit.cluster}${limit.eligible === false ? ", not a candidate" : ""})`;
+  const notes = [limit.cluster, limit.eligible === false ? "not a candidate" : "", limit.age ? `${limit.age} old` : "", limit.stale ? "out of date" : ""];
+  return `${limit.value} (${notes.filter(Boolean).join(", ")})`;
+}
+
+/** `0.622222 of 20 is 12.444444`: what stands behind the points before they are rounded. */
+function share({ weight, sorter }, gate) {
+  if (!sorter || sorter.raw === undefined || sorter.raw === null) return "";
+  return `${number(sorter.ratio, 6)} of ${number(weight)} ${gate ? "would be" : "is"} ${number(sorter.raw, 6)}`;
 }
 
 function points(item, terms) {
@@ -88,7 +97,7 @@ function points(item, terms) {
       const gate = term.labels && !term.labels.pass ? "labels do not match" : "";
       const observed = s && reading(s);
       const range = s && s.min && s.max ? `, range ${end(s.min)} to ${end(s.max)}` : "";
-      const words = [gate, s ? `${observed}${range}` : "", s?.note ?? "", s && !gate && s.raw !== undefined && s.raw !== null ? `${number(s.raw, 3)} before rounding` : ""].filter(Boolean).join("; ");
+      const words = [gate, s ? `${observed}${range}` : "", s?.note ?? "", share(term, gate)].filter(Boolean).join("; ");
       return h("li", {},
         h("i", { class: `swatch ${colour}` }),
         h("span", {}, h("b", {}, `${name}, ${termRule(term)}`), words ? `: ${words}` : ""),
@@ -97,12 +106,25 @@ function points(item, terms) {
 }
 
 /** What a cluster that holds the placement was picked with, and whether it still would be. */
-function binding({ state, recordedScore, wouldStillMatch, wouldBeRefused, currentPolicy }) {
-  const out = [`Binding ${state ?? ""}${currentPolicy === false ? " under an earlier policy" : ""}`.trim()];
+function binding({ name, state, snapshot, since, age, recordedScore, wouldStillMatch, wouldBeRefused, currentPolicy, dropped }) {
+  const out = [`Binding ${name ?? ""} ${state ?? ""}${currentPolicy === false ? " under an earlier policy" : ""}`.trim()];
+  if (snapshot) out.push(`made under ${snapshot}`);
+  if (since) out.push(`since ${since}${age ? ` (${age} ago)` : ""}`);
   if (recordedScore) out.push(`picked with ${number(recordedScore.affinity)} points, spread ${number(recordedScore.topologySpread)}`);
   if (wouldBeRefused) out.push(`would be refused today: ${wouldBeRefused}`);
   else if (wouldStillMatch) out.push("still passes every check");
+  if (dropped) out.push("is being dropped");
   return `${out.join("; ")}.`;
+}
+
+const KEYS = { topologySpread: "topology spread", affinity: "affinity", tieBonus: "the tie bonus" };
+
+/** `Verdict ScoreTooLow, rank 4, batch 1; affinity −4 against genoa.` */
+function verdict({ verdict: word, rank, batch, gap }) {
+  const numbers = [rank ? `rank ${number(rank)}` : "", batch ? `batch ${number(batch)}` : ""].filter(Boolean);
+  let words = `Verdict ${[word, ...numbers].join(", ")}`;
+  if (gap) words += gap.decidedBy === "name" ? `; as good as ${gap.toLastPicked}, whose name is larger` : `; ${KEYS[gap.decidedBy] ?? gap.decidedBy} ${number(gap.difference)} against ${gap.toLastPicked}`;
+  return `${words}.`;
 }
 
 /** The unfolded part of a row. */
@@ -110,9 +132,10 @@ export function trace(item, terms) {
   const sentences = [item.summary, item.tieBonus ? "It holds this placement already, which wins a tie" : "", item.help ? `It ${item.help}` : ""];
   return [
     h("p", {}, sentences.filter(Boolean).map((one) => (/[.!?]$/.test(one) ? one : `${one}.`)).join(" ")),
+    ...(item.warnings ?? []).map((words) => h("p", {}, h("b", {}, "Warning: "), `${words}.`)),
     item.binding ? h("p", {}, binding(item.binding)) : null,
     points(item, terms),
     checks(item),
-    item.verdict ? h("p", { class: "quiet" }, `Verdict ${item.verdict}${item.batch !== undefined && item.batch !== null ? `, batch ${number(item.batch)}` : ""}.`) : null,
+    item.verdict ? h("p", { class: "quiet" }, verdict(item)) : null,
   ].filter(Boolean);
 }

@@ -24,7 +24,6 @@ from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity
 POD: Final = KINDS["", "Pod"]
 REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
 POD_DISRUPTION_BUDGET: Final = KINDS["policy", "PodDisruptionBudget"]
-DEFINITION: Final = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 _ADMIN_GROUPS: Final = frozenset({"system:masters", "kubeadm:cluster-admins"})
 _TRUSTED_GROUPS: Final = frozenset({"system:serviceaccounts", "system:nodes"})

@@ -3,17 +3,19 @@
 Source: placement-api.md 7.9 and 10.4; KubeFleet pkg/utils/validator/membercluster.go.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
+from scorer.api.external_score import parse_score, score_names
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import Identity, MemberCluster, Taint
-from scorer.api.meta import JsonObject
-from scorer.api.names import MEMBER_NAME, member_namespace
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, member_namespace
 from webhook.admission.context import Context
 from webhook.validation.existing import metadata_of, name_of, namespace_of
-from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
 from webhook.validation.grammar import label_value_error, qualified_name_error
 from webhook.validation.metadata import (
     METADATA,
@@ -23,7 +25,7 @@ from webhook.validation.metadata import (
     warn_about_reserved_keys,
 )
 from webhook.validation.reading import Finding, read_object
-from webhook.validation.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules
+from webhook.validation.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules, warn
 
 SPEC: Final = FieldPath.of("spec")
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
@@ -41,6 +43,7 @@ RULES: Final = (
     schema("M-08", "The validationMode of deleteOptions is Strict or Skip.", CRD, "spec.deleteOptions"),
     deny("X-90", "The identity can be the subject of a role binding: a User, Group or ServiceAccount.", OURS),
     deny("X-91", "The label kubernetes-fleet.io/member-name is the name of the member, if it is there.", OURS),
+    warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a score that can be read and has not expired."),
 )
 DELETION_RULES: Final = (
     deny(
@@ -75,6 +78,7 @@ def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> I
     yield from validate_own_name_label(new)
     yield from validate_identity(new.spec.identity)
     yield from validate_taints(new.spec.taints)
+    yield from warn_about_scores(new.metadata.annotations, old.metadata.annotations if old else {}, context.now)
 
 
 def validate_own_name_label(cluster: MemberCluster) -> Iterator[FieldError]:
@@ -114,6 +118,26 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
             what = " ".join(part for part in key if part)
             yield duplicate(at, what, rule="M-07")
         seen.add(key)
+
+
+def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:
+    """An external score that is written can be read and still counts (X-27).
+
+    A warning, not a refusal: whoever writes scores often writes nothing else, and neither a broken score nor an old one
+    may keep an agent from reporting. The engine takes a broken one as an unreadable property, an old one as absent.
+    """
+    for name in score_names(now):
+        if before.get(name) == now[name]:
+            continue
+        at = METADATA / "annotations" / name
+        try:
+            score = parse_score(now[name])
+        except ValueError as reason:
+            yield FieldWarning(at, f"unreadable: {reason}", "X-27")
+            continue
+        if score.valid_until is not None and score.valid_until < instant:
+            until = format_time(score.valid_until)
+            yield FieldWarning(at, f"expired at {until}, so it is not reported", "X-27")
 
 
 @enforces(*DELETION_RULES)

@@ -24,6 +24,7 @@ from tests.scorer.builders import (
     make_cluster,
     members,
     modest,
+    pick_fixed,
     pick_n,
     pick_n_policies,
     picked,
@@ -180,8 +181,9 @@ def test_a_wider_skew_helps():
 
 
 def repaired(member, text, wanted):
-    """Return (member, policy) after the one change that *text* names; None for a change that is not made here."""
+    """Return (member, policy) after the one change that *text* names."""
     document = member.model_dump(by_alias=True, mode="json", exclude_none=True)
+    labels = document["metadata"].setdefault("labels", {})
     agent = next((agent for agent in document["status"]["agentStatus"] if agent["type"] == "MemberAgent"), None)
     well = cluster_document("well")["status"]["agentStatus"][0]
     if (found := re.fullmatch(r"a toleration for taint ([^=:]+)(?:=([^:]*))?:NoSchedule", text)) is not None:
@@ -189,16 +191,25 @@ def repaired(member, text, wanted):
         return member, {**wanted, "tolerations": [*wanted.get("tolerations", []), added]}
     if "heartbeat" in text:
         agent["lastReceivedHeartbeat"] = well["lastReceivedHeartbeat"]
-    elif "healthy" in text:
-        agent["conditions"] = [*(one for one in agent["conditions"] if one["type"] != "Healthy"), well["conditions"][1]]
-    elif (found := re.fullmatch(r"(\S+) ([≥≤=]) (\S+)", text)) is not None:
-        return with_reading(member, found[1], found[3]), wanted
-    elif (found := re.fullmatch(r"(env|region|nowhere)=(\w+)(?: or .*)?", text)) is not None:
-        document["metadata"]["labels"][found[1]] = found[2]
+    elif "joined" in text or "healthy" in text:
+        sound = well["conditions"]["joined" not in text]
+        agent["conditions"] = [*(one for one in agent["conditions"] if one["type"] != sound["type"]), sound]
+    elif (found := re.fullmatch(r"(\S+) ([≥≤=><≠]) (\S+)", text)) is not None:
+        step = {">": 1, "<": -1, "≠": 1}.get(found[2])
+        value = found[3] if step is None else str(float(parse_quantity(found[3]).number + step))
+        return with_reading(member, found[1], value), wanted
+    elif (found := re.fullmatch(r"(env|region|nowhere)=(\w*)(?: or .*)?", text)) is not None:
+        labels[found[1]] = found[2]
+    elif (found := re.fullmatch(r"(env|region|nowhere) other than .*", text)) is not None:
+        labels[found[1]] = "something-else"
+    elif (found := re.fullmatch(r"label (env|region|nowhere)", text)) is not None:
+        labels[found[1]] = "there"
     elif (found := re.fullmatch(r"no label (env|region)", text)) is not None:
-        del document["metadata"]["labels"][found[1]]
+        del labels[found[1]]
+    elif (found := re.fullmatch(r"namespace '(\w+)' existing there", text)) is not None:
+        document["status"]["namespaces"][found[1]] = ""
     else:
-        return None
+        pytest.fail(f"a change that nobody can make: {text!r}")
     return MemberCluster.read(document), wanted
 
 
@@ -215,18 +226,83 @@ def says_each_thing_once(wanted):
 
 
 @given(data=st.data())
-@modest(80)
+@modest(300)
 def test_filtered_clusters_pass_after_the_one_change_that_is_named(data):
+    """Whatever the policy and whatever is wrong with the cluster: what is said to help does."""
     name, other = "port-3", make_cluster("port-4")
     member = make_cluster(name, **data.draw(facts()))
     wanted = data.draw(pick_n_policies(1, constraints=0).filter(says_each_thing_once)) | {"placementType": "PickAll"}
-    item = next(item for item in explain(run(wanted, [member, other])) if item["cluster"] == name)
+    namespace = data.draw(st.sampled_from(["", "shop", "market"]))
+    judged = run(wanted, [member, other], namespace=namespace)
+    item = next(item for item in explain(judged) if item["cluster"] == name)
     if item["verdict"] == "Picked":
         assert item["help"] == ""
         return
-    if not item["help"]:
-        return
-    after = repaired(member, re.sub(r"^would [^:]*:? ?with:? ", "", item["help"]), wanted)
-    if after is not None:
-        changed, policy_after = after
-        assert name in picked(run(policy_after, [changed, other])), item
+    if item["help"]:
+        changed, policy_after = repaired(member, item["help"].removeprefix("would pass with: "), wanted)
+        assert name in picked(run(policy_after, [changed, other], namespace=namespace)), item
+
+
+def test_help_was_named_for_every_verdict_that_one_change_can_turn():
+    single = {
+        "AffinityMismatch": ({"labels": {}}, policy(required=[term({"env": "prod"})]), ""),
+        "TaintNotTolerated": ({"taints": [("gpu", "")]}, policy(), ""),
+        "HeartbeatStale": ({"heartbeat": None}, policy(), ""),
+        "AgentNotJoined": ({"joined": "Unknown"}, policy(), ""),
+        "HealthUnknown": ({"healthy": None}, policy(), ""),
+        "ClusterUnhealthy": ({"healthy": "False"}, policy(), ""),
+        "NamespaceMissing": ({"collects": "True", "namespaces": ["shop"]}, policy(), "market"),
+    }
+    for verdict, (ill, wanted, namespace) in single.items():
+        member = make_cluster("a", **ill)
+        (item,) = explain(run(wanted, [member], namespace=namespace))
+        assert item["verdict"] == verdict
+        changed, after = repaired(member, item["help"].removeprefix("would pass with: "), wanted)
+        assert picked(run(after, [changed], namespace=namespace)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "ill",
+    [
+        pytest.param({"leaving": True}, id="leaving"),
+        pytest.param({"agents": ()}, id="no-agent-at-all"),
+        pytest.param({"heartbeat": None, "joined": "False"}, id="two-ailments"),
+        pytest.param({"joined": "False", "healthy": None}, id="neither-joined-nor-healthy"),
+        pytest.param({"taints": [("gpu", ""), ("dock", "dry")]}, id="two-taints"),
+        pytest.param({"heartbeat": None, "taints": [("gpu", "")]}, id="two-checks"),
+    ],
+)
+def test_no_single_change_is_named_where_there_is_none(ill):
+    assert help_of(policy(), [make_cluster("a", **ill)], "a") == ""
+
+
+@given(data=st.data())
+@modest(150)
+def test_a_wider_skew_lets_the_cluster_pass_in_the_batch_that_refused_it(data):
+    clusters = data.draw(members(10, ill=False))
+    constraints = data.draw(st.lists(CONSTRAINTS, min_size=1, max_size=3))
+    wanted = pick_n(data.draw(st.integers(1, 8)), constraints=constraints)
+    judged = run(wanted, clusters)
+    items = explain(judged)
+    for item in items:
+        if item["verdict"] != "TopologySpreadViolated" or not item["help"]:
+            continue
+        skew, key = re.fullmatch(r"would pass with: maxSkew ([0-9]+) for (\w+)", item["help"]).groups()
+        hard = [one for one in constraints if one.get("whenUnsatisfiable") == "DoNotSchedule"]
+        if sum(one["topologyKey"] == key for one in hard) > 1:
+            continue  # two limits over one label: the words do not say which
+        wider = [
+            {**one, "maxSkew": int(skew)} if one["topologyKey"] == key and one in hard else one for one in constraints
+        ]
+        earlier = [one for one in items if one["verdict"] == "Picked" and one["batch"] < judged.last.number]
+        holding = [held(one["cluster"], topology=0, affinity=0) for one in earlier]
+        again = run(pick_n(len(holding) + 1, constraints=wider), clusters, holding)
+        verdicts = {one["cluster"]: one["verdict"] for one in explain(again)}
+        assert verdicts[item["cluster"]] in ("Picked", "ScoreTooLow"), item
+
+
+def test_a_cluster_that_is_not_listed_would_be_picked_if_it_were():
+    clusters = [make_cluster("a"), make_cluster("b"), make_cluster("c", heartbeat=None)]
+    found = {item["cluster"]: item["help"] for item in explain(run(pick_fixed("a"), clusters))}
+    assert found == {"a": "", "b": "would be picked with: its name in clusterNames", "c": ""}
+    assert picked(run(pick_fixed("a", "b"), clusters)) == ["a", "b"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from scorer.fleet import Fleet
-from scorer.placement.plan_document import changes_anything, decide, plan_document, plan_entry
+from scorer.placement.plan_document import children_of, decide, plan_entry
 from tests.scorer.builders import (
     NODES,
     NOW,
@@ -31,6 +31,14 @@ from tests.scorer.builders import (
 def placement(name, wanted, namespace=""):
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"metadata": metadata, "spec": {"policy": wanted} if wanted is not None else {}}
+
+
+def plan(placements, fleet, bindings, snapshots, now):
+    """Return the entries of *placements*."""
+    return [
+        plan_entry(one, decide(one, fleet, children_of(one, bindings), children_of(one, snapshots), now))
+        for one in placements
+    ]
 
 
 def binding(cluster, parent="payments", state="Bound", snapshot="payments-0", namespace="", score=None):
@@ -65,7 +73,7 @@ FLEET = Fleet.of(
 def test_one_entry():
     wanted = pick_n(2, preferred=[prefer(100, NODES)], constraints=[spread("region")])
     documents = [binding("gone"), binding("b", score={"affinityScore": 50, "priorityScore": -1})]
-    (entry,) = plan_document([placement("payments", wanted)], FLEET, documents, [], NOW)["placements"]
+    (entry,) = plan([placement("payments", wanted)], FLEET, documents, [], NOW)
     assert entry == {
         "name": "payments",
         "namespace": "",
@@ -88,13 +96,13 @@ def test_one_entry():
 
 
 def test_losers_and_unknown_targets():
-    entries = plan_document(
+    entries = plan(
         [placement("n", pick_n(1)), placement("fixed", pick_fixed("a", "x")), placement("all", None)],
         FLEET,
         [],
         [],
         NOW,
-    )["placements"]
+    )
     assert [entry["type"] for entry in entries] == ["PickN", "PickFixed", "PickAll"]
     assert [entry["wanted"] for entry in entries] == [1, 2, None]
     assert [loser["cluster"] for loser in entries[0]["notPicked"]] == ["b", "a"]
@@ -106,7 +114,7 @@ def test_losers_and_unknown_targets():
 
 def test_an_invalid_policy_is_explained():
     wanted = pick_n(3, required=[term(properties=[has(NODES, "About", "5")])])
-    (entry,) = plan_document([placement("payments", wanted)], FLEET, [binding("a")], [], NOW)["placements"]
+    (entry,) = plan([placement("payments", wanted)], FLEET, [binding("a")], [], NOW)
     assert (entry["type"], entry["satisfied"]) == ("PickN", False)
     assert "About" in entry["message"]
     assert [pick["cluster"] for pick in entry["picked"]] == ["a"]
@@ -120,9 +128,9 @@ def test_bindings_and_snapshots_belong_to_their_placement():
         binding("c", namespace="shop"),
         {"metadata": {"name": "stray"}, "spec": {}},
     ]
-    entries = plan_document(
+    entries = plan(
         [placement("payments", pick_n(1)), placement("payments", pick_n(1), "shop")], FLEET, documents, [], NOW
-    )["placements"]
+    )
     assert [[pick["cluster"] for pick in entry["picked"]] for entry in entries] == [["a"], ["c"]]
     assert entries[1]["namespace"] == "shop"
 
@@ -151,22 +159,14 @@ def test_the_latest_snapshot_decides_which_bindings_are_current(snapshots, class
 
 def test_a_namespaced_placement_is_judged_by_its_namespace():
     fleet = Fleet.of([make_cluster("a", collects="True", namespaces=["till"])])
-    (entry,) = plan_document([placement("payments", policy(), "shop")], fleet, [], [], NOW)["placements"]
+    (entry,) = plan([placement("payments", policy(), "shop")], fleet, [], [], NOW)
     assert entry["filtered"][0]["plugin"] == "NamespaceAffinity"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "documents", "changes"),
-    [
-        pytest.param(pick_n(1), [], True, id="a-pick"),
-        pytest.param(pick_n(1), [binding("a")], False, id="all-is-as-wanted"),
-        pytest.param(pick_n(0), [binding("a")], True, id="a-drop"),
-        pytest.param(pick_n(0), [], False, id="nothing"),
-        pytest.param(pick_fixed("x"), [], False, id="nothing-can-be-done"),
-    ],
-)
-def test_exit_codes_rest_on_whether_anything_changes(wanted, documents, changes):
-    assert changes_anything(plan_document([placement("payments", wanted)], FLEET, documents, [], NOW)) is changes
+def test_a_cluster_picked_again_under_another_policy_is_not_new():
+    held = [binding("a"), binding("gone")]
+    (entry,) = plan([placement("payments", pick_n(2))], FLEET, held, [snapshot(OLD)], NOW)
+    assert {pick["cluster"]: pick["new"] for pick in entry["picked"]} == {"a": False, "c": True}
 
 
 @given(data=st.data())

@@ -8,7 +8,7 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import PlacementType
 from scorer.fleet import EligibilityLimits
 from scorer.placement.wake import Sleeper, woken
-from tests.scorer.builders import MINUTE, NODES, NOW, cluster_document, make_cluster
+from tests.scorer.builders import LATENCY, MINUTE, NODES, NOW, cluster_document, external, make_cluster
 
 SLEEPERS = [
     Sleeper("all", PlacementType.PICK_ALL, fully_scheduled=True),
@@ -54,6 +54,28 @@ def facts(**changes):
         pytest.param({}, {"properties": {NODES: "5", "load": "1"}}, THE_NEEDY, id="property-added"),
         pytest.param({}, {"properties": {}}, THE_NEEDY, id="property-removed"),
         pytest.param({}, {"observed": timedelta(0)}, NOBODY, id="newer-observation"),
+        pytest.param({}, {"annotations": {LATENCY: external("1")}}, THE_NEEDY, id="score-added"),
+        pytest.param({"annotations": {LATENCY: external("1")}}, {}, THE_NEEDY, id="score-removed"),
+        pytest.param(
+            {"annotations": {LATENCY: external("1", MINUTE)}},
+            {"annotations": {LATENCY: external("1", 9 * MINUTE)}},
+            NOBODY,
+            id="score-renewed",
+        ),
+        pytest.param(
+            {"annotations": {LATENCY: external("1", -MINUTE)}},
+            {"annotations": {LATENCY: external("1", MINUTE)}},
+            THE_NEEDY,
+            id="score-renewed-too-late",
+        ),
+        pytest.param(
+            {"annotations": {LATENCY: external("1")}},
+            {"annotations": {LATENCY: external("2")}},
+            THE_NEEDY,
+            id="score-value",
+        ),
+        pytest.param({}, {"annotations": {LATENCY: "junk"}}, THE_NEEDY, id="unreadable-score-added"),
+        pytest.param({}, {"annotations": {"who": "ann"}}, NOBODY, id="another-annotation"),
         pytest.param({}, {"namespaces": ["shop", "till"]}, THE_NEEDY, id="namespace-added"),
         pytest.param({"namespaces": None}, {"namespaces": []}, NOBODY, id="namespaces-absent-is-empty"),
         pytest.param({}, {"capacity": {"cpu": "8000m", "memory": "1024Mi"}}, NOBODY, id="amounts-spelled-otherwise"),

@@ -27,6 +27,7 @@ USER = UserInfo("tester", frozenset({"system:masters"}))
 def cli(tmp_path, monkeypatch):
     """Return a function that runs the program in this process; its state folder is empty."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # what `edit` keeps of a refused change goes with the test
     for name in ("HARBORMASTER_DATA", "HARBORMASTER_SERVER", "KUBE_EDITOR"):
         monkeypatch.delenv(name, raising=False)
 

@@ -58,8 +58,51 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
                 "dropped": [],
                 "satisfied": True,
                 "message": "found all clusters needed: 1 cluster",
+                "before": [],
+                "moves": {"gained": ["dover"], "lost": [], "stays": []},
+                "rollout": {
+                    "type": "RollingUpdate",
+                    "snapshot": "web-0-snapshot",
+                    "maxUnavailable": "25%",
+                    "maxSurge": "25%",
+                    "evictions": [],
+                    "applyStrategy": [],
+                    "steps": [
+                        {
+                            "step": 1,
+                            "update": [],
+                            "bind": ["dover"],
+                            "remove": [],
+                            "waiting": [],
+                            "budget": {
+                                "target": 1,
+                                "ready": 0,
+                                "canBeReady": 0,
+                                "mayVanish": 0,
+                                "maxToRemove": 0,
+                                "maxToAdd": 2,
+                            },
+                        }
+                    ],
+                    "more": 0,
+                    "blocked": None,
+                },
+                "changed": True,
             }
-        ]
+        ],
+        "admission": [
+            {
+                "kind": "ClusterResourcePlacement",
+                "namespace": "",
+                "name": "web",
+                "operation": "CREATE",
+                "allowed": True,
+                "errors": [],
+                "warnings": [],
+            }
+        ],
+        "fleet": {"gained": [], "changed": [], "lost": [], "drained": []},
+        "evaluatedAt": NOW,
     }
     assert (result.exit_code, result.stderr) == (2, "")
 
@@ -114,7 +157,8 @@ def test_members_are_played_as_their_annotations_ask(cli, tmp_path):
 def test_other_objects_are_left_aside_and_no_placement_is_no_change(cli, tmp_path):
     write(tmp_path / "a.yaml", member("dover"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}})
     result = cli("plan", "-f", tmp_path, "-o", "json")
-    assert (json.loads(result.stdout), result.exit_code) == ({"placements": []}, 0)
+    plan = json.loads(result.stdout)
+    assert (plan["placements"], plan["admission"], result.exit_code) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +228,8 @@ class TestExplain:
         assert result.exit_code == 0
         assert result.stdout == (
             "crp/web wants 1 cluster, has 1. Judged at 2026-03-01T12:00:00Z.\n"
+            "Policy snapshot: none yet. Fleet: 4 clusters, 1 batch.\n"
+            "Not picked: 1 HeartbeatStale, 1 ScoreTooLow, 1 TaintNotTolerated.\n"
             "\n"
             "RANK   CLUSTER   VERDICT             AFFINITY   WHY\n"
             "1      dover     Picked              11\n"
@@ -192,7 +238,7 @@ class TestExplain:
             "       oslo      HeartbeatStale                 last heartbeat 14m ago, limit 5m\n"
             "\n"
             "Who set the ranges:\n"
-            "  kubernetes-fleet.io/node-count runs from 2 (faro) to 30 (oslo, which cannot be picked itself).\n"
+            "  kubernetes-fleet.io/node-count runs from 2 (faro, 0s old) to 30 (oslo, which cannot be picked itself).\n"
             "\n"
             "What would help:\n"
             "  faro would be picked with numberOfClusters 2\n"
@@ -206,8 +252,9 @@ class TestExplain:
             "dover: picked as number 1 with affinity 11",
             "passed  eligibility  last heartbeat 0s ago, joined True, healthy True",
             "affinity score 11",
-            "+11  preference 1, weight 40: kubernetes-fleet.io/node-count is 10 (0s old) in the range 2 (faro) to "
-            "30 (oslo, which cannot be picked itself); more is better; 0.286 of 40 is 11.43",
+            "+11  preference 1, weight 40: kubernetes-fleet.io/node-count is 10 (0s old) in the range 2 (faro, 0s "
+            "old) to 30 (oslo, which cannot be picked itself); more is better; 0.285714 of 40 is 11.428571",
+            "rank 1, batch 1",
         ):
             assert expected in words
         assert "faro:" not in words
@@ -228,7 +275,7 @@ class TestExplain:
     def test_json_is_what_the_server_answers(self, cli, fleet):
         result = cli("explain", "-f", fleet, "crp/web", "faro", "genoa", "-o", "json", "--now", NOW)
         answer = json.loads(result.stdout)
-        decision = {"wanted", "found", "fleetSize", "batches", "counts", "message"}
+        decision = {"placement", "snapshot", "trigger", "wanted", "found", "fleetSize", "batches", "counts", "message"}
         assert answer.keys() == {"fleetRevision", "policyHash", "evaluatedAt", "items", *decision}
         assert (answer["fleetSize"], answer["counts"]["TaintNotTolerated"]) == (4, 1)
         assert [(item["cluster"], item["verdict"]) for item in answer["items"]] == [
@@ -236,6 +283,28 @@ class TestExplain:
             ("genoa", "TaintNotTolerated"),
         ]
         assert answer["items"][0]["gap"] == {"toLastPicked": "dover", "decidedBy": "affinity", "difference": -11}
+
+    @pytest.mark.parametrize("words", [["-f", "x"], ["dover"], ["--now", NOW]])
+    def test_past_decisions_are_about_a_placement_of_the_running_hub(self, cli, fleet, words):
+        result = cli("explain", "crp/web", "--runs", *words)
+        assert result.exit_code == 1
+        assert "--runs is about a whole placement on the running hub" in result.stderr
+
+    def test_a_score_of_somebody_else_and_its_end_are_told(self, cli, fleet):
+        name = "scores.harbormaster.dev/latency"
+        write(
+            fleet / "scored.yaml",
+            member("keen", nodes=5, annotations={name: '{"value": "7", "validUntil": "2026-03-01T12:02:00Z"}'}),
+            member("late", nodes=5, annotations={name: '{"value": "9", "validUntil": "2026-03-01T11:00:00Z"}'}),
+        )
+        sorter = {"name": name, "sortOrder": "Ascending"}
+        preferred = [{"weight": 10, "preference": {"propertySorter": sorter}}]
+        affinity = {"clusterAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        write(fleet / "fast.yaml", placement("fast", placementType="PickN", numberOfClusters=1, affinity=affinity))
+        words = cli("explain", "-f", fleet, "crp/fast", "keen", "late", "--now", NOW).stdout
+        assert f"{name} is 7 (valid for 2m (until 2026-03-01T12:02:00Z))" in words
+        assert f"{name} was 9, which expired 1h ago (at 2026-03-01T11:00:00Z)" in words
+        assert f"warning: {name} expired 1h ago, so it counts as not reported" in words
 
     @pytest.mark.parametrize(
         ("words", "mistake"),

@@ -95,3 +95,27 @@ def test_kinds_of_others_show_the_columns_of_their_definition_and_an_age():
     columns = columns_of(KINDS["", "Pod"], wide=False, definition=definition)
     assert cells({"metadata": {}, "spec": {"mast": True}}, columns, NOW) == ["true", "<unknown>"]
     assert [column.name for column in columns_of(NODE_POOL, wide=False)][-1] == "Age"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        pytest.param({}, "", id="none"),
+        pytest.param({"latency": '{"value":"42"}'}, "latency=42", id="without-end"),
+        pytest.param(
+            {"latency": '{"value":"42","validUntil":"2026-03-01T12:05:00Z"}'}, "latency=42 (5m left)", id="valid"
+        ),
+        pytest.param(
+            {"b": '{"value":"1","validUntil":"2026-03-01T11:58:50Z"}', "a": "nonsense"},
+            "a=<unreadable>, b=1 (expired 70s ago)",
+            id="expired-and-unreadable",
+        ),
+    ],
+)
+def test_external_scores_are_in_the_wide_table_of_members(annotations, words):
+    named = {f"scores.harbormaster.dev/{name}": text for name, text in annotations.items()}
+    member = {**MEMBER, "metadata": {**MEMBER["metadata"], "annotations": {"who": "ann", **named}}}
+    columns = columns_of(MEMBER_CLUSTER, wide=True)
+    assert dict(zip([column.name for column in columns], cells(member, columns, NOW), strict=True))["Scores"] == words
+    assert "Scores" not in [column.name for column in columns_of(MEMBER_CLUSTER, wide=False)]
+    assert "Scores" not in [column.name for column in PRINTER_COLUMNS[MEMBER_CLUSTER]]

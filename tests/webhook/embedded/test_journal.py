@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT
 from webhook.embedded.journal import APPLICATION_ID, SCHEMA_VERSION
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, NotFoundError, StoreError
@@ -79,7 +79,7 @@ async def test_owners_and_definitions_work_after_a_restart(tmp_path):
         },
     }
     store = EmbeddedStore.open(tmp_path / "hub.db")
-    await store.create(KINDS["apiextensions.k8s.io", "CustomResourceDefinition"], definition)
+    await store.create(CUSTOM_RESOURCE_DEFINITION, definition)
     boat = store.kinds.find("sea.io", "Boat")
     owner = await store.create(boat, {"apiVersion": "sea.io/v1", "kind": "Boat", "metadata": {"name": "owner"}})
     reference = {"apiVersion": "sea.io/v1", "kind": "Boat", "name": "owner", "uid": owner["metadata"]["uid"]}
@@ -208,7 +208,7 @@ async def test_a_full_disk_leaves_everything_as_it_was(tmp_path):
     """The file may not grow any more, which SQLite reports as it does a full disk."""
     path = tmp_path / "hub.db"
     store = EmbeddedStore.open(path)
-    definition = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+    definition = CUSTOM_RESOURCE_DEFINITION
     namespace = await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     for turn in range(20):
         metadata = {"name": f"c-{turn}", "namespace": "a"}

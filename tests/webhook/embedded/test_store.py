@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import BINDING, KINDS, NAMESPACE, PLACEMENT
+from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import kind_of_definition
@@ -16,7 +16,6 @@ from webhook.kube.ports import ExpiredError, Key, NotFoundError, StoreError
 CONFIG_MAP = KINDS["", "ConfigMap"]
 EVENT = KINDS["", "Event"]
 NEW_EVENT = KINDS["events.k8s.io", "Event"]
-DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 
 @pytest.fixture
@@ -208,7 +207,7 @@ class TestDefinitions:
     async def test_a_definition_makes_its_kind_known(self, open_store):
         store = open_store()
         assert store.kinds.find("sea.io", "Boat") is None
-        await store.create(DEFINITION, make_definition())
+        await store.create(CUSTOM_RESOURCE_DEFINITION, make_definition())
         boat = store.kinds.find("sea.io", "Boat")
         assert boat == store.kinds.find_plural("sea.io", "boats")
         assert boat == store.kinds.custom["sea.io", "Boat"]
@@ -219,24 +218,24 @@ class TestDefinitions:
     async def test_its_objects_go_with_it(self, open_store):
         store = open_store()
         await store.create(NAMESPACE, make_namespace("harbour"))
-        await store.create(DEFINITION, make_definition())
+        await store.create(CUSTOM_RESOURCE_DEFINITION, make_definition())
         boat = store.kinds.find("sea.io", "Boat")
         for name, finalizers in (("a", []), ("b", ["x/y"])):
             metadata = {"name": name, "namespace": "harbour", "finalizers": finalizers}
             await store.create(boat, {"apiVersion": "sea.io/v1alpha1", "kind": "Boat", "metadata": metadata})
-        await store.delete(DEFINITION, Key("boats.sea.io"))
+        await store.delete(CUSTOM_RESOURCE_DEFINITION, Key("boats.sea.io"))
         (held,) = (await store.list(boat)).items
         assert held["metadata"]["name"] == "b"
-        assert "deletionTimestamp" in (await store.get(DEFINITION, Key("boats.sea.io")))["metadata"]
+        assert "deletionTimestamp" in (await store.get(CUSTOM_RESOURCE_DEFINITION, Key("boats.sea.io")))["metadata"]
         await store.replace(boat, held | {"metadata": held["metadata"] | {"finalizers": []}})
-        assert (await store.list(DEFINITION)).items == ()
+        assert (await store.list(CUSTOM_RESOURCE_DEFINITION)).items == ()
         assert store.kinds.find("sea.io", "Boat") is None
 
     async def test_a_changed_definition_changes_the_kind(self, open_store):
         store = open_store()
-        first = await store.create(DEFINITION, make_definition())
+        first = await store.create(CUSTOM_RESOURCE_DEFINITION, make_definition())
         spec = make_definition(versions=[{"name": "v2", "served": True, "storage": True}])["spec"]
-        await store.replace(DEFINITION, first | {"spec": spec})
+        await store.replace(CUSTOM_RESOURCE_DEFINITION, first | {"spec": spec})
         assert store.kinds.find("sea.io", "Boat").versions == ("v2",)
 
     async def test_what_the_table_knows_cannot_be_redefined(self, open_store):
@@ -244,12 +243,12 @@ class TestDefinitions:
         names = {"kind": "ConfigMap", "plural": "configmaps"}
         definition = make_definition(group="", names=names)
         definition["metadata"] = {"name": "configmaps"}
-        await store.create(DEFINITION, definition)
+        await store.create(CUSTOM_RESOURCE_DEFINITION, definition)
         assert store.kinds.find("", "ConfigMap") is CONFIG_MAP
 
     async def test_a_definition_under_a_wrong_name_defines_nothing(self, open_store):
         store = open_store()
-        await store.create(DEFINITION, make_definition() | {"metadata": {"name": "ships.sea.io"}})
+        await store.create(CUSTOM_RESOURCE_DEFINITION, make_definition() | {"metadata": {"name": "ships.sea.io"}})
         assert store.kinds.find("sea.io", "Boat") is None
 
     @pytest.mark.parametrize(

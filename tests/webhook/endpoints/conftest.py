@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from webhook.admission.context import Context
+from webhook.embedded.owner import OwnerToken
 from webhook.server import Server
 from webhook.services import Change, Eligible, InvalidQuestionError, Rejected, Services, UnknownObjectError, Verdict
 from webhook.settings import Settings
@@ -43,7 +44,7 @@ class Harbour:
         if name == "unusable":
             raise InvalidQuestionError("/placement/ref", "the policy of crp/unusable cannot be used")
         if name not in {"payments", ""}:
-            raise UnknownObjectError(f"there is no placement 'crp/{name}'")
+            raise UnknownObjectError(f"there is no placement crp/{name}")
         for name in question.names or ():
             if name not in self.scores and name not in self.closed:
                 raise UnknownObjectError(f"there is no member cluster {name!r}")
@@ -82,7 +83,10 @@ class Harbour:
 
     def cluster(self, name):
         known = name in self.scores or name in self.closed
-        return {"name": name, "state": "eligible" if name in self.scores else "silent"} if known else None
+        if not known:
+            return None
+        placements = ["crp/payments", "rp/shop/cart"]
+        return {"name": name, "state": "eligible" if name in self.scores else "silent", "placements": placements}
 
     def placements(self):
         return {"fleetRevision": self.fleet_revision, "items": [{"ref": "crp/payments"}, {"ref": "rp/shop/cart"}]}
@@ -120,20 +124,21 @@ class Answer:
 class Connection:
     """A client that writes what it is told, byte by byte if need be."""
 
-    def __init__(self, reader, writer):
+    def __init__(self, reader, writer, token: str = ""):
         self._reader, self._writer = reader, writer
+        self.credentials = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
         await self._writer.drain()
 
     async def post(self, path: str, body: bytes, **headers: str) -> Answer:
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **self.credentials, **headers}
         await self.send(head("POST", path, headers) + body)
         return await self.answer()
 
     async def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        await self.send(head(method, path, headers))
+        await self.send(head(method, path, {**self.credentials, **headers}))
         return await self.answer(has_body=method != "HEAD")
 
     async def answer(self, *, has_body: bool = True) -> Answer:
@@ -187,10 +192,12 @@ class Port:
         return self.server.addresses.http_url
 
     @asynccontextmanager
-    async def dial(self, *, plain: bool = False):
+    async def dial(self, *, plain: bool = False, token: str | None = None):
+        """Connect; over TLS with the good token unless another one, or none, is given."""
         host, port = self.server.addresses.http if plain else self.server.addresses.https
         tls = {} if plain else {"ssl": self.trust, "server_hostname": "localhost"}
-        connection = Connection(*await asyncio.open_connection(host, port, **tls))
+        token = token if token is not None else "" if plain else TOKEN
+        connection = Connection(*await asyncio.open_connection(host, port, **tls), token)
         try:
             yield connection
         finally:
@@ -210,7 +217,8 @@ class Port:
         await wait_until(condition)
 
     def session(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.trust, limit=0))
+        credentials = {"Authorization": f"Bearer {TOKEN}"}
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.trust, limit=0), headers=credentials)
 
 
 class Clock:
@@ -226,6 +234,10 @@ class Clock:
         self.now += timedelta(**duration)
 
 
+TOKEN = "the-token-of-the-owner"
+"""Lets its holder do everything, as that of a data folder does."""
+OWNER = OwnerToken(TOKEN)
+
 QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
 
 
@@ -234,10 +246,24 @@ def launch():
     """Start servers with the settings given; all are stopped in the end."""
 
     @asynccontextmanager
-    async def start(*, context=Context, synced=lambda: True, extend=None, behind=timedelta(), **settings):
+    async def start(
+        *,
+        context=Context,
+        synced=lambda: True,
+        extend=None,
+        behind=timedelta(),
+        authenticator=OWNER,
+        authorizer=None,
+        client_authorities=None,
+        leaves=None,
+        **settings,
+    ):
         harbour, clock = Harbour(), Clock(behind)
-        services = Services(harbour, harbour, context, synced, clock)
-        server = Server(services, Settings(**(QUICK | settings)), extend=extend)
+        services = Services(
+            harbour, harbour, context, synced, clock, authenticator=authenticator, authorizer=authorizer
+        )
+        chosen = Settings(**(QUICK | settings))
+        server = Server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)
         await server.start()
         try:
             yield Port(server, harbour, clock)

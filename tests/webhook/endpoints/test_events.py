@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from tests.webhook.endpoints.conftest import head
+
 
 async def open_stream(connection, *, plain_host: str = "localhost"):
-    await connection.send(f"GET /v1/events HTTP/1.1\r\nHost: {plain_host}\r\n\r\n".encode())
+    await connection.send(head("GET", "/v1/events", {"Host": plain_host, **connection.credentials}))
     lines = []
     while (line := (await connection.line()).rstrip()) != b"":
         lines.append(line)

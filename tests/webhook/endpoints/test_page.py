@@ -8,6 +8,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+PAGES = {"index.html": "/", "docs.html": "/docs"}
 FOLDER = Path(__file__).parents[3] / "webhook" / "page"
 
 
@@ -16,14 +17,13 @@ async def test_every_file_is_served_as_it_is(port):
     assert served
     async with port.dial() as connection:
         for file in served:
-            answer = await connection.get("/" if file.name == "index.html" else f"/ui/{file.name}")
+            path = PAGES.get(file.name) or f"/ui/{file.name}"
+            answer = await connection.get(path)
             assert (answer.status, answer.body) == (200, file.read_bytes())
             assert answer.headers["Content-Security-Policy"] == POLICY
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-cache"
-            again = await connection.get(
-                "/ui/" + file.name if file.name != "index.html" else "/", If_None_Match=answer.headers["ETag"]
-            )
+            again = await connection.get(path, If_None_Match=answer.headers["ETag"])
             assert (again.status, again.body) == (304, b"")
 
 
@@ -33,7 +33,18 @@ async def test_types_are_told_apart(port):
         assert (await connection.get("/ui/icon.svg")).headers["Content-Type"] == "image/svg+xml"
 
 
-@pytest.mark.parametrize("path", ["/ui/", "/ui/../server.py", "/ui/%2e%2e/server.py", "/index.html", "/ui/index.html"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/",
+        "/ui/../server.py",
+        "/ui/%2e%2e/server.py",
+        "/index.html",
+        "/docs.html",
+        "/ui/index.html",
+        "/ui/docs.html",
+    ],
+)
 async def test_nothing_else_is_a_file(port, path):
     async with port.dial() as connection:
         assert (await connection.get(path)).status == 404

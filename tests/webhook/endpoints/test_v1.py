@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.webhook.endpoints.conftest import head
+
 PAYMENTS = {"ref": {"kind": "ClusterResourcePlacement", "name": "payments"}}
 IDENTITY = {"identity": {"kind": "User", "name": "agent"}}
 
@@ -332,8 +334,8 @@ async def test_limits_of_the_body(launch):
         )
         assert_problem(await ask(port, "/v1/score", b"{}", Content_Encoding="gzip"), "unsupported-media-type", 415)
         async with port.dial() as connection:
-            members = "Host: a\r\nContent-Type: application/json\r\nContent-Length: 9"
-            await connection.send(f"POST /v1/score HTTP/1.1\r\n{members}\r\n\r\n{{".encode())
+            members = {"Content-Type": "application/json", "Content-Length": "9", **connection.credentials}
+            await connection.send(head("POST", "/v1/score", members) + b"{")
             assert_problem(await connection.answer(), "request-timeout", 408)
 
 

@@ -170,6 +170,12 @@ def test_indexes_follow_the_labels(shelf):
     }
 
 
+def test_what_is_not_needed_is_not_kept(shelf):
+    shelf.trim = lambda document: {"metadata": document["metadata"]}
+    shelf.put({**version("a", 3), "status": {"images": ["large"]}})
+    assert list(shelf.objects.values()) == [version("a", 3)]
+
+
 # The cache
 
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, PLACEMENT_STATUS, WORK, Kind
+from scorer.api.kinds import (
+    BINDING,
+    KINDS,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    PLACEMENT,
+    PLACEMENT_STATUS,
+    WORK,
+    Kind,
+)
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -23,7 +32,6 @@ from webhook.kube.ports import (
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 EVENT = KINDS["", "Event"]
-DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 STAMP = "2026-05-01T12:00:00Z"
 

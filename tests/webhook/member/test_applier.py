@@ -5,12 +5,11 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK, group_kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, key_of
 from webhook.member.applier import ABANDON, reconcile_work
-from webhook.member.manifests import CUSTOM_RESOURCE_DEFINITION
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-bravelion"

@@ -1,0 +1,96 @@
+"""Scores that somebody else computes: an annotation of a MemberCluster that is a property until it expires.
+
+``scores.harbormaster.dev/latency: '{"value": "42", "validUntil": "2026-11-21T12:00:00Z"}'`` is the property
+``scores.harbormaster.dev/latency`` with the value 42 until noon, and is absent from then on. Without ``validUntil``
+it stays. What cannot be read is an unreadable property, as an unreadable value of ``status.properties`` is.
+
+Source: Open Cluster Management, AddOnPlacementScore (``status.scores``, ``status.validUntil``).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from scorer.api.meta import parse_time
+from scorer.api.names import SCORE_PREFIX
+from scorer.api.quantity import parse_quantity
+
+LONGEST: Final = 1024
+"""Characters of an annotation that are looked at; no score needs more."""
+
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalScore:
+    """One score.
+
+    Args:
+        value: A quantity, as written.
+        valid_until: The last instant at which it counts; None: it does not expire.
+    """
+
+    value: str
+    valid_until: datetime | None = None
+
+
+def parse_score(text: str) -> ExternalScore:
+    """Read the value of an annotation.
+
+    Raises:
+        ValueError: It is no score; the message says why.
+    """
+    found = _read(text)
+    if isinstance(found, str):
+        raise ValueError(found)  # noqa: TRY004 - not the argument's type is wrong but its content
+    return found
+
+
+def read_score(annotations: Mapping[str, str], name: str) -> ExternalScore | None:
+    """Return the score *name* of a cluster; None when there is none, or none that can be read."""
+    text = annotations.get(name)
+    found = None if text is None else _read(text)
+    return found if isinstance(found, ExternalScore) else None
+
+
+def score_names(annotations: Mapping[str, str]) -> list[str]:
+    """Return the names of a cluster's scores, readable or not, in order."""
+    return sorted(key for key in annotations if key.startswith(SCORE_PREFIX))
+
+
+@lru_cache(maxsize=65536)
+def _read(text: str) -> ExternalScore | str:
+    """Return the score, or why it is none: members are judged again and again, and mistakes stay."""
+    if len(text) > LONGEST:
+        return f"has {len(text)} characters, at most {LONGEST} are read"
+    try:
+        document = orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return 'is not JSON such as {"value": "42"}'
+    if not isinstance(document, dict):
+        return "is not a JSON object"
+    unknown = sorted(document.keys() - {"value", "validUntil"})
+    if unknown:
+        return f"has the unknown member {unknown[0][:64]!r}"
+    value, until = document.get("value"), document.get("validUntil")
+    if not isinstance(value, str):
+        return '"value" must be a quantity in quotes'
+    try:
+        parse_quantity(value)
+    except ValueError as reason:
+        return f"value: {reason}"
+    if until is None:
+        return ExternalScore(value)
+    if not isinstance(until, str) or not _RFC_3339.fullmatch(until):
+        return f"validUntil: {str(until)[:64]!r} is no RFC 3339 instant"
+    try:
+        return ExternalScore(value, parse_time(until.upper()))
+    except (ValueError, OverflowError):
+        return f"validUntil: {until[:64]!r} is no RFC 3339 instant"

@@ -1,0 +1,185 @@
+"""``filter``: the nodes a pod may go to.
+
+Clusters are judged all at once, as columns of the fleet; nodes then only look up the verdict on the cluster behind
+them. Messages carry no names, numbers or times: kube-scheduler counts equal texts.
+
+Source: serving.md 2.5.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from scorer.api.member_cluster import Taint as ClusterTaint
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementType
+from scorer.columns import BoolColumn
+from scorer.extender.followed import FollowedPlacement
+from scorer.extender.node import Node
+from scorer.extender.pod import PlacementMode, Pod, Taint
+from scorer.extender.question import ExtenderArgs
+from scorer.extender.surroundings import Rules, Surroundings
+from scorer.fleet import LEAVING
+from scorer.plugins.cluster_eligibility import eligible
+from scorer.plugins.namespace_affinity import NamespaceAffinity
+
+NOT_SYNCED: Final = "harbormaster: caches not synced"
+
+
+class Obstacle(Enum):
+    """What keeps a pod from a node: in words, and whether it could help that other pods go."""
+
+    NODE_REMOVED = ("node is being removed", False)
+    CLUSTER_MISSING = ("member cluster not found", False)
+    CLUSTER_LEAVING = ("member cluster is leaving the fleet", False)
+    NOT_CONNECTED = ("member cluster is not connected", False)
+    UPDATING = ("member cluster is being updated", False)
+    PLACEMENT_MISSING = ("placement not found", False)
+    TAINTED = ("member cluster has an untolerated taint", False)
+    NOT_SELECTED = ("member cluster not selected by placement", False)
+    NO_CAPACITY = ("member cluster lacks available capacity", True)
+    NODE_DISRUPTED = ("node is being disrupted", False)
+    POOL_DELETED = ("node pool is being deleted", False)
+    NODE_UNKNOWN = ("node not known yet", True)
+
+    def __init__(self, words: str, curable: bool) -> None:
+        self.message = f"harbormaster: {words}"
+        self.curable = curable
+
+
+class Judge:
+    """Judges nodes for one pod.
+
+    Args:
+        pod: Who wants to go there.
+        around: The hub.
+        rules: The settings.
+    """
+
+    def __init__(self, pod: Pod, around: Surroundings, rules: Rules) -> None:
+        self._pod = pod
+        self._around = around
+        self._rules = rules
+
+    def obstacles(self, nodes: Iterable[Node | None]) -> list[Obstacle | None]:
+        """Return what is in the way of each node, None where nothing is; a node that is None is not known."""
+        clusters: list[Obstacle | None] = []
+        unknown = Obstacle.NODE_UNKNOWN if self._rules.reject_unknown else None
+        found: list[Obstacle | None] = []
+        add, row_of = found.append, self._around.rows.get
+        for node in nodes:
+            if node is None:
+                add(unknown)
+            elif node.removed:
+                add(Obstacle.NODE_REMOVED)
+            elif node.cluster:
+                clusters = clusters or self._clusters()
+                add(clusters[row_of(node.cluster, -1)])
+            elif node.pool is None:
+                add(None)
+            else:
+                add(self._pool_node(node))
+        return found
+
+    def _pool_node(self, node: Node) -> Obstacle | None:
+        if node.disrupted and not all(map(self._pod.tolerates, node.disrupted)):
+            return Obstacle.NODE_DISRUPTED
+        return Obstacle.POOL_DELETED if node.pool in self._around.leaving_pools else None
+
+    def _clusters(self) -> list[Obstacle | None]:
+        """Judge every member cluster; the entry after the last one stands for those that do not exist."""
+        checks = list(self._checks())
+        verdicts = [None, *(obstacle for obstacle, _ in checks)]
+        codes = np.select([failed for _, failed in checks], range(1, len(verdicts)), 0)
+        return [*map(verdicts.__getitem__, codes.tolist()), Obstacle.CLUSTER_MISSING]
+
+    def _checks(self) -> Iterator[tuple[Obstacle, BoolColumn]]:
+        """Yield each check in its order, with the clusters that fail it."""
+        around, fleet, pod = self._around, self._around.fleet, self._pod
+        yield Obstacle.CLUSTER_LEAVING, fleet.eligibility.failed == LEAVING
+        yield Obstacle.NOT_CONNECTED, ~eligible(fleet, around.now)
+        if self._rules.filter_updating and around.updating:
+            yield Obstacle.UPDATING, fleet.rows(around.updating)
+        if not pod.placement:
+            yield Obstacle.TAINTED, ~fleet.taints.holds(self._is_tolerated)
+            return
+        followed = around.followed(pod)
+        if followed is None:
+            yield Obstacle.PLACEMENT_MISSING, np.ones(len(fleet), dtype=np.bool_)
+            return
+        if followed.taints is not None:
+            tolerated = followed.taints.filter(around.cycle())
+            if tolerated is not None:
+                yield Obstacle.TAINTED, ~tolerated
+        if pod.mode is PlacementMode.DECISIONS:
+            assert pod.follows is not None
+            yield Obstacle.NOT_SELECTED, ~fleet.rows(around.selected(pod.follows))
+        else:
+            yield from self._policy(followed)
+
+    def _is_tolerated(self, taints: tuple[ClusterTaint, ...]) -> bool:
+        return all(self._pod.tolerates(Taint(taint.key, taint.value, taint.effect)) for taint in taints)
+
+    def _policy(self, followed: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
+        """Judge by what the policy says now.
+
+        Of two reasons on one cluster the one that other pods cannot cure counts: only where nothing but free capacity
+        is missing would it help that some of them go.
+        """
+        fleet, request = self._around.fleet, followed.request
+        if request is None:
+            yield Obstacle.NOT_SELECTED, np.ones(len(fleet), dtype=np.bool_)
+            return
+        cycle = self._around.cycle(request.namespace)
+        if request.policy.placement_type is PlacementType.PICK_FIXED:
+            yield Obstacle.NOT_SELECTED, ~fleet.rows(request.policy.cluster_names)
+        there = NamespaceAffinity().filter(cycle)
+        if there is not None:
+            yield Obstacle.NOT_SELECTED, ~there
+        fits = request.profile.affinity.filter(cycle)
+        if fits is None:
+            return
+        if followed.roomy is not None:
+            would_fit = followed.roomy.filter(cycle)
+            yield Obstacle.NO_CAPACITY, ~fits if would_fit is None else would_fit & ~fits
+        yield Obstacle.NOT_SELECTED, ~fits
+
+
+def filter_nodes(args: ExtenderArgs, around: Surroundings, rules: Rules) -> JsonObject:
+    """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
+    candidates = args.candidates
+    if args.pod is None:
+        return filter_error("extender: no Pod is given")
+    if candidates is None:
+        return filter_error("extender: neither Nodes nor NodeNames is given")
+    passed: list[str] = []
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    nodes = candidate_nodes(args, around)
+    for name, obstacle in zip(candidates, Judge(args.pod, around, rules).obstacles(nodes), strict=True):
+        if obstacle is None:
+            passed.append(name)
+        else:
+            (failed if obstacle.curable else unresolvable)[name] = obstacle.message
+    documents = args.documents if args.names is None else None
+    return {
+        "Nodes": None if documents is None else {"metadata": {}, "items": [documents[name] for name in passed]},
+        "NodeNames": passed if documents is None else None,
+        "FailedNodes": failed,
+        "FailedAndUnresolvableNodes": unresolvable,
+        "Error": "",
+    }
+
+
+def candidate_nodes(args: ExtenderArgs, around: Surroundings) -> list[Node | None]:
+    """Return the candidates: the object given in the question before the one that is known; None: neither."""
+    known, given = around.nodes, args.nodes
+    candidates = args.candidates or ()
+    return [given.get(name) or known.get(name) for name in candidates] if given else [*map(known.get, candidates)]
+
+
+def filter_error(message: str) -> JsonObject:
+    """Return the result that lets the attempt to schedule fail with *message*."""
+    return {"Nodes": None, "NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": message}

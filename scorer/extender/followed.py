@@ -1,0 +1,72 @@
+"""The placement that a pod follows, read and checked.
+
+Source: serving.md 2.4 and 2.5.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementType, Toleration
+from scorer.fleet import RESOURCE_PREFIX
+from scorer.placement.request import Request, read_request
+from scorer.plugins.cluster_affinity import ClusterAffinity
+from scorer.plugins.taint_toleration import TaintToleration
+from scorer.selectors import InvalidPolicyError
+
+AVAILABLE: Final = f"{RESOURCE_PREFIX}available-"
+"""What the names of the properties begin with that change when pods go."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedPlacement:
+    """What of a placement concerns the pods that follow it.
+
+    Args:
+        request: Its policy; None: one that the engine cannot use (DV-5).
+        taints: Its tolerations; None: taints do not matter to it (PickFixed).
+        roomy: Its required affinity as if every cluster had all the free capacity one could ask for; None: it asks
+            for none.
+    """
+
+    request: Request | None
+    taints: TaintToleration | None
+    roomy: ClusterAffinity | None
+
+
+def read_followed(document: JsonObject) -> FollowedPlacement:
+    """Read a placement."""
+    spec = document.get("spec")
+    policy = spec.get("policy") if isinstance(spec, dict) else None
+    if policy is not None and not isinstance(policy, dict):
+        return FollowedPlacement(None, TaintToleration(), None)
+    try:
+        request = read_request(policy, namespace=document["metadata"].get("namespace", ""))
+    except InvalidPolicyError:
+        fixed = (policy or {}).get("placementType") == PlacementType.PICK_FIXED
+        return FollowedPlacement(None, None if fixed else _tolerations(policy or {}), None)
+    fixed = request.policy.placement_type is PlacementType.PICK_FIXED
+    affinity = request.profile.affinity
+    return FollowedPlacement(request, None if fixed else request.profile.taints, _roomy(affinity))
+
+
+def _roomy(affinity: ClusterAffinity) -> ClusterAffinity | None:
+    terms = tuple(
+        replace(term, properties=tuple(asked for asked in term.properties if not asked.name.startswith(AVAILABLE)))
+        for term in affinity.required
+    )
+    return None if terms == affinity.required else ClusterAffinity(terms)
+
+
+def _tolerations(policy: JsonObject) -> TaintToleration:
+    """Return what can be read of the tolerations of a policy that cannot be used as a whole."""
+    given: Any = policy.get("tolerations")
+    found = []
+    for toleration in given if isinstance(given, list) else ():
+        try:
+            found.append(Toleration.read(toleration))
+        except (ValidationError, TypeError):
+            continue
+    return TaintToleration(tuple(found))

@@ -1,0 +1,110 @@
+"""What the extender reads of a node: what it stands for, and whether it is on its way out.
+
+Source: serving.md 2.4.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.member_cluster import Identity, MemberCluster, MemberClusterSpec, MemberClusterStatus, PropertyValue
+from scorer.api.meta import ObjectMeta
+from scorer.api.node_pool import NODE_POOL_LABEL
+from scorer.extender.pod import Taint
+from scorer.extender.reading import read_list, read_object, read_text, read_texts, wrong_type
+
+DISRUPTED: Final = "karpenter.sh/disrupted"
+"""Key of the taint that Karpenter puts on a node that it is about to take away."""
+PRICE: Final = "harbormaster.dev/price-per-hour"
+"""Annotation of a node, and the property made of it."""
+WEIGHT: Final = "karpenter.sh/nodepool-weight"
+"""The property made of the weight of a node's pool."""
+_NO_SPEC: Final = MemberClusterSpec(identity=Identity(kind="", name=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, as far as it matters here.
+
+    Args:
+        name: Its own.
+        cluster: What names the member cluster behind it, empty when nothing does.
+        pool: The node pool it belongs to; None: to none.
+        removed: It carries a deletion mark.
+        disrupted: The taints by which it is about to be taken away.
+        labels: Only of a node of a pool, whom preferences may ask for them.
+        price: What it costs, as annotated; only of a node of a pool.
+    """
+
+    name: str
+    cluster: str = ""
+    pool: str | None = None
+    removed: bool = False
+    disrupted: tuple[Taint, ...] = ()
+    labels: Mapping[str, str] | None = None
+    price: str | None = None
+
+    @property
+    def is_of_pool(self) -> bool:
+        """Whether it stands for no cluster and belongs to a node pool."""
+        return not self.cluster and self.pool is not None
+
+
+def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> Node:
+    """Read a node.
+
+    Args:
+        document: As on the wire.
+        cluster_labels: Labels that name a member cluster, the one that decides first.
+        where: For messages.
+
+    Raises:
+        scorer.extender.reading.MalformedArgsError: A member that is looked at has the wrong type.
+    """
+    if not isinstance(document, dict):
+        raise wrong_type(document, where, "an object")
+    metadata = read_object(document.get("metadata"), f"{where}.metadata")
+    name = read_text(metadata.get("name"), f"{where}.metadata.name")
+    labels = read_texts(metadata.get("labels"), f"{where}.metadata.labels")
+    removed = bool(read_text(metadata.get("deletionTimestamp"), f"{where}.metadata.deletionTimestamp"))
+    for label in cluster_labels:
+        if value := labels.get(label):
+            return Node(name, cluster=value, removed=removed)
+    pool = labels.get(NODE_POOL_LABEL)
+    if pool is None:
+        return Node(name, removed=removed)
+    annotations = read_texts(metadata.get("annotations"), f"{where}.metadata.annotations")
+    spec = read_object(document.get("spec"), f"{where}.spec")
+    taints = read_list(spec.get("taints"), f"{where}.spec.taints")
+    disrupted = [_read_taint(taint, f"{where}.spec.taints[{index}]") for index, taint in enumerate(taints)]
+    return Node(
+        name,
+        pool=pool,
+        removed=removed,
+        disrupted=tuple(taint for taint in disrupted if taint.key == DISRUPTED),
+        labels=labels,
+        price=annotations.get(PRICE),
+    )
+
+
+def _read_taint(document: Any, where: str) -> Taint:
+    if not isinstance(document, dict):
+        raise wrong_type(document, where, "an object")
+    return Taint(*(read_text(document.get(part), f"{where}.{part}") for part in Taint._fields))
+
+
+def as_member(node: Node, weight: int) -> MemberCluster:
+    """Show the node of a pool as a member of a fleet of nodes, so that preferences score it as they score clusters.
+
+    Args:
+        node: Of a pool.
+        weight: That of the pool.
+    """
+    properties = {WEIGHT: PropertyValue.model_construct(value=str(weight))}
+    if node.price is not None:
+        properties[PRICE] = PropertyValue.model_construct(value=node.price)
+    return MemberCluster.model_construct(
+        metadata=ObjectMeta.model_construct(name=node.name, labels=dict(node.labels or {})),
+        spec=_NO_SPEC,
+        status=MemberClusterStatus.model_construct(properties=properties),
+    )

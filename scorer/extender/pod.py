@@ -1,0 +1,117 @@
+"""What the extender reads of a pod: which placement it follows, and what it tolerates.
+
+Source: serving.md 2.4; Kubernetes ``core/v1`` Toleration.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from scorer.extender.reading import read_list, read_object, read_text, read_texts, wrong_type
+
+PLACEMENT_ANNOTATION: Final = "harbormaster.dev/placement"
+MODE_ANNOTATION: Final = "harbormaster.dev/placement-mode"
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+
+
+class PlacementMode(StrEnum):
+    """Whether a pod follows what the policy says now, or only what has been selected so far."""
+
+    POLICY = "Policy"
+    DECISIONS = "Decisions"
+
+
+class PlacementName(NamedTuple):
+    """Names a placement; *namespace* is empty for a ClusterResourcePlacement."""
+
+    namespace: str
+    name: str
+
+
+class Taint(NamedTuple):
+    """A taint of a node or of a member cluster."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(NamedTuple):
+    """A toleration of a pod; an empty operator means Equal, an empty effect every effect, an empty key every key."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Say whether the toleration covers *taint* by the ordinary rules of Kubernetes."""
+        if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
+            return False
+        if self.operator == "Exists":
+            return True
+        return self.operator in ("", "Equal") and self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that waits for a node, or would have to go for one.
+
+    Args:
+        namespace: Its own.
+        placement: Text of the annotation, empty without one.
+        mode: How it follows that placement; what is neither word counts as Policy.
+        tolerations: As written.
+        uid: As written.
+        undisturbed: It asks not to be disrupted.
+    """
+
+    namespace: str = ""
+    placement: str = ""
+    mode: PlacementMode = PlacementMode.POLICY
+    tolerations: tuple[Toleration, ...] = ()
+    uid: str = ""
+    undisturbed: bool = False
+
+    @property
+    def follows(self) -> PlacementName | None:
+        """The placement that the annotation names, None when no placement of that name can be followed."""
+        namespace, slash, name = self.placement.partition("/")
+        if not slash:
+            return PlacementName("", self.placement)
+        return PlacementName(namespace, name) if namespace and namespace == self.namespace else None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Say whether any toleration covers *taint*."""
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+
+
+def read_pod(document: Any, where: str) -> Pod:
+    """Read a pod.
+
+    Raises:
+        scorer.extender.reading.MalformedArgsError: A member that is looked at has the wrong type.
+    """
+    if not isinstance(document, dict):
+        raise wrong_type(document, where, "an object")
+    metadata = read_object(document.get("metadata"), f"{where}.metadata")
+    annotations = read_texts(metadata.get("annotations"), f"{where}.metadata.annotations")
+    spec = read_object(document.get("spec"), f"{where}.spec")
+    tolerations = read_list(spec.get("tolerations"), f"{where}.spec.tolerations")
+    decisions = annotations.get(MODE_ANNOTATION) == PlacementMode.DECISIONS
+    return Pod(
+        namespace=read_text(metadata.get("namespace"), f"{where}.metadata.namespace"),
+        placement=annotations.get(PLACEMENT_ANNOTATION, ""),
+        mode=PlacementMode.DECISIONS if decisions else PlacementMode.POLICY,
+        tolerations=tuple(
+            _read_toleration(entry, f"{where}.spec.tolerations[{index}]") for index, entry in enumerate(tolerations)
+        ),
+        uid=read_text(metadata.get("uid"), f"{where}.metadata.uid"),
+        undisturbed=annotations.get(DO_NOT_DISRUPT) == "true",
+    )
+
+
+def _read_toleration(document: Any, where: str) -> Toleration:
+    if not isinstance(document, dict):
+        raise wrong_type(document, where, "an object")
+    return Toleration(*(read_text(document.get(part), f"{where}.{part}") for part in Toleration._fields))

@@ -1,0 +1,35 @@
+"""``preempt``: the nodes on which room may be made for a pod; ``bind``: never.
+
+Source: serving.md 2.7.
+"""
+
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.extender.filtering import Judge
+from scorer.extender.question import PreemptionArgs
+from scorer.extender.reading import MalformedArgsError
+from scorer.extender.surroundings import Rules, Surroundings
+
+BIND_REFUSED: Final = {"Error": "harbormaster: bind is not supported"}
+"""The answer to ``bind``: success without binding would strand the pod."""
+
+
+def preempt(args: PreemptionArgs, around: Surroundings, rules: Rules) -> JsonObject:
+    """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that stay candidates.
+
+    Nobody is added, and victims stay in their order. Lacking capacity is no obstacle here: making room is the point.
+
+    Raises:
+        MalformedArgsError: There is no pod.
+    """
+    if args.pod is None:
+        raise MalformedArgsError("no Pod is given")
+    known = map(around.nodes.get, args.victims)
+    obstacles = Judge(args.pod, around, rules).obstacles(known)
+    kept = {}
+    for (name, victims), obstacle in zip(args.victims.items(), obstacles, strict=True):
+        may_go = obstacle is None or obstacle.curable
+        if may_go and victims.uids and not (victims.undisturbed and rules.protect_undisturbed):
+            kept[name] = {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.violations}
+    return {"NodeNameToMetaVictims": kept}

@@ -1,0 +1,56 @@
+"""Preferences that belong to no placement: the settings of the extender hold them.
+
+Source: serving.md 2.6.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, ValidationError
+
+from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
+from scorer.api.placement import PreferredClusterSelector
+from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
+from scorer.selectors import InvalidPolicyError
+
+_WHERE: Final = "preferences"
+_MEMBER: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+"""What the list is called where a placement holds it."""
+
+
+def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffinity:
+    """Return preferred terms ready to score with.
+
+    Raises:
+        scorer.selectors.InvalidPolicyError: A term cannot be evaluated; the message names it.
+    """
+    return read_affinity(ClusterAffinityModel(preferred=terms), with_preferences=True, where=_WHERE)
+
+
+def _read_terms(value: Any) -> Any:
+    """Read terms as an API server would: lists of JSON into tuples, null as absent."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(_read_term(term, index) for index, term in enumerate(value))
+
+
+def _read_term(value: Any, index: int) -> Any:
+    if not isinstance(value, dict):
+        return value
+    try:
+        return PreferredClusterSelector.read(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise ValueError(f"[{index}]{where}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
+
+
+def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClusterSelector, ...]:
+    try:
+        read_preferences(terms)
+    except InvalidPolicyError as error:
+        raise ValueError(str(error).removeprefix(f"{_WHERE}.{_MEMBER}")) from error
+    return terms
+
+
+Preferences = Annotated[tuple[PreferredClusterSelector, ...], BeforeValidator(_read_terms), AfterValidator(_checked)]
+"""Preferred terms as a setting: decoded JSON is read as on the wire, and what cannot be evaluated is refused."""

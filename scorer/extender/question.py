@@ -1,0 +1,126 @@
+"""The questions of kube-scheduler: ``ExtenderArgs`` and ``ExtenderPreemptionArgs``.
+
+Source: serving.md 2.1 and 2.7; ``k8s.io/kube-scheduler/extender/v1``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scorer.api.meta import JsonObject
+from scorer.extender.node import Node, read_node
+from scorer.extender.pod import Pod, read_pod
+from scorer.extender.reading import member, read_integer, read_list, read_object, read_text, wrong_type
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderArgs:
+    """The question of ``filter`` and ``prioritize``.
+
+    Args:
+        pod: Whom a node is sought for; None: not given.
+        names: The candidates, each once, in the order given; None: not given.
+        nodes: The objects given along, by name.
+        documents: The objects as they came, by name; the candidates, where no names are given; None: not given.
+    """
+
+    pod: Pod | None
+    names: Sequence[str] | None
+    nodes: Mapping[str, Node]
+    documents: Mapping[str, JsonObject] | None
+
+    @property
+    def candidates(self) -> Sequence[str] | None:
+        """The names of the candidates, None when neither member gives any."""
+        if self.names is not None:
+            return self.names
+        return None if self.documents is None else tuple(self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """Who would have to go on one node.
+
+    Args:
+        uids: In the order given.
+        violations: As given.
+        undisturbed: One of them asks not to be disrupted, as far as is told.
+    """
+
+    uids: Sequence[str]
+    violations: int
+    undisturbed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArgs:
+    """The question of ``preempt``: by node, who would have to go."""
+
+    pod: Pod | None
+    victims: Mapping[str, Victims]
+
+
+def read_args(document: JsonObject, cluster_labels: Sequence[str]) -> ExtenderArgs:
+    """Read the body of ``filter`` or ``prioritize``.
+
+    Raises:
+        scorer.extender.reading.MalformedArgsError: A member has the wrong type.
+    """
+    given = member(document, "Nodes")
+    documents: dict[str, JsonObject] | None = None
+    nodes: dict[str, Node] = {}
+    if given is not None:
+        documents = {}
+        for index, item in enumerate(read_list(read_object(given, "Nodes").get("items"), "Nodes.items")):
+            node = read_node(item, cluster_labels, f"Nodes.items[{index}]")
+            if node.name not in nodes:
+                nodes[node.name], documents[node.name] = node, item
+    return ExtenderArgs(_pod(document), _names(member(document, "NodeNames")), nodes, documents)
+
+
+def _pod(document: JsonObject) -> Pod | None:
+    pod = member(document, "Pod")
+    return None if pod is None else read_pod(pod, "Pod")
+
+
+def _names(given: Any) -> Sequence[str] | None:
+    if given is None:
+        return None
+    names = read_list(given, "NodeNames")
+    for index, name in enumerate(names):
+        if type(name) is not str:
+            raise wrong_type(name, f"NodeNames[{index}]", "a string")
+    return tuple(dict.fromkeys(names))
+
+
+def read_preemption(document: JsonObject) -> PreemptionArgs:
+    """Read the body of ``preempt``.
+
+    Raises:
+        scorer.extender.reading.MalformedArgsError: A member has the wrong type.
+    """
+    pod = _pod(document)
+    meta, whole = member(document, "NodeNameToMetaVictims"), member(document, "NodeNameToVictims")
+    if meta is not None:
+        given, where, read = read_object(meta, "NodeNameToMetaVictims"), "NodeNameToMetaVictims", _read_meta_victim
+    else:
+        given, where, read = read_object(whole, "NodeNameToVictims"), "NodeNameToVictims", _read_victim
+    victims = {}
+    for name, value in given.items():
+        at = f"{where}[{name[:64]}]"
+        entry = read_object(value, at)
+        pods = read_list(member(entry, "Pods"), f"{at}.Pods")
+        found = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
+        violations = read_integer(member(entry, "NumPDBViolations"), f"{at}.NumPDBViolations")
+        victims[name] = Victims([pod.uid for pod in found], violations, any(pod.undisturbed for pod in found))
+    return PreemptionArgs(pod, victims)
+
+
+def _read_meta_victim(document: Any, where: str) -> Pod:
+    if not isinstance(document, dict):
+        raise wrong_type(document, where, "an object")
+    return Pod(uid=read_text(member(document, "UID"), f"{where}.UID"))
+
+
+def _read_victim(document: Any, where: str) -> Pod:
+    return read_pod(document, where)

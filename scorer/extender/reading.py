@@ -1,0 +1,88 @@
+"""Decoded JSON as Go reads it: null counts as absent, and a wrong type is an error that names the member.
+
+Source: serving.md 2.1; Go ``encoding/json``.
+"""
+
+from typing import Any
+
+from scorer.api.meta import JsonObject
+
+_NOTHING: JsonObject = {}
+_INT64 = 2**63
+
+
+class MalformedArgsError(ValueError):
+    """The question is not one that kube-scheduler would put; the message names the member and what is there."""
+
+
+def member(document: JsonObject, name: str) -> Any:
+    """Return a member by its exact name, else by its name in any ASCII case, else None."""
+    if name in document:
+        return document[name]
+    wanted = name.lower()
+    return next((value for key, value in document.items() if key.isascii() and key.lower() == wanted), None)
+
+
+def read_object(value: Any, where: str) -> JsonObject:
+    """Read an object; null is the empty one."""
+    if isinstance(value, dict):
+        return value
+    if value is None:
+        return _NOTHING
+    raise wrong_type(value, where, "an object")
+
+
+def read_list(value: Any, where: str) -> list[Any]:
+    """Read a list; null is the empty one."""
+    if isinstance(value, list):
+        return value
+    if value is None:
+        return []
+    raise wrong_type(value, where, "a list")
+
+
+def read_text(value: Any, where: str) -> str:
+    """Read a string; null is the empty one."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    raise wrong_type(value, where, "a string")
+
+
+def read_texts(value: Any, where: str) -> dict[str, str]:
+    """Read an object of strings, such as labels."""
+    texts = read_object(value, where)
+    if all(type(text) is str for text in texts.values()):
+        return texts
+    return {key: read_text(text, f"{where}[{key[:64]}]") for key, text in texts.items()}
+
+
+def read_integer(value: Any, where: str) -> int:
+    """Read an integer of 64 bits; null is 0. A float is none, even a whole one."""
+    if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
+        return value
+    if value is None:
+        return 0
+    raise wrong_type(value, where, "an integer of 64 bits")
+
+
+def wrong_type(value: Any, where: str, wanted: str) -> MalformedArgsError:
+    """Return the error that *value* is not what is *wanted* there."""
+    return MalformedArgsError(f"{where} must be {wanted}, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case str():
+            return ascii(value[:64])
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)[:64]

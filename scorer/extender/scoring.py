@@ -1,0 +1,97 @@
+"""``prioritize``: how much each node is liked.
+
+Source: serving.md 2.6.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from scorer.api.meta import JsonObject
+from scorer.extender.filtering import candidate_nodes
+from scorer.extender.node import Node
+from scorer.extender.pod import Pod
+from scorer.extender.question import ExtenderArgs
+from scorer.extender.reading import MalformedArgsError
+from scorer.extender.surroundings import Rules, Surroundings, empty_cycle
+from scorer.fleet import Fleet
+from scorer.plugins.cluster_affinity import ClusterAffinity
+
+
+def prioritize(args: ExtenderArgs, around: Surroundings, rules: Rules) -> list[JsonObject]:
+    """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
+
+    Raises:
+        MalformedArgsError: There is no pod, or no list of candidates.
+    """
+    candidates = args.candidates
+    if args.pod is None:
+        raise MalformedArgsError("no Pod is given")
+    if candidates is None:
+        raise MalformedArgsError("neither Nodes nor NodeNames is given")
+    raw = _raw_scores(args.pod, candidate_nodes(args, around), around, rules)
+    scores = scaled(set(raw), rules.max_score)
+    return [{"Host": name, "Score": scores[points]} for name, points in zip(candidates, raw, strict=True)]
+
+
+def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
+    """Stretch points over 0 to *most*: 0 stays 0 unless some are below it; halves round up.
+
+    Where none stand out above 0 and above the least, all get 0.
+
+    Args:
+        raw: The points in one call; None is for nodes that nobody manages: they get 0 and do not count.
+        most: The best score.
+
+    Returns:
+        The score by the points.
+    """
+    points = [score for score in raw if score is not None]
+    low, high = min((0, *points)), max(points, default=0)
+    span = high - low
+    scores: dict[int | None, int] = {None: 0}
+    for score in points:
+        scores[score] = (2 * most * (score - low) + span) // (2 * span) if span else 0
+    return scores
+
+
+def _raw_scores(pod: Pod, nodes: Sequence[Node | None], around: Surroundings, rules: Rules) -> list[int | None]:
+    """Return the points of each node, None for those that nobody manages."""
+    clusters: list[int] = []
+    pool_nodes: dict[str, int] | None = None
+    found: list[int | None] = []
+    add, row_of = found.append, around.rows.get
+    for node in nodes:
+        if node is None:
+            add(None)
+        elif node.cluster:
+            clusters = clusters or _cluster_scores(pod, around, rules)
+            add(clusters[row_of(node.cluster, -1)])
+        elif node.pool is None:
+            add(None)
+        else:
+            pool_nodes = _pool_scores(nodes, around, rules) if pool_nodes is None else pool_nodes
+            add(pool_nodes.get(node.name, 0))
+    return found
+
+
+def _cluster_scores(pod: Pod, around: Surroundings, rules: Rules) -> list[int]:
+    """Return the points of every member cluster; the last entry is that of clusters that do not exist."""
+    affinity = rules.default_preferences
+    if pod.placement:
+        followed = around.followed(pod)
+        request = followed.request if followed is not None else None
+        affinity = request.profile.affinity if request is not None else ClusterAffinity()
+    return [*_points(affinity, around.fleet, around), 0]
+
+
+def _pool_scores(nodes: Sequence[Node | None], around: Surroundings, rules: Rules) -> dict[str, int]:
+    if not rules.pool_preferences.preferred:
+        return {}
+    fleet = around.pool_nodes([node for node in nodes if node is not None and node.is_of_pool])
+    return dict(zip(fleet.names, _points(rules.pool_preferences, fleet, around), strict=True))
+
+
+def _points(affinity: ClusterAffinity, fleet: Fleet, around: Surroundings) -> list[int]:
+    points = affinity.score(empty_cycle(fleet, around.now), np.arange(len(fleet)))
+    return [0] * len(fleet) if points is None else points.tolist()

@@ -1,0 +1,79 @@
+"""What the answers of the extender depend on besides the question: its settings, and the hub at one instant."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+
+from scorer.extender.followed import FollowedPlacement
+from scorer.extender.node import Node
+from scorer.extender.pod import PlacementName, Pod
+from scorer.fleet import Fleet
+from scorer.framework.cycle import Cycle
+from scorer.plugins.cluster_affinity import ClusterAffinity
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the extender is set up.
+
+    Args:
+        cluster_labels: Labels of a node that name the member cluster behind it; the first that is there counts.
+        filter_updating: No pods for a member that is being upgraded.
+        reject_unknown: No pods for a node that nobody has told us of.
+        max_score: The best score.
+        default_preferences: Score clusters for pods that follow no placement.
+        pool_preferences: Score the nodes of node pools.
+        protect_undisturbed: No preemption where a victim asks not to be disrupted.
+    """
+
+    cluster_labels: tuple[str, ...]
+    filter_updating: bool = True
+    reject_unknown: bool = False
+    max_score: int = 10
+    default_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)
+    pool_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)
+    protect_undisturbed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The hub at one instant.
+
+    Args:
+        now: The instant.
+        fleet: All member clusters.
+        rows: Where each stands in the fleet, by its name and by every alias that is nobody's name.
+        nodes: The nodes that are known, by name.
+        updating: Names of the members that an upgrade run is working on.
+        leaving_pools: Names of the node pools that carry a deletion mark.
+        placement: Finds a placement; None: there is none of that name.
+        selected: Names the clusters that a placement has selected so far.
+        pool_nodes: Shows all nodes of node pools as a fleet, with those given in place of the known ones.
+    """
+
+    now: datetime
+    fleet: Fleet
+    rows: Mapping[str, int]
+    nodes: Mapping[str, Node]
+    updating: Collection[str]
+    leaving_pools: Collection[str]
+    placement: Callable[[PlacementName], FollowedPlacement | None]
+    selected: Callable[[PlacementName], Collection[str]]
+    pool_nodes: Callable[[Collection[Node]], Fleet]
+
+    def followed(self, pod: Pod) -> FollowedPlacement | None:
+        """Return the placement that a pod with the annotation follows, None when there is none of that name."""
+        name = pod.follows
+        return None if name is None else self.placement(name)
+
+    def cycle(self, namespace: str = "") -> Cycle:
+        """Return what plugins are asked about, nothing being placed yet."""
+        return empty_cycle(self.fleet, self.now, namespace)
+
+
+def empty_cycle(fleet: Fleet, now: datetime, namespace: str = "") -> Cycle:
+    """Return a cycle of a placement that holds nothing."""
+    nowhere = np.zeros(len(fleet), dtype=np.bool_)
+    return Cycle(fleet, now, namespace, nowhere, nowhere)

@@ -1,0 +1,262 @@
+"""Past decisions as the hub recorded them, and how one differs from the one before it, in words.
+
+What is read is the status of a policy snapshot: the clusters that were selected, the first of those that were not, and
+the condition ``Scheduled``.
+
+Source: scheduling.md 17 and 22, property 9.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import NUMBER_OF_CLUSTERS
+from scorer.api.placement import PlacementType
+from scorer.placement.record import reason_category
+
+MOST_SHOWN: Final = 10
+"""So many differences of one sort are spelled out."""
+
+_TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
+
+
+class Decision(NamedTuple):
+    """What was recorded of one cluster; scores are None where none were recorded, *reason* is empty where selected."""
+
+    cluster: str
+    topology: int | None
+    affinity: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What made the scheduler decide.
+
+    Args:
+        event: For machines: `Recorded`, `SnapshotCreated`, `NumberChanged`, `PlacementChanged`, `BindingDeleted`,
+            `MembersChanged` or `Unknown`.
+        objects: Names of what changed, the likeliest cause first.
+        message: The same in words.
+    """
+
+    event: str
+    objects: tuple[str, ...] = ()
+    message: str = ""
+
+    def document(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"event": self.event, "objects": list(self.objects), "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """One decision as it was recorded.
+
+    Args:
+        time: When it was seen; of one that was recorded before anybody watched, when its condition last changed.
+        trigger: What made the scheduler decide.
+        snapshot: Name of the policy snapshot.
+        index: Its number.
+        wanted: How many clusters were asked for; None: all that pass.
+        picked: The selected clusters, in the order of the record.
+        others: The first of those that were not.
+        satisfied: Whether the policy got what it asked for.
+        message: Of the condition.
+        fleet_size: How many clusters there were; None when that is not known.
+        until: When the same decision was last seen again.
+        times: How often it was seen.
+    """
+
+    time: datetime
+    trigger: Trigger
+    snapshot: str
+    index: int
+    wanted: int | None
+    picked: tuple[Decision, ...]
+    others: tuple[Decision, ...]
+    satisfied: bool
+    message: str
+    fleet_size: int | None
+    until: datetime
+    times: int = 1
+
+    @property
+    def clusters(self) -> dict[str, Decision]:
+        """The selected clusters by name."""
+        return {decision.cluster: decision for decision in self.picked}
+
+    def repeats(self, other: "PastRun") -> bool:
+        """Say whether both decide the same, whatever they say of the clusters that were not selected."""
+        return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
+            other.snapshot,
+            other.wanted,
+            other.picked,
+            other.satisfied,
+        )
+
+
+def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition ``Scheduled`` of a policy snapshot, None while nothing was decided."""
+    conditions = (snapshot.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == "Scheduled"), None)
+
+
+def wanted_by(snapshot: Mapping[str, Any]) -> int | None:
+    """Return how many clusters a policy snapshot asks for; None: all that pass."""
+    policy = (snapshot.get("spec") or {}).get("policy") or {}
+    match policy.get("placementType"):
+        case PlacementType.PICK_FIXED:
+            return len(policy.get("clusterNames") or ())
+        case PlacementType.PICK_N:
+            number = (snapshot["metadata"].get("annotations") or {}).get(NUMBER_OF_CLUSTERS, "")
+            return int(number) if number.isdecimal() else None
+        case _:
+            return None
+
+
+def decisions_in(snapshot: Mapping[str, Any]) -> tuple[tuple[Decision, ...], tuple[Decision, ...]]:
+    """Return the recorded decisions of a policy snapshot: the selected clusters, and the others."""
+    picked: list[Decision] = []
+    others: list[Decision] = []
+    for entry in (snapshot.get("status") or {}).get("targetClusters") or ():
+        score = entry.get("clusterScore")
+        topology = None if score is None else score.get("priorityScore") or 0
+        affinity = None if score is None else score.get("affinityScore") or 0
+        selected = bool(entry.get("selected"))
+        reason = "" if selected else entry.get("reason") or ""
+        (picked if selected else others).append(Decision(entry["clusterName"], topology, affinity, reason))
+    return tuple(picked), tuple(others)
+
+
+def counts_of(run: PastRun) -> dict[str, int]:
+    """Count the clusters that were not selected by category; the message has all of them, where it has them at all."""
+    if (totals := _TOTALS.search(run.message)) is not None:
+        pairs = (part.split(" ") for part in totals[1].split(", "))
+        return {category: int(count) for count, category in pairs}
+    counts: dict[str, int] = {}
+    for decision in run.others:
+        category = reason_category({"reason": decision.reason})
+        counts[category] = counts.get(category, 0) + 1
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def run_document(run: PastRun, before: PastRun | None) -> JsonObject:
+    """Return one run as JSON, compared with the one *before* it."""
+    gained, lost = changes(before, run)
+    document: JsonObject = {
+        "time": format_time(run.time),
+        "trigger": run.trigger.document(),
+        "snapshot": run.snapshot,
+        "wanted": run.wanted,
+        "found": len(run.picked),
+        "satisfied": run.satisfied,
+        "fleetSize": run.fleet_size,
+        "picked": [_picked(decision) for decision in run.picked],
+        "gained": [decision.cluster for decision in gained],
+        "lost": [decision.cluster for decision in lost],
+        "counts": counts_of(run),
+        "message": run.message,
+        "difference": difference(before, run),
+    }
+    if run.times > 1:
+        document |= {"until": format_time(run.until), "times": run.times}
+    return document
+
+
+def _picked(decision: Decision) -> JsonObject:
+    if decision.affinity is None:
+        return {"cluster": decision.cluster}
+    return {
+        "cluster": decision.cluster,
+        "score": {"topologySpread": decision.topology, "affinity": decision.affinity},
+    }
+
+
+def changes(before: PastRun | None, after: PastRun) -> tuple[list[Decision], list[Decision]]:
+    """Return the clusters that *after* has and *before* has not, and the other way round."""
+    if before is None:
+        return list(after.picked), []
+    had, has = before.clusters, after.clusters
+    gained = [decision for decision in after.picked if decision.cluster not in had]
+    return gained, [decision for decision in before.picked if decision.cluster not in has]
+
+
+def difference(before: PastRun | None, after: PastRun) -> list[str]:
+    """Return in words how a run differs from the one before it: who came in for whom, and by what."""
+    if before is None:
+        return ["the first decision on record"]
+    notes = []
+    if before.wanted != after.wanted:
+        notes.append(f"wants {_number(after.wanted)} instead of {_number(before.wanted)}")
+    gained, lost = changes(before, after)
+    notes += _cut([_swap(new, old, after) for new, old in zip(gained, lost, strict=False)])
+    notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gained[len(lost) :]])
+    notes += _cut([f"{old.cluster} dropped{_why(old, after)}" for old in lost[len(gained) :]])
+    notes += _cut([*_moves(before, after)])
+    if before.satisfied != after.satisfied:
+        notes.append("got all the clusters it wants" if after.satisfied else "no longer has all the clusters it wants")
+    return notes or ["the same clusters with the same scores"]
+
+
+def _number(wanted: int | None) -> str:
+    return "every cluster that passes" if wanted is None else str(wanted)
+
+
+def _cut(notes: Sequence[str]) -> list[str]:
+    more = len(notes) - MOST_SHOWN
+    return [*notes[:MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _swap(new: Decision, old: Decision, after: PastRun) -> str:
+    """Say why *new* came in for *old*."""
+    now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
+    words = f"{new.cluster} instead of {old.cluster}"
+    if now is None:
+        return f"{words}: {old.cluster} is not in the record any more{_scores(old, 'had')}"
+    if now.affinity is None or new.affinity is None:
+        return f"{words}: {now.reason}"
+    return f"{words}: {_decided(new, now)}"
+
+
+def _decided(winner: Decision, loser: Decision) -> str:
+    """Return the first sort key that separates two clusters, as in ``affinity 91 > 78``."""
+    for name, own, other in (
+        ("topology spread", winner.topology or 0, loser.topology or 0),
+        ("affinity", winner.affinity or 0, loser.affinity or 0),
+    ):
+        if own > other:
+            return f"{name} {own} > {other}"
+        if (
+            own < other
+        ):  # of different batches: what the loser would have scored when the winner was picked is not known
+            return f"the spread needed it first, {name} {own} < {other}"
+    return "equal scores, and the larger name wins" if winner.cluster > loser.cluster else "equal scores"
+
+
+def _scores(decision: Decision, verb: str = "with") -> str:
+    if decision.affinity is None:
+        return ""
+    spread = f" and topology spread {decision.topology}" if decision.topology else ""
+    return f", {verb} affinity {decision.affinity}{spread}"
+
+
+def _why(old: Decision, after: PastRun) -> str:
+    now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
+    return f": {now.reason}" if now is not None and now.reason else _scores(old, "had")
+
+
+def _moves(before: PastRun, after: PastRun) -> Iterable[str]:
+    """Yield which of the clusters that stayed are recorded with other scores now."""
+    had = before.clusters
+    for decision in after.picked:
+        old = had.get(decision.cluster)
+        if old is None or None in (old.affinity, decision.affinity):
+            continue
+        if old.affinity != decision.affinity:
+            yield f"{decision.cluster}: affinity {old.affinity} → {decision.affinity}"
+        if old.topology != decision.topology:
+            yield f"{decision.cluster}: topology spread {old.topology} → {decision.topology}"

@@ -1,0 +1,220 @@
+"""In which order a rollout would reach the clusters: the planner asked again and again.
+
+Every step is what `plan_rollout` picks at once. The next one assumes that what was started by then has become
+available, and that what was deleted is gone; only what is known to have failed stays failed, for nobody can know that
+it recovers. So the order is the real one, and where nothing more can be picked is where the real rollout stops.
+
+Source: rollout.md 7.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.binding import BindingState
+from scorer.api.conditions import TRUE
+from scorer.api.meta import JsonObject
+from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
+from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_failed, readiness, views
+from scorer.rollout.documents import is_deleting, spec_of
+from scorer.rollout.planner import Action, Budget, Limits, RolloutPlan, Wanted, plan_rollout
+
+MOST_STEPS: Final = 100
+"""Steps that are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
+
+EXTERNAL: Final = "External"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one reconcile starts; clusters in the order of the planner.
+
+    Args:
+        update: Get the latest resources.
+        bind: Get the placement for the first time, or again.
+        remove: Lose it.
+        waiting: What would have been started too, if the limits allowed.
+        budget: The numbers of that moment.
+    """
+
+    update: tuple[str, ...]
+    bind: tuple[str, ...]
+    remove: tuple[str, ...]
+    waiting: tuple[str, ...]
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What the rollout does not get past by itself.
+
+    Args:
+        clusters: Which have to wait, in the order of the planner.
+        reason: ``WaitingForRun``, ``BudgetUsedUp``, or the invariant that is broken.
+        message: In words.
+        budget: The numbers, where those of the rolling update stand in the way.
+    """
+
+    clusters: tuple[str, ...]
+    reason: str
+    message: str
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPreview:
+    """How a rollout would go.
+
+    Args:
+        type: ``RollingUpdate`` or ``External``.
+        limits: Those of the strategy; None where they do not matter or cannot be read.
+        pushed: Clusters that have the placement and whose apply strategy is changed at once, outside all limits.
+        steps: In order.
+        blocked: Where it stops; None: it comes to its end.
+        more: Clusters that are left after the last step shown.
+    """
+
+    type: str
+    limits: Limits | None = None
+    pushed: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    blocked: Blocked | None = None
+    more: int = 0
+
+
+def preview_rollout(
+    placement: Mapping[str, Any], bindings: Sequence[JsonObject], latest: str, now: datetime
+) -> RolloutPreview:
+    """Return how the rollout of *placement* would go from here.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are known ones.
+        latest: Name of the latest master resource snapshot.
+        now: Decides whether what cannot be tracked has been applied for long enough; no time passes between steps.
+    """
+    spec = spec_of(placement)
+    strategy = spec.get("strategy")
+    if (strategy or {}).get("type") == EXTERNAL:
+        return RolloutPreview(EXTERNAL, blocked=_waiting_for_run(views(bindings)))
+    try:
+        wanted, limits = Wanted.of(spec.get("policy")), Limits.of(strategy)
+    except (TypeError, ValueError, OverflowError) as error:
+        return RolloutPreview("RollingUpdate", blocked=Blocked((), "InvalidStrategy", str(error)))
+    pushed = tuple(
+        spec_of(each).get("targetCluster", "")
+        for each in plan_apply_strategy(strategy, bindings)
+        if spec_of(each).get("state") != BindingState.SCHEDULED
+    )
+    if _is_done(bindings, latest):
+        return RolloutPreview("RollingUpdate", limits, pushed)
+    ready, seen = _ready_conditions(strategy), views(bindings)
+    steps: list[Step] = []
+    while True:
+        plan = plan_rollout(wanted, strategy, seen, latest, now)
+        moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
+        if moved and len(steps) == MOST_STEPS:
+            left = len(moved) + len(plan.blocked) + len(plan.held_removals)
+            return RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), more=left)
+        if moved:
+            steps.append(_step(plan))
+        rest = _afterwards(seen, plan, latest, ready, now, limits)
+        if not moved and rest == seen:
+            return RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), _blocked(plan))
+        seen = rest
+
+
+def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
+    """Say whether the planner has nothing to do: every binding is Bound and as wanted, each on a cluster of its own.
+
+    That is so for most placements most of the time, and found out much faster than by asking the planner.
+    """
+    clusters = set()
+    for binding in bindings:
+        spec = spec_of(binding)
+        if (
+            spec.get("state") != BindingState.BOUND
+            or spec.get("resourceSnapshotName") != latest
+            or spec.get("clusterResourceOverrideSnapshots")
+            or spec.get("resourceOverrideSnapshots")
+            or is_deleting(binding)
+        ):
+            return False
+        clusters.add(spec.get("targetCluster"))
+    return len(clusters) == len(bindings)
+
+
+def _ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
+    """Return the conditions of a binding on which all went well."""
+    applies = effective_apply_strategy((strategy or {}).get("applyStrategy"))["type"] != "ReportDiff"
+    kind = AVAILABLE if applies else DIFF_REPORTED
+    return {kind: {"type": kind, "status": TRUE, "reason": "Foreseen"}}
+
+
+def _step(plan: RolloutPlan) -> Step:
+    return Step(
+        _clusters(plan.update),
+        _clusters(plan.bind),
+        _clusters(plan.remove),
+        _clusters((*plan.blocked, *plan.held_removals)),
+        plan.budget,
+    )
+
+
+def _clusters(bindings: Sequence[BindingView]) -> tuple[str, ...]:
+    return tuple(binding.cluster for binding in bindings)
+
+
+def _afterwards(
+    seen: Sequence[BindingView],
+    plan: RolloutPlan,
+    latest: str,
+    ready: Mapping[str, Mapping[str, Any]],
+    now: datetime,
+    limits: Limits,
+) -> list[BindingView]:
+    """Return the bindings once everything that has been started is done."""
+    bound = {binding.name for binding in (*plan.update, *plan.bind)}
+    gone = {binding.name for binding in plan.remove}
+    rest = []
+    for binding in seen:
+        if binding.deleting or binding.name in gone:
+            continue
+        if binding.name in bound:
+            rest.append(replace(binding, state=BindingState.BOUND, snapshot=latest, conditions=ready))
+        elif _is_on_its_way(binding, now, limits):
+            rest.append(replace(binding, conditions=ready))
+        else:
+            rest.append(binding)
+    return rest
+
+
+def _is_on_its_way(binding: BindingView, now: datetime, limits: Limits) -> bool:
+    """Say whether a binding that nothing is done to now becomes available by itself."""
+    if binding.state is BindingState.SCHEDULED or is_failed(binding):
+        return False
+    return not readiness(binding, now, limits.unavailable_period).ready
+
+
+def _blocked(plan: RolloutPlan) -> Blocked | None:
+    if plan.error is not None:
+        return Blocked((), str(plan.error.invariant), plan.error.message)
+    waiting = _clusters((*plan.blocked, *plan.held_removals))
+    if plan.action is not Action.ROLL or not waiting:
+        return None
+    budget = plan.budget
+    message = (
+        f"{budget.ready} of {budget.target} clusters are ready and {budget.can_be_ready} can be, so the limits let "
+        f"{max(0, budget.max_to_remove)} more be taken away and {max(0, budget.max_to_add)} more be added"
+    )
+    return Blocked(waiting, "BudgetUsedUp", message, budget)
+
+
+def _waiting_for_run(seen: Sequence[BindingView]) -> Blocked | None:
+    waiting = tuple(
+        binding.cluster for binding in seen if binding.state is not BindingState.BOUND and not binding.deleting
+    )
+    if not waiting:
+        return None
+    return Blocked(waiting, "WaitingForRun", "the strategy is External: nothing moves before a staged update run")

@@ -1,0 +1,189 @@
+"""The hub after the changes, before anybody reacts to them.
+
+Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACED_BINDING, group_kind
+from scorer.api.member_cluster import MemberCluster, Taint
+from scorer.api.meta import JsonObject, format_time
+from scorer.fleet import Fleet
+from scorer.rollout.bindings import AVAILABLE, BindingView, views
+from scorer.rollout.documents import generation_of, is_deleting, metadata, name_of, namespace_of, spec_of
+from scorer.rollout.eviction import Eviction, EvictionReason, judge_eviction
+from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+
+CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
+"""The taint that ``kubectl fleet drain`` puts on a member cluster."""
+
+_BINDING_KINDS: Final = (BINDING.group_kind, NAMESPACED_BINDING.group_kind)
+
+
+class Evicted(NamedTuple):
+    """What became of taking a placement off a drained cluster."""
+
+    cluster: str
+    eviction: Eviction
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A hub after changes.
+
+    Args:
+        state: The hub.
+        evictions: By namespace and name of the placement, in the order in which they are tried.
+        fleet: Names of the member clusters that are ``gained``, ``lost``, ``drained``, ``changed``; sorted.
+        content: Objects given or deleted that placements may select; None: deleted.
+    """
+
+    state: HubState
+    evictions: Mapping[tuple[str, str], Sequence[Evicted]]
+    fleet: Mapping[str, Sequence[str]]
+    content: Mapping[Identity, JsonObject | None]
+
+
+def apply_changes(state: HubState, changes: Changes) -> Changed:
+    """Return *state* after *changes*; names in them that the hub does not know are passed over."""
+    fleet, report = _fleet_after(state, changes)
+    content: dict[Identity, JsonObject | None] = {}
+    given: dict[str, dict[Identity, JsonObject]] = {}
+    for document in changes.objects:
+        if (name := FIELDS.get(group_kind(document))) is not None:
+            given.setdefault(name, {})[identity_of(document)] = document
+        else:
+            content[identity_of(document)] = document
+    gone: dict[str, set[Identity]] = {}
+    for identity in changes.deleted:
+        if (name := FIELDS.get((identity.group, identity.kind))) is not None:
+            gone.setdefault(name, set()).add(identity)
+        elif (identity.group, identity.kind) != MEMBER_CLUSTER.group_kind:
+            content[identity] = None
+    changed: dict[str, Any] = {
+        name: _overlaid(getattr(state, name), given.get(name, {}), gone.get(name, set()), state)
+        for name in given.keys() | gone.keys()
+    }
+    after = replace(state, fleet=fleet, **changed)
+    evictions, evicted = _drain(after, changes.drained)
+    if evicted:
+        bindings = [_deleting(each, state) if identity_of(each) in evicted else each for each in after.bindings]
+        after = replace(after, bindings=bindings)
+    return Changed(after, evictions, report, content)
+
+
+def _fleet_after(state: HubState, changes: Changes) -> tuple[Fleet, Mapping[str, Sequence[str]]]:
+    before = state.fleet
+    members = {member.metadata.name: member for member in changes.members}
+    report = {
+        "gained": sorted(name for name in members if before.row(name) is None),
+        "changed": sorted(name for name, member in members.items() if before.member(name) not in (None, member)),
+    }
+    leaving = [
+        identity.name
+        for identity in changes.deleted
+        if (identity.group, identity.kind) == MEMBER_CLUSTER.group_kind and before.row(identity.name) is not None
+    ]
+    for name in leaving:
+        member = members.get(name) or before.member(name)
+        assert member is not None
+        if member.metadata.deletion_timestamp is None:
+            left = member.metadata.model_copy(update={"deletion_timestamp": state.now})
+            members[name] = member.model_copy(update={"metadata": left})
+    for name in changes.drained:
+        if (drained := members.get(name) or before.member(name)) is not None:
+            members[name] = _cordoned(drained)
+    report |= {"lost": sorted({*changes.lost, *leaving}), "drained": sorted(changes.drained)}
+    if not members and not changes.lost:
+        return before, report
+    return before.updated(members.values(), changes.lost), report
+
+
+def _cordoned(member: MemberCluster) -> MemberCluster:
+    if any(taint.key == CORDON.key for taint in member.spec.taints):
+        return member
+    spec = member.spec.model_copy(update={"taints": (*member.spec.taints, CORDON)})
+    return member.model_copy(update={"spec": spec})
+
+
+def _overlaid(
+    documents: Iterable[JsonObject], given: Mapping[Identity, JsonObject], gone: set[Identity], state: HubState
+) -> list[JsonObject]:
+    """Return *documents* with those *given* in their place or at the end; bindings that go carry a mark first."""
+    rest = dict(given)
+    result = []
+    for document in documents:
+        identity = identity_of(document)
+        if identity in gone:
+            if (identity.group, identity.kind) in _BINDING_KINDS:
+                result.append(_deleting(document, state))
+        else:
+            result.append(rest.pop(identity, document))
+    return [*result, *rest.values()]
+
+
+def _deleting(document: JsonObject, state: HubState) -> JsonObject:
+    """Return the object with a deletion mark, as an API server sets it: that is a new generation."""
+    if is_deleting(document):
+        return document
+    mark = {"deletionTimestamp": format_time(state.now), "generation": generation_of(document) + 1}
+    return {**document, "metadata": {**metadata(document), **mark}}
+
+
+def _drain(
+    state: HubState, drained: Sequence[str]
+) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[Identity]]:
+    """Evict every placement from *drained* clusters, one after the other, by cluster as given and placement by name.
+
+    A binding that is evicted goes on counting, and as not available, as in the moment after: whoever waits until it is
+    gone may get further.
+    """
+    found: dict[tuple[str, str], list[Evicted]] = {}
+    evicted: set[Identity] = set()
+    if not drained:
+        return found, evicted
+    seen: dict[tuple[str, str], list[BindingView]] = {}
+    for cluster in drained:
+        for placement in sorted(state.placements, key=lambda each: (namespace_of(each), name_of(each))):
+            place = namespace_of(placement), name_of(placement)
+            documents = state.bindings_of(placement)
+            here = [each for each in documents if spec_of(each).get("targetCluster") == cluster]
+            if not here:
+                continue
+            outcome = _not_for_resource_placements()
+            if not place[0]:
+                if place not in seen:
+                    seen[place] = _readable(documents)
+                outcome = judge_eviction(placement, cluster, seen[place], state.budget_of(placement))
+            if outcome.executed:
+                seen[place] = [_going(each) if each.name == outcome.binding else each for each in seen[place]]
+                evicted |= {identity_of(each) for each in here if name_of(each) == outcome.binding}
+            found.setdefault(place, []).append(Evicted(cluster, outcome))
+    return found, evicted
+
+
+def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
+    try:
+        return views(documents)
+    except ValueError:  # planning the placement says what is wrong with which binding
+        return []
+
+
+def _going(binding: BindingView) -> BindingView:
+    conditions = {kind: value for kind, value in binding.conditions.items() if kind != AVAILABLE}
+    return replace(binding, deleting=True, conditions=conditions)
+
+
+def _not_for_resource_placements() -> Eviction:
+    return Eviction("", EvictionReason.INVALID, "only ClusterResourcePlacements can be evicted; it stays")
+
+
+def binding_states(bindings: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the bindings that hold a cluster, picked or rolled out and not being deleted, by cluster."""
+    return {
+        str(spec_of(binding).get("targetCluster")): binding
+        for binding in bindings
+        if spec_of(binding).get("state") in ("Scheduled", "Bound") and not is_deleting(binding)
+    }

@@ -1,0 +1,90 @@
+"""Two policies side by side on the same fleet: for each cluster what becomes of it under one and under the other."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from scorer.api.meta import JsonObject
+
+PICKED: Final = "Picked"
+SCORE_TOO_LOW: Final = "ScoreTooLow"
+NOT_LISTED: Final = "NotListed"
+"""Verdict on a cluster that a PickFixed policy does not name."""
+
+
+class _Verdict(NamedTuple):
+    verdict: str
+    rank: int | None
+    score: Mapping[str, int] | None
+    reason: str
+
+
+def compare(left: Mapping[str, Any], right: Mapping[str, Any]) -> JsonObject:
+    """Return ``{"left", "right", "clusters", "differs"}`` for two entries of one plan, each of a new placement.
+
+    Clusters are in the order of the left rank, then the right one, then the name. ``differs`` says whether a policy
+    picks a cluster that the other does not; of a single cluster, whether anything about it differs.
+    """
+    sides = _verdicts(left), _verdicts(right)
+    nobody = _Verdict(NOT_LISTED, None, None, "the policy does not list it")
+    pairs = {name: tuple(side.get(name, nobody) for side in sides) for name in sides[0].keys() | sides[1].keys()}
+    order = sorted(pairs, key=lambda name: (*(_rank(verdict) for verdict in pairs[name]), name))
+    clusters = []
+    for name in order:
+        one, other = pairs[name]
+        clusters.append(
+            {
+                "cluster": name,
+                "left": _document(one),
+                "right": _document(other),
+                "differs": one != other,
+                "why": _why(one, other),
+            }
+        )
+    differs = any((one.verdict == PICKED) != (other.verdict == PICKED) for one, other in pairs.values())
+    return {"left": _head(left), "right": _head(right), "clusters": clusters, "differs": differs}
+
+
+def _head(entry: Mapping[str, Any]) -> JsonObject:
+    kept = ("name", "namespace", "type", "wanted", "satisfied", "message")
+    return {key: entry[key] for key in kept} | {"found": len(entry["picked"])}
+
+
+def _rank(verdict: _Verdict) -> tuple[bool, int]:
+    return verdict.rank is None, verdict.rank or 0
+
+
+def _verdicts(entry: Mapping[str, Any]) -> dict[str, _Verdict]:
+    found = {pick["cluster"]: _Verdict(PICKED, pick["rank"], pick["score"], "") for pick in entry["picked"]}
+    for rank, loser in enumerate(entry["notPicked"], start=len(found) + 1):
+        found[loser["cluster"]] = _Verdict(SCORE_TOO_LOW, rank, loser["score"], "others score higher")
+    for one in entry["filtered"]:
+        category, _, message = one["reason"].partition(": ")
+        found[one["cluster"]] = _Verdict(category, None, None, message or category)
+    return found
+
+
+def _document(verdict: _Verdict) -> JsonObject:
+    return {
+        "verdict": verdict.verdict,
+        "rank": verdict.rank,
+        "score": verdict.score,
+        "reason": verdict.reason,
+    }
+
+
+def _why(one: _Verdict, other: _Verdict) -> str:
+    """Say in words what is different, empty when nothing is."""
+    if one == other:
+        return ""
+    words = []
+    if one.verdict != other.verdict:
+        words += [f"{side}: {verdict.reason}" for side, verdict in (("left", one), ("right", other)) if verdict.reason]
+    elif one.reason != other.reason:
+        words.append(f"left: {one.reason}; right: {other.reason}")
+    if one.score is not None and other.score is not None:
+        for key, name in (("topologySpread", "topology spread"), ("affinity", "affinity")):
+            if one.score[key] != other.score[key]:
+                words.append(f"{name} {one.score[key]} or {other.score[key]}")
+    if not words and one.rank != other.rank:
+        words.append(f"rank {one.rank} or {other.rank}, by how others score")
+    return "; ".join(words)

@@ -1,0 +1,69 @@
+"""Whether what a placement places is different after the changes: then every cluster has to be updated.
+
+What is known of the content is the latest resource snapshot. The objects that are given or deleted are laid over it,
+and what the placement selects of that is compared with what it selected before. With other resource selectors, nothing
+is known of what they reach: they count as a difference.
+
+Source: rollout.md 2 and 3.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import RESOURCE_INDEX
+from scorer.rollout.documents import index_of, name_of, namespace_of, spec_of
+from scorer.rollout.resource_snapshots import SnapshotGroup, latest_group, snapshot_groups
+from scorer.rollout.selection import DocumentInventory, Selection, select_resources
+from scorer.what_if.state import Identity, identity_of
+
+
+def snapshot_to_roll_out(
+    placement: Mapping[str, Any],
+    before: Mapping[str, Any] | None,
+    snapshots: Sequence[JsonObject],
+    bindings: Sequence[JsonObject],
+    content: Mapping[Identity, JsonObject | None],
+) -> str:
+    """Return the name of the master resource snapshot that the placement rolls out.
+
+    Args:
+        placement: As it would be stored.
+        before: As it is stored; None: it is new.
+        snapshots: Its resource snapshots; without any, what its bindings are on is taken for the latest.
+        bindings: Its bindings.
+        content: What is given, and None for what is deleted.
+    """
+    latest = latest_group(snapshot_groups(snapshots))
+    name = name_of(placement)
+    if latest is None or not latest.name:
+        bound = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
+        return max(bound - {""}, key=_index, default=f"{name}-0-snapshot")
+    if _selectors(placement) == _selectors(before or placement) and not _content_differs(placement, latest, content):
+        return latest.name
+    index = max((index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots), default=latest.index) + 1
+    return f"{name}-{index}-snapshot"
+
+
+def _index(snapshot: str) -> tuple[int, str]:
+    """Order names of master snapshots by their index."""
+    index = snapshot.removesuffix("-snapshot").rpartition("-")[2]
+    return (int(index) if index.isascii() and index.isdigit() else -1), snapshot
+
+
+def _selectors(placement: Mapping[str, Any]) -> Sequence[JsonObject]:
+    terms = without_nulls(spec_of(placement).get("resourceSelectors") or [])
+    return [{"selectionScope": "NamespaceWithResources", **term} for term in terms]
+
+
+def _content_differs(
+    placement: Mapping[str, Any], latest: SnapshotGroup, content: Mapping[Identity, JsonObject | None]
+) -> bool:
+    if not content:
+        return False
+    stored = {identity_of(document): document for document in latest.objects()}
+    laid_over = {identity: document for identity, document in {**stored, **content}.items() if document is not None}
+    terms, namespace = spec_of(placement).get("resourceSelectors") or (), namespace_of(placement)
+    before = select_resources(terms, namespace, DocumentInventory(stored.values()))
+    after = select_resources(terms, namespace, DocumentInventory(laid_over.values()))
+    return isinstance(before, Selection) and isinstance(after, Selection) and before.objects != after.objects

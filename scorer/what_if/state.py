@@ -1,0 +1,140 @@
+"""A hub as far as placements depend on it, and what may be done to it in thought.
+
+Objects are raw documents, read-only; the fleet is a snapshot of its own.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from scorer.api import kinds
+from scorer.api.kinds import group_kind
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.fleet import Fleet
+from scorer.rollout.documents import label, name_of, namespace_of
+
+_ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
+
+
+class Identity(NamedTuple):
+    """What no two objects of a hub have in common."""
+
+    group: str
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+def identity_of(document: Mapping[str, Any]) -> Identity:
+    """Return the identity of an object."""
+    group, kind = group_kind(document)
+    return Identity(group, kind, name_of(document), namespace_of(document))
+
+
+@dataclass(frozen=True)
+class HubState:
+    """Everything a decision depends on.
+
+    Args:
+        fleet: All member clusters.
+        now: The instant to judge by.
+        placements: Of both kinds.
+        bindings: Of any placement.
+        policy_snapshots: Likewise.
+        resource_snapshots: Likewise; of a placement without any, its bindings count as up to date.
+        budgets: ClusterResourcePlacementDisruptionBudgets.
+    """
+
+    fleet: Fleet
+    now: datetime
+    placements: Sequence[JsonObject] = ()
+    bindings: Sequence[JsonObject] = ()
+    policy_snapshots: Sequence[JsonObject] = ()
+    resource_snapshots: Sequence[JsonObject] = ()
+    budgets: Sequence[JsonObject] = ()
+
+    def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
+        """Return the bindings of a placement."""
+        return self._bindings.get(_place(placement), ())
+
+    def policy_snapshots_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
+        """Return the policy snapshots of a placement."""
+        return self._policy_snapshots.get(_place(placement), ())
+
+    def resource_snapshots_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
+        """Return the resource snapshots of a placement."""
+        return self._resource_snapshots.get(_place(placement), ())
+
+    def budget_of(self, placement: Mapping[str, Any]) -> JsonObject | None:
+        """Return the disruption budget of a ClusterResourcePlacement, None when it has none."""
+        return self._budgets.get(name_of(placement))
+
+    @cached_property
+    def _bindings(self) -> _ByParent:
+        return _by_parent(self.bindings)
+
+    @cached_property
+    def _policy_snapshots(self) -> _ByParent:
+        return _by_parent(self.policy_snapshots)
+
+    @cached_property
+    def _resource_snapshots(self) -> _ByParent:
+        return _by_parent(self.resource_snapshots)
+
+    @cached_property
+    def _budgets(self) -> Mapping[str, JsonObject]:
+        return {name_of(budget): budget for budget in self.budgets}
+
+
+def _place(placement: Mapping[str, Any]) -> tuple[str, str]:
+    return namespace_of(placement), name_of(placement)
+
+
+def _by_parent(documents: Iterable[JsonObject]) -> _ByParent:
+    found: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
+    for document in sorted(documents, key=name_of):
+        found[namespace_of(document), label(document, PARENT_PLACEMENT)].append(document)
+    return found
+
+
+PLACEMENT_KINDS = (kinds.PLACEMENT.group_kind, kinds.RESOURCE_PLACEMENT.group_kind)
+
+FIELDS: Mapping[tuple[str, str], str] = {
+    **dict.fromkeys(PLACEMENT_KINDS, "placements"),
+    kinds.BINDING.group_kind: "bindings",
+    kinds.NAMESPACED_BINDING.group_kind: "bindings",
+    kinds.POLICY_SNAPSHOT.group_kind: "policy_snapshots",
+    kinds.NAMESPACED_POLICY_SNAPSHOT.group_kind: "policy_snapshots",
+    kinds.RESOURCE_SNAPSHOT.group_kind: "resource_snapshots",
+    kinds.NAMESPACED_RESOURCE_SNAPSHOT.group_kind: "resource_snapshots",
+    kinds.DISRUPTION_BUDGET.group_kind: "budgets",
+}
+"""Where in a `HubState` the objects of a kind are; member clusters are in its fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is done to a hub in thought, all at once.
+
+    Args:
+        members: Member clusters that are new or different.
+        objects: Other objects that are new or different, as they would be stored; those of kinds that a placement
+            may select count as content, all others that no decision depends on change nothing.
+        deleted: Objects that are deleted; a member cluster leaves, everything else is gone.
+        lost: Member clusters that are gone at once, their bindings left behind.
+        drained: Member clusters that get a taint, and whose placements are evicted, one after the other.
+    """
+
+    members: Sequence[MemberCluster] = ()
+    objects: Sequence[JsonObject] = ()
+    deleted: frozenset[Identity] = field(default_factory=frozenset)
+    lost: Sequence[str] = ()
+    drained: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.members or self.objects or self.deleted or self.lost or self.drained)

@@ -1,0 +1,439 @@
+"""What-if on a hub of documents: what changes say about placements, and what stays as it is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, RESOURCE_INDEX
+from scorer.fleet import Fleet
+from scorer.placement.policy_hash import policy_hash
+from scorer.placement.request import read_request
+from scorer.placement.schedule import schedule
+from scorer.what_if.changes import CORDON
+from scorer.what_if.comparison import compare
+from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.state import Changes, HubState, Identity, identity_of
+from tests.scorer.builders import (
+    NODES,
+    NOW,
+    make_cluster,
+    members,
+    modest,
+    pick_fixed,
+    pick_n,
+    pick_n_policies,
+    policy,
+    prefer,
+)
+
+GROUP = "placement.kubernetes-fleet.io"
+AVAILABLE = [{"type": "Available", "status": "True", "reason": "AllWorkAreAvailable", "observedGeneration": 1}]
+BY_NODES = [prefer(100, NODES)]
+NODE_COUNTS = {"dover": "9", "faro": "5", "genoa": "7", "oslo": "1"}
+RATES = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "rates", "namespace": "shop"},
+    "data": {"a": "1"},
+}
+SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+
+
+def cluster(name, **facts):
+    return make_cluster(name, properties={NODES: NODE_COUNTS.get(name, "3")}, **facts)
+
+
+def placement(name, wanted, namespace="", **spec):
+    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    selectors = [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]
+    made = {"resourceSelectors": selectors, **({"policy": wanted} if wanted else {}), **spec}
+    return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": metadata, "spec": made}
+
+
+def binding(parent, name, *, available=True, **spec):
+    return {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "ClusterResourceBinding",
+        "metadata": {"name": f"{parent}-{name}-1", "labels": {PARENT_PLACEMENT: parent}, "generation": 1},
+        "spec": {
+            "state": "Bound",
+            "targetCluster": name,
+            "resourceSnapshotName": f"{parent}-0-snapshot",
+            "schedulingPolicySnapshotName": f"{parent}-0",
+            "clusterDecision": {
+                "clusterName": name,
+                "selected": True,
+                "clusterScore": {"affinityScore": 3, "priorityScore": 0},
+            },
+        }
+        | spec,
+        "status": {"conditions": AVAILABLE if available else []},
+    }
+
+
+def snapshots(parent, wanted):
+    """Return the policy snapshot and the resource snapshot of a placement."""
+    labels = {PARENT_PLACEMENT: parent, IS_LATEST_SNAPSHOT: "true"}
+    kind = {"apiVersion": f"{GROUP}/v1beta1"}
+    resources = {
+        **kind,
+        "kind": "ClusterResourceSnapshot",
+        "metadata": {
+            "name": f"{parent}-0-snapshot",
+            "labels": {**labels, RESOURCE_INDEX: "0"},
+            "annotations": {"kubernetes-fleet.io/resource-hash": "x"},
+        },
+        "spec": {"selectedResources": [SHOP, RATES]},
+    }
+    taken = {key: value for key, value in (wanted or {}).items() if key != "numberOfClusters"}
+    policies = {
+        **kind,
+        "kind": "ClusterSchedulingPolicySnapshot",
+        "metadata": {"name": f"{parent}-0", "labels": labels},
+        "spec": {"policy": taken, "policyHash": policy_hash(wanted)},
+    }
+    return policies, resources
+
+
+def budget(name, **limits):
+    return {
+        "apiVersion": f"{GROUP}/v1beta1",
+        "kind": "ClusterResourcePlacementDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": limits,
+    }
+
+
+def settled(*placed, fleet=("dover", "faro", "genoa", "oslo"), budgets=(), members_=None):
+    """Return a hub on which every (placement, clusters) is rolled out to these clusters."""
+    made = [snapshots(subject["metadata"]["name"], subject["spec"].get("policy")) for subject, _ in placed]
+    return HubState(
+        Fleet.of(members_ if members_ is not None else [cluster(name) for name in fleet]),
+        NOW,
+        placements=[subject for subject, _ in placed],
+        bindings=[binding(subject["metadata"]["name"], name) for subject, names in placed for name in names],
+        policy_snapshots=[policies for policies, _ in made],
+        resource_snapshots=[resources for _, resources in made],
+        budgets=budgets,
+    )
+
+
+WEB = placement("web", pick_n(2, preferred=BY_NODES))
+ALL = placement("all", policy())
+FIXED = placement("fixed", pick_fixed("dover", "faro"))
+
+
+def entry_of(plan, name):
+    return next(entry for entry in plan["placements"] if entry["name"] == name)
+
+
+def test_one_entry_in_full():
+    state = settled((WEB, ["dover", "genoa"]))
+    wanted = {**WEB, "spec": {**WEB["spec"], "policy": pick_n(3, preferred=BY_NODES)}}
+    plan = what_if(state, Changes(objects=[wanted]))
+    assert plan == {
+        "placements": [
+            {
+                "name": "web",
+                "namespace": "",
+                "type": "PickN",
+                "wanted": 3,
+                "picked": [
+                    {"cluster": "faro", "rank": 1, "new": True, "score": {"topologySpread": 0, "affinity": 50}},
+                    {"cluster": "dover", "rank": 2, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
+                    {"cluster": "genoa", "rank": 3, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
+                ],
+                "notPicked": [{"cluster": "oslo", "score": {"topologySpread": 0, "affinity": 0}}],
+                "filtered": [],
+                "dropped": [],
+                "satisfied": True,
+                "message": "found all clusters needed: 3 clusters",
+                "before": [
+                    {"cluster": "dover", "score": {"topologySpread": 0, "affinity": 3}},
+                    {"cluster": "genoa", "score": {"topologySpread": 0, "affinity": 3}},
+                ],
+                "moves": {"gained": ["faro"], "lost": [], "stays": ["dover", "genoa"]},
+                "rollout": {
+                    "type": "RollingUpdate",
+                    "snapshot": "web-0-snapshot",
+                    "maxUnavailable": "25%",
+                    "maxSurge": "25%",
+                    "evictions": [],
+                    "applyStrategy": [],
+                    "steps": [
+                        {
+                            "step": 1,
+                            "update": [],
+                            "bind": ["faro"],
+                            "remove": [],
+                            "waiting": [],
+                            "budget": {
+                                "target": 3,
+                                "ready": 2,
+                                "canBeReady": 2,
+                                "mayVanish": 0,
+                                "maxToRemove": 0,
+                                "maxToAdd": 2,
+                            },
+                        }
+                    ],
+                    "more": 0,
+                    "blocked": None,
+                },
+                "changed": True,
+            }
+        ],
+        "fleet": {"gained": [], "changed": [], "lost": [], "drained": []},
+        "evaluatedAt": "2026-11-20T12:00:00Z",
+    }
+
+
+def test_a_settled_hub_stays_as_it_is():
+    plan = what_if(settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)), (FIXED, ["dover", "faro"])))
+    assert not changes_anything(plan)
+    assert [entry["rollout"]["steps"] for entry in plan["placements"]] == [[], [], []]
+
+
+def test_a_lost_cluster_is_replaced_and_its_binding_is_removed():
+    plan = what_if(settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS))), Changes(lost=["dover"]))
+    web, everywhere = entry_of(plan, "web"), entry_of(plan, "all")
+    assert web["moves"] == {"gained": ["faro"], "lost": ["dover"], "stays": ["genoa"]}
+    assert web["dropped"] == [{"cluster": "dover", "binding": "web-dover-1"}]
+    assert [(step["bind"], step["remove"]) for step in web["rollout"]["steps"]] == [(["faro"], ["dover"])]
+    assert everywhere["moves"] == {"gained": [], "lost": ["dover"], "stays": ["faro", "genoa", "oslo"]}
+    assert plan["fleet"]["lost"] == ["dover"]
+
+
+def test_a_deleted_cluster_leaves():
+    gone = Identity("cluster.kubernetes-fleet.io", "MemberCluster", "dover")
+    plan = what_if(settled((FIXED, ["dover", "faro"])), Changes(deleted=frozenset({gone})))
+    entry = entry_of(plan, "fixed")
+    assert (entry["moves"]["lost"], entry["satisfied"], plan["fleet"]["lost"]) == (["dover"], False, ["dover"])
+    assert entry["filtered"][0]["reason"].startswith("ClusterLeaving")
+
+
+def test_a_drained_cluster_is_tainted_and_its_placements_are_evicted():
+    state = settled((WEB, ["dover", "genoa"]), (FIXED, ["dover", "faro"]))
+    plan = what_if(state, Changes(drained=["dover"]))
+    web, fixed = entry_of(plan, "web"), entry_of(plan, "fixed")
+    assert web["moves"] == {"gained": ["faro"], "lost": ["dover"], "stays": ["genoa"]}
+    assert {one["cluster"]: one["plugin"] for one in web["filtered"]} == {"dover": "TaintToleration"}
+    assert web["rollout"]["evictions"] == [
+        {
+            "cluster": "dover",
+            "executed": True,
+            "reason": "ClusterResourcePlacementEvictionExecuted",
+            "message": "there is no disruption budget",
+            "budget": "",
+        }
+    ]
+    assert [step["bind"] for step in web["rollout"]["steps"]] == [["faro"]]
+    assert (fixed["moves"]["lost"], fixed["changed"]) == ([], True)
+    assert fixed["rollout"]["evictions"][0]["reason"] == "ClusterResourcePlacementEvictionInvalid"
+    assert plan["fleet"]["drained"] == ["dover"]
+
+
+def test_a_disruption_budget_blocks_and_the_second_eviction_meets_what_the_first_took():
+    state = settled((WEB, ["dover", "genoa"]), budgets=[budget("web", maxUnavailable=1)])
+    evictions = entry_of(what_if(state, Changes(drained=["genoa", "dover"])), "web")["rollout"]["evictions"]
+    assert [(one["cluster"], one["executed"], one["budget"]) for one in evictions] == [
+        ("genoa", True, "web"),
+        ("dover", False, "web"),
+    ]
+    assert evictions[1]["message"] == "budget web has maxUnavailable 1; 1 of 2 clusters are available"
+
+
+def test_a_budget_that_is_given_counts_and_one_that_is_deleted_does_not():
+    state = settled((WEB, ["dover", "genoa"]), budgets=[budget("web", maxUnavailable=0)])
+    held = entry_of(what_if(state, Changes(drained=["dover"])), "web")
+    assert held["moves"]["lost"] == []
+    freed = Changes(drained=["dover"], deleted=frozenset({identity_of(budget("web"))}))
+    assert entry_of(what_if(state, freed), "web")["moves"]["lost"] == ["dover"]
+    looser = Changes(drained=["dover"], objects=[budget("web", maxUnavailable=1)])
+    assert entry_of(what_if(state, looser), "web")["moves"]["lost"] == ["dover"]
+
+
+def test_a_placement_that_tolerates_everything_comes_back():
+    subject = placement("web", pick_n(1, preferred=BY_NODES, tolerations=[{"operator": "Exists"}]))
+    entry = entry_of(what_if(settled((subject, ["dover"])), Changes(drained=["dover"])), "web")
+    assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover"]}
+    assert entry["rollout"]["evictions"][0]["executed"] is True
+    assert [step["bind"] for step in entry["rollout"]["steps"]] == [["dover"]]
+
+
+def test_a_resource_placement_cannot_be_evicted():
+    subject = placement("cart", pick_n(1), namespace="shop")
+    held = binding("cart", "dover")
+    held = {**held, "kind": "ResourceBinding", "metadata": {**held["metadata"], "namespace": "shop"}}
+    fleet = Fleet.of([cluster(name, collects="True", namespaces=["shop"]) for name in NODE_COUNTS])
+    state = HubState(fleet, NOW, placements=[subject], bindings=[held])
+    entry = entry_of(what_if(state, Changes(drained=["dover"])), "cart")
+    assert (entry["moves"]["stays"], entry["rollout"]["evictions"][0]["executed"]) == (["dover"], False)
+
+
+def test_a_new_cluster_is_taken_by_who_takes_all():
+    state = settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)))
+    plan = what_if(state, Changes(members=[cluster("zeebrugge")]))
+    assert entry_of(plan, "all")["moves"]["gained"] == ["zeebrugge"]
+    assert entry_of(plan, "web")["changed"] is False
+    assert plan["fleet"]["gained"] == ["zeebrugge"]
+
+
+def test_a_changed_cluster_is_told_only_when_something_is_different():
+    state = settled((WEB, ["dover", "genoa"]))
+    same, other = cluster("dover"), cluster("faro", taints=[("dock", "dry")])
+    plan = what_if(state, Changes(members=[same, other]))
+    assert plan["fleet"]["changed"] == ["faro"]
+    assert not changes_anything(plan)
+
+
+def test_another_policy_with_the_same_clusters_moves_nothing():
+    state = settled((WEB, ["dover", "genoa"]))
+    edited = placement("web", pick_n(2, preferred=[prefer(50, NODES)]))
+    entry = entry_of(what_if(state, Changes(objects=[edited])), "web")
+    assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover", "genoa"]}
+    assert [pick["new"] for pick in entry["picked"]] == [False, False]
+    assert (entry["rollout"]["steps"], entry["changed"]) == ([], True)
+
+
+def test_a_deleted_placement_loses_everything_at_once():
+    plan = what_if(settled((WEB, ["dover", "genoa"])), Changes(deleted=frozenset({identity_of(WEB)})))
+    entry = entry_of(plan, "web")
+    assert (entry["moves"]["lost"], entry["rollout"]["type"], entry["picked"]) == (["dover", "genoa"], "Deletion", [])
+    assert entry["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "snapshot"),
+    [
+        pytest.param(Changes(objects=[{**RATES, "data": {"a": "2"}}]), "web-1-snapshot", id="other-content"),
+        pytest.param(Changes(objects=[RATES | {"status": {}}]), "web-0-snapshot", id="same-content"),
+        pytest.param(
+            Changes(objects=[{**RATES, "metadata": {"name": "new", "namespace": "shop"}}]), "web-1-snapshot", id="more"
+        ),
+        pytest.param(
+            Changes(objects=[{**RATES, "metadata": {"name": "rates", "namespace": "till"}}]),
+            "web-0-snapshot",
+            id="in-another-namespace",
+        ),
+        pytest.param(Changes(deleted=frozenset({identity_of(RATES)})), "web-1-snapshot", id="less"),
+        pytest.param(
+            Changes(
+                objects=[
+                    placement(
+                        "web",
+                        pick_n(2, preferred=BY_NODES),
+                        resourceSelectors=[{"group": "", "version": "v1", "kind": "Namespace", "name": "till"}],
+                    )
+                ]
+            ),
+            "web-1-snapshot",
+            id="other-selectors",
+        ),
+    ],
+)
+def test_changed_content_is_rolled_out_in_order(changes, snapshot):
+    entry = entry_of(what_if(settled((WEB, ["dover", "genoa"])), changes), "web")
+    assert entry["rollout"]["snapshot"] == snapshot
+    updates = [step["update"] for step in entry["rollout"]["steps"]]
+    assert updates == ([] if snapshot == "web-0-snapshot" else [["dover"], ["genoa"]])
+    assert entry["changed"] is bool(updates)
+
+
+def test_without_snapshots_what_is_bound_counts_as_up_to_date():
+    state = HubState(
+        Fleet.of([cluster("dover"), cluster("faro")]),
+        NOW,
+        placements=[placement("web", pick_n(2))],
+        bindings=[binding("web", "dover"), binding("web", "faro", resourceSnapshotName="web-10-snapshot")],
+    )
+    assert not changes_anything(what_if(state))
+
+
+def test_a_broken_binding_stops_its_placement_and_no_other():
+    state = settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)))
+    broken = [
+        {**each, "spec": {**each["spec"], "state": "Lost"}} if each["metadata"]["name"] == "web-dover-1" else each
+        for each in state.bindings
+    ]
+    plan = what_if(
+        HubState(state.fleet, NOW, state.placements, broken, state.policy_snapshots, state.resource_snapshots),
+        Changes(lost=["oslo"]),
+    )
+    assert entry_of(plan, "web")["rollout"]["blocked"]["reason"] == "BrokenBinding"
+    assert "'Lost' is no state of a binding" in entry_of(plan, "web")["message"]
+    assert entry_of(plan, "all")["moves"]["lost"] == ["oslo"]
+
+
+def test_only_some_are_told_about():
+    state = settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)))
+    plan = what_if(state, Changes(lost=["dover"]), only=[identity_of(WEB)])
+    assert [entry["name"] for entry in plan["placements"]] == ["web"]
+
+
+def test_a_drained_cluster_keeps_a_taint_it_has():
+    tainted = make_cluster("dover", taints=[("cordon-key", "mine")])
+    state = HubState(Fleet.of([tainted]), NOW)
+    assert what_if(state, Changes(drained=["dover"]))["fleet"]["drained"] == ["dover"]
+    assert CORDON.key == "cordon-key"
+
+
+def test_two_policies_side_by_side():
+    fleet = [cluster(name) for name in ("dover", "faro", "genoa")] + [cluster("oslo", taints=[("dock", "dry")])]
+    state = HubState(
+        Fleet.of(fleet),
+        NOW,
+        placements=[placement("a", pick_n(1, preferred=BY_NODES)), placement("b", pick_fixed("faro"))],
+    )
+    plan = what_if(state)
+    answer = compare(entry_of(plan, "a"), entry_of(plan, "b"))
+    assert (answer["left"]["found"], answer["right"]["type"], answer["differs"]) == (1, "PickFixed", True)
+    verdicts = [
+        (one["cluster"], one["left"]["verdict"], one["left"]["rank"], one["right"]["verdict"], one["differs"])
+        for one in answer["clusters"]
+    ]
+    assert verdicts == [
+        ("dover", "Picked", 1, "NotListed", True),
+        ("genoa", "ScoreTooLow", 2, "NotListed", True),
+        ("faro", "ScoreTooLow", 3, "Picked", True),
+        ("oslo", "TaintNotTolerated", None, "NotListed", True),
+    ]
+    same = compare(entry_of(plan, "a"), entry_of(plan, "a"))
+    assert not same["differs"]
+    assert not any(one["differs"] or one["why"] for one in same["clusters"])
+
+
+@given(data=st.data())
+@modest(80)
+def test_with_no_changes_a_settled_hub_stays_as_it_is(data):
+    """Whatever the policy picks, once it is there the plan is empty; and changes that change nothing, too."""
+    fleet = data.draw(members(ill=False))
+    wanted = data.draw(st.one_of(pick_n_policies(), st.just(policy()), st.just(pick_fixed("port-1", "port-2"))))
+    run = schedule(read_request(wanted), Fleet.of(fleet), (), NOW)
+    state = settled((placement("web", wanted), [pick.cluster for pick in run.picked]), members_=fleet)
+    assert not changes_anything(what_if(state))
+    plan = what_if(state, Changes(members=fleet, objects=list(state.placements)))
+    assert not changes_anything(plan)
+    assert json.dumps(plan["placements"]) == json.dumps(what_if(state)["placements"])
+
+
+@given(data=st.data())
+@modest(80)
+def test_moves_account_for_every_cluster_held_before_and_then(data):
+    fleet = data.draw(members())
+    names = sorted(member.metadata.name for member in fleet)
+    held = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    wanted, then = data.draw(pick_n_policies()), data.draw(pick_n_policies())
+    some = st.lists(st.sampled_from(names), unique=True, max_size=3) if names else st.just([])
+    changes = Changes(objects=[placement("web", then)], lost=data.draw(some), drained=[])
+    entry = entry_of(what_if(settled((placement("web", wanted), held), members_=fleet), changes), "web")
+    moves, picked = entry["moves"], {pick["cluster"] for pick in entry["picked"]}
+    assert sorted([*moves["stays"], *moves["lost"]]) == sorted(held) == [one["cluster"] for one in entry["before"]]
+    assert sorted([*moves["stays"], *moves["gained"]]) == sorted(picked)
+    moved = [name for step in entry["rollout"]["steps"] for part in ("update", "bind", "remove") for name in step[part]]
+    assert len(moved) == len(set(moved))
+    waiting = (entry["rollout"]["blocked"] or {"clusters": []})["clusters"]
+    assert set(moves["gained"]) | set(moves["lost"]) <= {*moved, *waiting}

@@ -1,0 +1,262 @@
+"""Calls of kube-scheduler, over real HTTPS.
+
+The fleet of a line goes into an embedded store, a cache is filled from it, and a server answers. Its certificate is of
+today; what is injected is the clock that heartbeats are judged by.
+"""
+
+import asyncio
+import json
+import os
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+import numpy as np
+import uvloop
+
+from scorer.api import kinds
+from scorer.api.binding import BindingState
+from scorer.api.kinds import KINDS, NAMESPACE, Kind, group_kind
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import PARENT_PLACEMENT
+from tests.vector_families.line import Line, compare
+from webhook.admission.context import Context
+from webhook.advisor import HubAdvisor
+from webhook.changes import HubChanges
+from webhook.embedded.store import EmbeddedStore
+from webhook.extending import HubExtender
+from webhook.kube.cache import Cache
+from webhook.kube.ports import key_of
+from webhook.server import Server
+from webhook.services import Services
+from webhook.settings import CLUSTER_LABELS, Settings
+
+TIMED_CALLS = 50
+MARKERS = {"http_status", "ordered", "integers_only", "max_ms_p99", "retry_after", "scores", "distinct_messages"}
+"""Wishes that are no members of the answer."""
+QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
+
+
+def check_extender(line: Line) -> None:
+    """The server answers the call as the line wants; how long it takes counts only for somebody else's lines."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `serve` runs
+        runner.run(_check(line))
+
+
+async def _check(line: Line) -> None:
+    fleet, want = line["fleet"], line["want"]
+    body = line["args_raw"].encode() if "args_raw" in line else json.dumps(line.get("args")).encode()
+    method, headers = line.get("method", "POST"), line.get("headers", {"Content-Type": "application/json"})
+    async with running(generated(fleet, line.get("args"))) as found:
+
+        async def call() -> tuple[int, Any, bytes]:
+            async with found.session.request(method, found.url(line["verb"]), data=body, headers=headers) as got:
+                return got.status, got.headers, await got.read()
+
+        status, answered, text = await call()
+        _compare(line, status, answered, text)
+        if "max_ms_p99" in want and os.environ.get("HARBORMASTER_VECTORS"):
+            seconds = []
+            for _ in range(TIMED_CALLS):
+                start = perf_counter()
+                await call()
+                seconds.append(perf_counter() - start)
+            assert np.percentile(seconds, 99) * 1000 <= want["max_ms_p99"]
+
+
+def _compare(line: Line, status: int, headers: Any, text: bytes) -> None:
+    want = dict(line["want"])
+    assert status == want.pop("http_status"), text
+    answer = json.loads(text) if text else None
+    if want.get("retry_after"):
+        assert int(headers["Retry-After"]) > 0
+    if status == 405:
+        assert headers["Allow"] == "POST"
+    if status != 200:
+        assert headers["Content-Type"] == "application/problem+json"
+        assert answer["status"] == status
+        return
+    assert headers["Content-Type"].startswith("application/json")
+    if "scores" in want:
+        assert answer == want["scores"]
+    if want.get("integers_only"):
+        assert len(re.findall(rb'"Score":\d+[,}]', text)) == text.count(b'"Score"') == len(answer)
+    if line["verb"] == "filter":
+        _compare_filter(answer, want, line)
+    elif line["verb"] == "preempt":
+        assert isinstance(answer["NodeNameToMetaVictims"], dict)
+    compare(answer if isinstance(answer, dict) else {}, {key: want[key] for key in want if key not in MARKERS})
+
+
+def _compare_filter(answer: JsonObject, want: Line, line: Line) -> None:
+    """Take out of *want* what is said about an answer rather than in it."""
+    assert isinstance(answer["FailedNodes"], dict)
+    assert isinstance(answer["FailedAndUnresolvableNodes"], dict)
+    messages = {*answer["FailedNodes"].values(), *answer["FailedAndUnresolvableNodes"].values()}
+    if "distinct_messages" in want:
+        expected = want["distinct_messages"]
+        assert (len(messages) if isinstance(expected, int) else sorted(messages)) == expected
+    if want.pop("Error_nonempty", False):
+        assert answer["Error"]
+    if "NodeNames_count" in want:
+        assert len(answer["NodeNames"]) == want.pop("NodeNames_count")
+    if "NodeNames_first" in want:
+        first = want.pop("NodeNames_first")
+        expected = first if isinstance(first, list) else [first]
+        assert answer["NodeNames"][: len(expected)] == expected
+    if "Nodes_items_equal" in want:
+        names = want.pop("Nodes_items_equal")
+        sent = {item["metadata"]["name"]: item for item in line["args"]["Nodes"]["items"]}
+        passed = [item["metadata"]["name"] for item in answer["Nodes"]["items"]]
+        assert answer["Nodes"]["items"] == [sent[name] for name in passed]
+        if isinstance(names, list):
+            assert answer["Nodes"]["items"] == [sent[name] if isinstance(name, str) else name for name in names]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server with a fleet behind it, and a client that trusts it."""
+
+    server: Server
+    store: EmbeddedStore
+    extender: HubExtender
+    session: aiohttp.ClientSession
+
+    def url(self, verb: str) -> str:
+        return f"{self.server.addresses.https_url}/extender/v1/{verb}"
+
+
+@asynccontextmanager
+async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
+    """Serve the fleet of a line, to anybody unless *settings* say otherwise."""
+    now = parse_time(fleet["now"])
+    chosen = {"extender_allow_anonymous": True, **QUICK, **settings_of(fleet.get("config") or {}), **settings}
+    store = EmbeddedStore.open(None, now=lambda: now)
+    await fill(store, fleet)
+    cache = Cache(store)
+    extender = HubExtender(cache, Settings(**chosen), lambda: now)
+    watching = asyncio.create_task(cache.run()) if fleet.get("synced", True) else None
+    if watching is not None:
+        await cache.wait_synced()
+    services = Services(
+        HubAdvisor(cache, lambda: now), HubChanges(cache), Context, lambda: cache.synced, extender=extender
+    )
+    try:
+        async with Server(services, Settings(**chosen)) as server:
+            trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+                yield Running(server, store, extender, session)
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+        store.close()
+
+
+def settings_of(config: Line) -> Line:
+    """Return settings by their dotted names, such as ``extender.unknownNodes``."""
+    found = {}
+    for name, value in config.items():
+        flat = name.replace("extender.preemption.", "extender.").replace(".", "_")
+        field = re.sub(r"(?<=[a-z])([A-Z])", lambda letter: f"_{letter[1].lower()}", flat)
+        found[field] = value
+    return found
+
+
+def generated(fleet: Line, args: Any) -> Line:
+    """Carry out ``generate``: a healthy member for each node that the call names and the line does not show.
+
+    The format leaves the shape of the rule open. Where it has numbers, the largest is how many members there are, but
+    never more than nodes; the nodes stand for them in turn.
+    """
+    if "generate" not in fleet:
+        return fleet
+    named = args.get("NodeNames") if isinstance(args, dict) else None
+    assert named, f"the call names no nodes to generate a fleet for: {fleet['generate']!r}"
+    numbers = [int(digits) for digits in re.findall(r"(?<![\w.])\d+(?![\w.])", json.dumps(fleet["generate"]))]
+    count = min(max(numbers, default=len(named)), len(named))
+    there = {node["metadata"]["name"] for node in fleet.get("nodes") or []}
+    members = [_healthy(f"generated-{number}", fleet["now"]) for number in range(count)]
+    nodes = [
+        {"metadata": {"name": name, "labels": {CLUSTER_LABELS[0]: f"generated-{number % count}"}}}
+        for number, name in enumerate(dict.fromkeys(named))
+        if name not in there
+    ]
+    return fleet | {
+        "memberClusters": [*(fleet.get("memberClusters") or []), *members],
+        "nodes": [*(fleet.get("nodes") or []), *nodes],
+    }
+
+
+def _healthy(name: str, now: str) -> JsonObject:
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in ("Joined", "Healthy")]
+    agent = {"type": "MemberAgent", "lastReceivedHeartbeat": now, "conditions": conditions}
+    return {
+        "apiVersion": kinds.MEMBER_CLUSTER.api_version,
+        "kind": kinds.MEMBER_CLUSTER.kind,
+        "metadata": {"name": name},
+        "spec": {"identity": {"kind": "User", "name": name}},
+        "status": {"agentStatus": [agent]},
+    }
+
+
+async def fill(store: EmbeddedStore, fleet: Line) -> None:
+    """Write what a line says is in the caches."""
+    placements = fleet.get("placements") or []
+    for namespace in {item["metadata"]["namespace"] for item in placements if "namespace" in item["metadata"]}:
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    for item in fleet.get("memberClusters") or []:
+        await write(store, kinds.MEMBER_CLUSTER, item)
+    for item in fleet.get("nodes") or []:
+        await write(store, kinds.NODE, {"apiVersion": "v1", "kind": "Node", **item})
+    for item in fleet.get("nodePools") or []:
+        await write(store, kinds.NODE_POOL, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **item})
+    for item in placements:
+        await write(store, KINDS[group_kind(item)], item)
+    for name, clusters in (fleet.get("decisions") or {}).items():
+        namespace, _, placement = name.rpartition("/")
+        kind = kinds.NAMESPACED_BINDING if namespace else kinds.BINDING
+        for cluster in clusters:
+            await write(store, kind, _binding(kind, placement, namespace, cluster))
+    if updating := fleet.get("clustersBeingUpdated"):
+        await write(store, kinds.UPGRADE_RUN, _run(updating))
+
+
+async def write(store: EmbeddedStore, kind: Kind, document: JsonObject) -> None:
+    """Create an object with its status, and delete it when it carries a deletion mark: a finalizer holds it."""
+    metadata = {key: value for key, value in document["metadata"].items() if key != "deletionTimestamp"}
+    deleting = "deletionTimestamp" in document["metadata"]
+    if deleting:
+        metadata["finalizers"] = metadata.get("finalizers") or ["example.com/hold"]
+    created = await store.create(kind, {**document, "metadata": metadata})
+    if "status" in document and kind.has_status:
+        await store.replace_status(kind, {**created, "status": document["status"]})
+    if deleting:
+        await store.delete(kind, key_of(created))
+
+
+def _binding(kind: Kind, placement: str, namespace: str, cluster: str) -> JsonObject:
+    metadata = {"name": f"{placement}-{cluster}", "labels": {PARENT_PLACEMENT: placement}}
+    if namespace:
+        metadata["namespace"] = namespace
+    spec = {"state": BindingState.BOUND, "targetCluster": cluster}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def _run(updating: list[str]) -> JsonObject:
+    members = [{"name": name, "state": "Running"} for name in updating]
+    group = {"name": "all", "state": "Running", "members": members}
+    stages = [{"name": "all", "state": "Running", "groups": [group]}]
+    kind = kinds.UPGRADE_RUN
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "run"},
+        "spec": {},
+        "status": {"state": "Running", "stages": stages},
+    }

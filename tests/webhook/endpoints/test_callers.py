@@ -1,0 +1,520 @@
+"""Who is let in to ``/v1`` and the extender, and what they are told when they are not."""
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiohttp import web
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from certs.authority import Authority
+from certs.client_authorities import AuthorityFile
+from certs.context import CertificateError
+from e2e.controlplane.client_certificate import issue_client_certificate
+from scorer.api.kinds import PLACEMENT
+from tests.webhook.endpoints.conftest import TOKEN, wait_until
+from tests.webhook.endpoints.test_events import next_change, open_stream
+from tests.webhook.endpoints.test_v1 import assert_problem
+from webhook.admission.authorization import Access
+from webhook.admission.context import UserInfo
+from webhook.app import PARTS
+from webhook.bearer import bearer_token
+from webhook.endpoints.api import Api
+from webhook.endpoints.callers import Callers, caller_of
+from webhook.services import NotReviewedError
+
+EVERYBODY = "system:authenticated"
+
+
+@dataclass
+class Roster:
+    """Tokens and rights as a hub with RBAC would know them; ``rights`` are (user, verb path or access) pairs.
+
+    ``down``: the hub does not answer.
+    """
+
+    users: dict = field(default_factory=dict)
+    rights: set = field(default_factory=set)
+    down: bool = False
+    remembered: set = field(default_factory=set)
+    looked_at: list = field(default_factory=list)
+    audience = "harbormaster.test.svc"
+
+    def known(self, token):
+        return self.users[token] if token in self.remembered else None
+
+    async def authenticate(self, token):
+        self.looked_at.append(token)
+        if self.down:
+            raise NotReviewedError("connection refused")
+        return self.users.get(token)
+
+    async def may(self, user, wanted):
+        if self.down:
+            raise NotReviewedError("connection refused")
+        return (user.username, str(wanted)) in self.rights
+
+
+def roster(*rights: str, **more) -> Roster:
+    return Roster({"t-ann": UserInfo("ann", frozenset({EVERYBODY}))}, {("ann", right) for right in rights}, **more)
+
+
+def whoami(app):
+    """One route of each surface that tells who asks."""
+    parts = app[PARTS]
+    api = Api(
+        app,
+        parts.services,
+        parts.settings,
+        parts.metrics,
+        callers=Callers(parts.services, parts.settings, parts.metrics),
+    )
+
+    async def tell(request):
+        caller = caller_of(request)
+        return web.json_response({"user": caller.username, "groups": sorted(caller.groups)})
+
+    api.get("/whoami", "/whoami", tell)
+    api.get("/scheduler", "/scheduler", tell, surface="extender")
+    api.get("/open", "/open", tell, open_to_all=True)
+
+
+def assert_unauthenticated(answer) -> str:
+    problem = assert_problem(answer, "unauthenticated", 401)
+    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="harbormaster"'
+    return problem["detail"]
+
+
+def routes(app) -> list[str]:
+    """Paths that the router knows, with words for the variable parts."""
+    found = []
+    for resource in app.router.resources():
+        info = resource.get_info()
+        path = info.get("path") or info["formatter"].replace("{name}", "payments").replace("{namespace}", "shop")
+        found.append(path.replace("{rest}", "x"))
+    return found
+
+
+async def test_no_route_that_holds_data_answers_a_stranger(port):
+    """Whatever is added to the router later has to ask, or to be on this list."""
+    app = port.server._https.app
+    silent = [path for path in routes(app) if path.startswith(("/v1", "/extender")) and path != "/v1/openapi.json"]
+    assert {"/v1/score", "/v1/explain", "/v1/clusters", "/v1/placements/rp/shop/payments", "/v1/events"} <= set(silent)
+    for path in silent:
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+            async with port.dial(token="") as connection:
+                answer = await connection.get(path, method)
+                assert answer.status == 401, (method, path)
+            async with port.dial(token="") as connection:
+                assert (await connection.get(path, method, Authorization="Bearer wrong")).status in (401, 429)
+    open_paths = {path for path in routes(app) if not path.startswith(("/v1", "/extender", "/validate", "/mutate"))}
+    assert all(path in ("/", "/docs", "/x") or path.startswith("/ui/") for path in open_paths), open_paths
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer ", "Bearer wrong", "Basic dXNlcjpwYXNz", f"Token {TOKEN}", TOKEN, f"Bearer {TOKEN} x", "x"],
+)
+async def test_bad_credentials_all_get_the_same_text(port, header):
+    async with port.dial(token="") as connection:
+        bad = assert_unauthenticated(await connection.get("/v1/clusters", Authorization=header))
+    async with port.dial(token="") as connection:
+        assert assert_unauthenticated(await connection.get("/v1/clusters")) == bad
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+async def test_the_scheme_may_be_written_either_way(port, scheme):
+    async with port.dial(token="") as connection:
+        assert (await connection.get("/v1/clusters", Authorization=f"{scheme} {TOKEN}")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [("Bearer a.b-c", "a.b-c"), ("bearer  a ", "a"), ("Bearer a b", ""), ("Bearer", ""), ("", ""), ("Basic a", "")],
+)
+def test_the_token_of_a_header(header, token):
+    assert bearer_token(header) == token
+
+
+async def test_where_nobody_knows_tokens_none_lets_in(launch):
+    async with launch(authenticator=None) as port, port.dial() as connection:
+        assert_unauthenticated(await connection.get("/v1/clusters"))
+
+
+async def test_the_refusal_says_for_whom_a_token_has_to_be_made(launch):
+    known = roster()
+    async with launch(authenticator=known, authorizer=known) as port, port.dial(token="") as connection:
+        assert "audience harbormaster.test.svc" in assert_unauthenticated(await connection.get("/v1/clusters"))
+
+
+async def test_rights_are_about_the_template_and_the_method(launch):
+    known = roster(
+        "get /v1/clusters/*", "post /v1/score", 'get clusterresourceplacements.placement.kubernetes-fleet.io "payments"'
+    )
+    async with launch(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
+        assert (await connection.get("/v1/clusters/oslo")).status == 200
+        assert (await connection.get("/v1/clusters/oslo", "HEAD")).status == 200
+        problem = assert_problem(await connection.get("/v1/clusters"), "forbidden", 403)
+        assert problem["detail"] == '"ann" may not get /v1/clusters'
+        problem = assert_problem(await connection.post("/v1/filter", b"{}"), "forbidden", 403)
+        assert problem["detail"] == '"ann" may not post /v1/filter'
+        assert (await connection.get("/v1/score", "DELETE")).status == 405
+    assert port.sample("harbormaster_http_rejected_total", surface="api", reason="forbidden") == 2
+
+
+async def test_a_placement_that_one_may_not_get_does_not_exist(launch):
+    """Whatever the question: the answer is that of a placement that is not there, but for its id."""
+    paths = ("post /v1/score", "post /v1/filter", "post /v1/explain", "get /v1/placements/*")
+    known = roster(*paths)
+    async with launch(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
+        for name in ("payments", "nothing"):
+            for path in ("score", "filter", "explain"):
+                body = b'{"placement":{"ref":{"kind":"ClusterResourcePlacement","name":"%s"}}}' % name.encode()
+                answer = await connection.post(f"/v1/{path}", body, X_Request_Id="same")
+                assert assert_problem_text(answer) == f"there is no placement crp/{name}"
+            answer = await connection.get(f"/v1/placements/crp/{name}", X_Request_Id="same")
+            assert assert_problem_text(answer) == f"there is no placement crp/{name}"
+        assert port.harbour.questions == []
+        known.rights.add(("ann", str(Access("get", PLACEMENT.group, PLACEMENT.plural, "payments"))))
+        assert (await connection.get("/v1/placements/crp/payments")).status == 200
+        assert (await connection.get("/v1/placements/rp/shop/cart")).status == 404
+
+
+def assert_problem_text(answer) -> str:
+    assert answer.status == 404
+    body = answer.json
+    assert body["type"] == "urn:harbormaster:problem:not-found"
+    return body["detail"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "refs"),
+    [
+        ((), []),
+        (("clusterresourceplacements",), ["crp/payments"]),
+        (("resourceplacements",), ["rp/shop/cart"]),
+        (("clusterresourceplacements", "resourceplacements"), ["crp/payments", "rp/shop/cart"]),
+    ],
+)
+async def test_lists_and_events_show_the_kinds_that_one_may_list(launch, kinds, refs):
+    lists = [str(Access("list", PLACEMENT.group, kind)) for kind in kinds]
+    known = roster("get /v1/placements", "get /v1/clusters", "get /v1/clusters/*", "get /v1/events", *lists)
+    async with launch(authenticator=known, authorizer=known) as port, port.dial(token="t-ann") as connection:
+        listed = (await connection.get("/v1/placements")).json["items"]
+        assert [item["ref"] for item in listed] == refs
+        assert (await connection.get("/v1/clusters")).json["items"][0]["placements"] == refs
+        assert (await connection.get("/v1/clusters/oslo")).json["placements"] == refs
+        await open_stream(connection)
+        assert (await next_change(connection))["placements"] == refs
+        port.harbour.announce("rp/shop/cart")
+        port.harbour.announce("crp/payments")
+        port.harbour.announce(clusters=True)
+        assert (await next_change(connection))["placements"] == refs
+
+
+async def test_a_stream_ends_so_that_credentials_are_shown_again(port, monkeypatch):
+    monkeypatch.setattr("webhook.endpoints.events.STREAM_SECONDS", 0.0)
+    async with port.dial() as connection:
+        await open_stream(connection)
+        while await connection.line():
+            pass
+    await wait_until(lambda: not port.harbour.handlers)
+
+
+@pytest.mark.parametrize("path", ["/v1/clusters", "/v1/placements/crp/payments"])
+async def test_when_the_hub_does_not_say_nobody_is_let_in(launch, path):
+    known = roster("get /v1/clusters", "get /v1/placements/*", down=True)
+    async with launch(authenticator=known, authorizer=known) as port:
+        answer = await get_with(port, path, "t-ann")
+        assert_problem(answer, "not-ready", 503)
+        assert answer.headers["Retry-After"] == "5"
+        assert b"refused" not in answer.body
+        known.remembered.add("t-ann")  # known, but what they may do is not
+        assert_problem(await get_with(port, path, "t-ann"), "not-ready", 503)
+        known.down = False
+        assert (await get_with(port, "/v1/clusters", "t-ann")).status == 200
+
+
+async def get_with(port, path: str, token: str, method: str = "GET", **headers: str):
+    async with port.dial(token=token) as connection:
+        return await connection.get(path, method, **headers)
+
+
+async def test_credentials_come_before_readiness(launch):
+    """A stranger does not even learn that the caches are not filled."""
+    async with launch(synced=lambda: False) as port:
+        assert (await get_with(port, "/v1/clusters", "")).status == 401
+        assert (await get_with(port, "/v1/clusters", TOKEN)).status == 503
+
+
+async def test_one_caller_may_ask_so_much(launch):
+    known = roster("get /v1/clusters")
+    known.users["t-bob"] = UserInfo("bob")
+    known.rights.add(("bob", "get /v1/clusters"))
+    async with launch(
+        authenticator=known, authorizer=known, requests_per_second=0.01, request_burst=3, extend=whoami
+    ) as port:
+        codes = [(await get_with(port, "/v1/clusters", "t-ann")).status for _ in range(4)]
+        assert codes == [200, 200, 200, 429]
+        answer = await get_with(port, "/v1/clusters", "t-ann")
+        problem = assert_problem(answer, "rate-limited", 429)
+        assert problem["detail"] == '"ann" asks too often'
+        assert 0 < int(answer.headers["Retry-After"]) <= 100
+        assert problem["retryAfterSeconds"] == int(answer.headers["Retry-After"])
+        assert (await get_with(port, "/v1/clusters", "t-bob")).status == 200
+        known.rights.add(("ann", "get /scheduler"))
+        assert {(await get_with(port, "/scheduler", "t-ann")).status for _ in range(5)} == {200}
+    assert port.sample("harbormaster_http_rejected_total", surface="api", reason="rate") == 2
+
+
+async def test_bad_credentials_are_looked_at_so_often(launch):
+    """Whoever is known to be good is let in all the same, and whoever shows none is told that one is needed."""
+    known = roster("get /v1/clusters")
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
+        codes = [(await get_with(port, "/v1/clusters", f"guess-{number}")).status for number in range(4)]
+        assert codes == [401, 429, 429, 429]
+        assert known.looked_at == ["guess-0"]
+        answer = await get_with(port, "/v1/clusters", "t-ann")
+        assert_problem(answer, "rate-limited", 429)
+        assert 0 < int(answer.headers["Retry-After"]) <= 100
+        known.remembered.add("t-ann")
+        assert (await get_with(port, "/v1/clusters", "t-ann")).status == 200
+        assert (await get_with(port, "/v1/clusters", "")).status == 401
+
+
+async def test_many_good_newcomers_at_once_are_not_taken_for_failures(launch):
+    known = roster("get /v1/clusters")
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=1) as port:
+        answers = await asyncio.gather(*(get_with(port, "/v1/clusters", "t-ann") for _ in range(20)))
+        assert {answer.status for answer in answers} == {200}
+
+
+async def test_the_extender_asks_for_credentials_unless_told_not_to(launch):
+    known = roster("get /scheduler")
+    async with launch(authenticator=known, authorizer=known, extend=whoami) as port:
+        assert_unauthenticated(await get_with(port, "/scheduler", ""))
+        assert (await get_with(port, "/scheduler", "t-ann")).json["user"] == "ann"
+    assert port.sample("harbormaster_http_rejected_total", surface="extender", reason="unauthenticated") == 1
+    async with launch(authenticator=known, authorizer=known, extend=whoami, extender_allow_anonymous=True) as port:
+        assert (await get_with(port, "/scheduler", "")).json["user"] == "system:anonymous"
+        assert_unauthenticated(await get_with(port, "/scheduler", "wrong"))
+        assert_unauthenticated(await get_with(port, "/v1/clusters", ""))
+        known.rights.clear()
+        assert_problem(await get_with(port, "/scheduler", "t-ann"), "forbidden", 403)
+
+
+async def test_what_holds_no_data_is_open(launch):
+    async with launch(extend=whoami) as port:
+        assert (await get_with(port, "/open", "")).status == 200
+        assert (await get_with(port, "/", "")).status == 200
+        assert (await get_with(port, "/ui/app.js", "")).status == 200
+
+
+async def test_metrics_over_https_only_when_asked_for_and_only_for_those_who_may(launch):
+    known = roster("get /metrics")
+    async with launch(authenticator=known, authorizer=known) as port:
+        assert (await get_with(port, "/metrics", "t-ann")).status == 404
+    async with launch(authenticator=known, authorizer=known, metrics_auth=True, synced=lambda: False) as port:
+        assert_unauthenticated(await get_with(port, "/metrics", ""))
+        answer = await get_with(port, "/metrics", "t-ann")
+        assert (answer.status, b"harbormaster_build_info" in answer.body) == (200, True)
+        known.rights.clear()
+        assert_problem(await get_with(port, "/metrics", "t-ann"), "forbidden", 403)
+
+
+async def test_the_plain_door_asks_nobody_and_shows_everything_there_is_to_read(launch):
+    known = roster()
+    how = {"authenticator": known, "authorizer": known, "page_on_http": True}
+    async with launch(**how) as port, port.dial(plain=True) as connection:
+        listed = (await connection.get("/v1/placements")).json["items"]
+        assert [item["ref"] for item in listed] == ["crp/payments", "rp/shop/cart"]
+        assert (await connection.get("/v1/placements/rp/shop/cart")).status == 200
+        assert (await connection.post("/v1/score", b"{}")).status == 404
+        assert (await connection.get("/v1/clusters", Host="evil.example")).status == 403
+
+
+async def test_tokens_are_in_no_log(launch, caplog):
+    caplog.set_level(0)
+    known = roster(down=True)
+    async with launch(authenticator=known, authorizer=known) as port:
+        await get_with(port, "/v1/clusters", "t-ann")
+        await ask_with(port, "t-secret-guess")
+    assert caplog.records
+    assert "t-ann" not in caplog.text
+    assert "t-secret" not in caplog.text
+    assert not [record for record in caplog.records if "t-secret" in str(vars(record))]
+
+
+async def ask_with(port, token: str):
+    async with port.dial(token=token) as connection:
+        return await connection.post("/v1/score", b"{}")
+
+
+class Certificates:
+    """Two authorities, one of them trusted for clients, and who has a certificate of which."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.good, self.foreign = (Authority.new(datetime.now(UTC)) for _ in range(2))
+        self.file = folder / "clients.crt"
+        self.file.write_bytes(self.good.pem)
+
+    @property
+    def source(self) -> AuthorityFile:
+        return AuthorityFile(self.file, 3600)
+
+    def trust(self, port, name="kube-scheduler", groups=("schedulers", "nodes"), *, of=None, **how) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=port.server.leaves.trust_pem.decode())
+        return issue_client_certificate(of or self.good, self.folder, name, groups, **how).show(context)
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    return Certificates(tmp_path)
+
+
+@pytest.fixture
+async def secured(launch, certificates):
+    """A server that accepts client certificates."""
+    async with launch(client_authorities=certificates.source, extend=whoami, host="127.0.0.1") as port:
+        yield port
+
+
+async def test_a_certificate_names_user_and_groups(secured, certificates):
+    secured.trust = certificates.trust(secured)
+    assert (await get_with(secured, "/whoami", "")).json == {
+        "user": "kube-scheduler",
+        "groups": ["nodes", "schedulers", EVERYBODY],
+    }
+    assert (await get_with(secured, "/whoami", "wrong")).json["user"] == "kube-scheduler"
+
+
+async def test_a_certificate_comes_before_a_token(secured, certificates):
+    secured.trust = certificates.trust(secured)
+    assert (await get_with(secured, "/whoami", TOKEN)).json["user"] == "kube-scheduler"
+
+
+async def test_a_certificate_without_a_name_is_nobodys(secured, certificates):
+    secured.trust = certificates.trust(secured, "")
+    assert_unauthenticated(await get_with(secured, "/whoami", ""))
+    assert (await get_with(secured, "/whoami", TOKEN)).json["user"] == "harbormaster:up"
+
+
+async def test_who_shows_none_is_served_as_before(secured, review_bytes):
+    assert (await get_with(secured, "/whoami", TOKEN)).json["user"] == "harbormaster:up"
+    assert_unauthenticated(await get_with(secured, "/whoami", ""))
+    async with secured.dial(token="") as connection:
+        assert (await connection.post("/validate", review_bytes())).status == 200
+
+
+@pytest.mark.parametrize("how", ["foreign", "expired", "not-yet", "of-a-server", "of-nobody"])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_bad_certificate_ends_the_connection(secured, certificates, how, version):
+    """It is never taken for no certificate."""
+    now = datetime.now(UTC)
+    chosen = {
+        "foreign": {"of": certificates.foreign},
+        "expired": {"begin": now - timedelta(days=2)},
+        "not-yet": {"begin": now + timedelta(days=1)},
+        "of-a-server": {"purpose": ExtendedKeyUsageOID.SERVER_AUTH},
+        "of-nobody": {"of": Authority.new(now)},
+    }[how]
+    secured.trust = certificates.trust(secured, **chosen)
+    secured.trust.minimum_version = secured.trust.maximum_version = version
+    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+        await get_with(secured, "/open", TOKEN)
+
+
+async def test_where_no_authority_is_known_nobody_is_asked_for_a_certificate(launch, certificates, review_bytes):
+    async with launch(extend=whoami) as port:
+        port.trust = certificates.trust(port)
+        assert_unauthenticated(await get_with(port, "/whoami", ""))
+        assert (await get_with(port, "/whoami", TOKEN)).json["user"] == "harbormaster:up"
+        async with port.dial(token="") as connection:
+            assert (await connection.post("/validate", review_bytes())).status == 200
+
+
+async def test_other_authorities_take_over_and_open_connections_have_to_connect_again(secured, certificates):
+    secured.trust = certificates.trust(secured)
+    async with secured.dial(token="") as early:
+        assert (await early.get("/whoami")).status == 200
+        certificates.file.write_bytes(certificates.foreign.pem)
+        assert await secured.server.renew_client_authorities()
+        answer = await early.get("/whoami")
+        assert "connect again" in assert_unauthenticated(answer)
+        assert answer.headers["Connection"] == "close"
+        assert await early.ended()
+    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+        await get_with(secured, "/whoami", "")
+    secured.trust = certificates.trust(secured, of=certificates.foreign)
+    assert (await get_with(secured, "/whoami", "")).status == 200
+    assert not await secured.server.renew_client_authorities()
+
+
+async def test_a_connection_survives_another_certificate_of_the_server(launch, certificates):
+    behind = timedelta(days=4, hours=16)
+    async with launch(client_authorities=certificates.source, extend=whoami, behind=behind) as port:
+        port.trust = certificates.trust(port)
+        async with port.dial(token="") as early:
+            assert (await early.get("/whoami")).status == 200
+            port.clock.advance(days=4, hours=15, minutes=41)
+            assert port.server.renew_leaf()
+            assert (await early.get("/whoami")).status == 200
+        assert (await get_with(port, "/whoami", "")).status == 200
+
+
+async def test_a_certificate_that_expires_in_an_open_connection_counts_no_more(secured, certificates):
+    secured.trust = certificates.trust(secured, life=timedelta(minutes=10))
+    async with secured.dial(token="") as connection:
+        assert (await connection.get("/whoami")).status == 200
+        secured.clock.advance(minutes=11)
+        assert "expired" in assert_unauthenticated(await connection.get("/whoami"))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\n", b"\xff\xfe", None])
+async def test_a_broken_file_keeps_the_authorities_that_were(secured, certificates, content, caplog):
+    if content is None:
+        certificates.file.unlink()
+    else:
+        certificates.file.write_bytes(content)
+    for _ in range(2):
+        assert not await secured.server.renew_client_authorities()
+    assert len([record for record in caplog.records if "authorities of client" in record.message]) == 1
+    assert str(certificates.file) in caplog.records[-1].reason
+    assert secured.sample("harbormaster_certificate_renewals_total", role="client_ca", result="failure") == 2
+    secured.trust = certificates.trust(secured)
+    assert (await get_with(secured, "/whoami", "")).status == 200
+
+
+async def test_a_resumed_session_does_not_carry_a_certificate_over(secured, certificates):
+    """TLS 1.2 lets a session go on without a new look at the certificate, whatever has become of its authority."""
+    trust = certificates.trust(secured)
+    trust.maximum_version = ssl.TLSVersion.TLSv1_2
+    host, number = secured.server.addresses.https
+
+    def call(session):
+        plain = socket.create_connection((host, number), timeout=20)
+        with plain, trust.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
+            connection.sendall(b"GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+            return answer.split()[1], connection.session, connection.session_reused
+
+    first, session, _ = await asyncio.to_thread(call, None)
+    second, _, reused = await asyncio.to_thread(call, session)
+    assert first == b"200"
+    assert reused
+    assert second == b"401"
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", None])
+def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path, content):
+    path = tmp_path / "clients.crt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CertificateError, match=r"clients\.crt"):
+        AuthorityFile(path, 10)

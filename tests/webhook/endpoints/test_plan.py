@@ -1,0 +1,286 @@
+"""``/v1/plan`` over real HTTPS, on a hub with members and placements."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
+from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.endpoints.conftest import OWNER, QUICK, TOKEN, Clock, Port
+from webhook.admission.authorization import Access, Reviewed
+from webhook.admission.cached import CachedContext
+from webhook.admission.context import UserInfo
+from webhook.advisor import HubAdvisor
+from webhook.changes import HubChanges
+from webhook.planning import HubPlanner
+from webhook.server import Server
+from webhook.services import Services, utc_now
+from webhook.settings import Settings
+
+
+class Rights:
+    """Lets everybody ask everything, but list only some kinds of placements."""
+
+    def __init__(self, *listed):
+        self.listed = {kind.plural for kind in listed}
+
+    async def may(self, user, wanted):
+        return not isinstance(wanted, Access) or wanted.verb != "list" or wanted.resource in self.listed
+
+
+class Away:
+    """Knows the rights of nobody."""
+
+    async def review(self, user, wanted):
+        return Reviewed(unanswered="the hub is away")
+
+
+@asynccontextmanager
+async def hub(*, authorizer=None, access=None, caller=OWNER, **settings):
+    """A server over a world of four members and one placement, and a client."""
+    async with running() as world:
+        chosen = Settings(**(QUICK | settings))
+        admission = CachedContext(world.cache, chosen.admission(), utc_now)
+        services = Services(
+            HubAdvisor(world.cache, utc_now),
+            HubChanges(world.cache),
+            admission,
+            lambda: world.cache.synced,
+            authenticator=caller,
+            authorizer=authorizer,
+            access=access,
+            planner=HubPlanner(world.cache, admission, utc_now),
+        )
+        await world.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)))
+        await world.until(lambda: all(member.status.agent_status for member in world.cache.fleet.members))
+        await world.add(make_placement("web", pick_n(2)))
+        await world.until(lambda: world.view("web")["state"] == "available")
+        server = Server(services, chosen)
+        await server.start()
+        try:
+            port = Port(server, None, Clock(behind=utc_now() - utc_now()))
+            async with port.dial() as client:
+                yield world, client
+        finally:
+            await server.stop()
+
+
+async def ask(client, **body):
+    return await client.post("/v1/plan", json.dumps(body).encode())
+
+
+async def test_what_would_change_is_told_and_nothing_does():
+    async with hub() as (world, client):
+        answer = await ask(client, objects=[make_placement("web", pick_n(3))], lost=["m3"])
+        assert answer.status == 200, answer.body
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        assert answer.headers["Cache-Control"] == "no-store"
+        plan = answer.json
+        assert plan.keys() == {"placements", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+        (entry,) = plan["placements"]
+        assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
+        steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
+        assert steps == [(["m0", "m1"], []), ([], ["m3"])], "2 of 3 have to be ready before one may go"
+        assert plan["fleet"] == {"gained": [], "changed": [], "lost": ["m3"], "drained": []}
+        (verdict,) = plan["admission"]
+        assert (verdict["operation"], verdict["allowed"], verdict["errors"]) == ("UPDATE", True, [])
+        assert world.bound("web") == ["m2", "m3"]
+        (settled,) = (await ask(client)).json["placements"]
+        assert (settled["changed"], settled["moves"]["stays"]) == (False, ["m2", "m3"])
+
+
+async def test_null_counts_as_absent():
+    async with hub() as (_, client):
+        answer = await ask(client, objects=None, lost=["m3"], placements=None)
+        assert (answer.status, len(answer.json["placements"])) == (200, 1)
+
+
+async def test_deleted_and_drained():
+    async with hub() as (_, client):
+        answer = await ask(client, drained=["m3"], deleted=[{"kind": "MemberCluster", "name": "m2"}])
+        (entry,) = answer.json["placements"]
+        assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m2", "m3"], "stays": []}
+        assert [verdict["operation"] for verdict in answer.json["admission"]] == ["DELETE"]
+        assert answer.json["fleet"]["lost"] == ["m2"]
+        gone = await ask(client, deleted=[{"kind": "ClusterResourcePlacement", "name": "web"}])
+        assert gone.json["placements"][0]["rollout"]["type"] == "Deletion"
+
+
+async def test_a_member_keeps_its_status_and_a_new_one_without_does_not_report():
+    def bare(name):
+        return {key: value for key, value in make_member(name).items() if key != "status"}
+
+    async with hub() as (_, client):
+        objects = [bare("m3"), bare("new"), make_placement("all")]
+        plan = (await ask(client, objects=objects)).json
+        found = next(entry for entry in plan["placements"] if entry["name"] == "all")
+        assert found["moves"]["gained"] == ["m0", "m1", "m2", "m3"]
+        assert found["filtered"][0]["reason"].startswith("AgentNotReporting")
+        told = {verdict["name"]: verdict["warnings"] for verdict in plan["admission"]}
+        assert told["new"] == ["status: none is given and none is stored: it counts as not reporting"]
+        assert not told["m3"]
+
+
+async def test_kinds_that_no_decision_depends_on_are_judged_and_left_aside():
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "p"}, "spec": {}}
+    config = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "dock"}}
+    async with hub() as (_, client):
+        plan = (await ask(client, objects=[pool, config])).json
+        verdicts = {verdict["kind"]: verdict["allowed"] for verdict in plan["admission"]}
+        assert verdicts == {"NodePool": False, "Secret": True}
+        assert all(error["field"].startswith("spec") for error in plan["admission"][0]["errors"])
+        assert not plan["placements"][0]["changed"]
+
+
+async def test_only_the_placements_asked_about_are_told():
+    async with hub() as (_, client):
+        new = make_placement("new", pick_n(1))
+        refs = [{"kind": "ClusterResourcePlacement", "name": "new"}]
+        answer = await ask(client, objects=[new], placements=refs)
+        assert [entry["name"] for entry in answer.json["placements"]] == ["new"]
+
+
+async def test_placements_that_the_caller_may_not_list_are_left_out():
+    async with hub(authorizer=Rights(RESOURCE_PLACEMENT)) as (_, client):
+        answer = await ask(client, objects=[make_placement("web", pick_n(1))])
+        assert answer.json["placements"] == []
+        assert answer.json["admission"][0]["operation"] == "CREATE"
+        ref = await ask(client, placements=[{"kind": "ClusterResourcePlacement", "name": "web"}])
+        none = await ask(client, placements=[{"kind": "ClusterResourcePlacement", "name": "none"}])
+        assert (ref.status, none.status) == (422, 422)
+        assert ref.json["errors"][0]["detail"].replace("web", "none") == none.json["errors"][0]["detail"]
+    async with hub(authorizer=Rights(PLACEMENT)) as (_, client):
+        assert [entry["name"] for entry in (await ask(client)).json["placements"]] == ["web"]
+
+
+WEB = make_placement("web", pick_n(1))
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer", "code", "words"),
+    [
+        ({"lost": ["atlantis"]}, "/lost/0", "unknown", 'there is no member cluster "atlantis"'),
+        ({"drained": ["m0", "x"]}, "/drained/1", "unknown", 'there is no member cluster "x"'),
+        ({"lost": ["m0"], "drained": ["m0"]}, "/drained/0", "duplicate", 'member cluster "m0" is also in /lost/0'),
+        ({"lost": ["m0", "m0"]}, "/lost/1", "duplicate", 'member cluster "m0" is also in /lost/0'),
+        ({"objects": [make_member("m0")], "lost": ["m0"]}, "/lost/0", "duplicate", "is also in /objects"),
+        ({"objects": [WEB, WEB]}, "/objects/1/metadata/name", "duplicate", "is also in /objects/0"),
+        ({"deleted": [{"kind": "Ship", "name": "a"}]}, "/deleted/0/kind", "unknown", '"Ship" is not a known kind'),
+        (
+            {"deleted": [{"kind": "ClusterResourcePlacement", "name": "a"}]},
+            "/deleted/0/name",
+            "unknown",
+            'there is no ClusterResourcePlacement "a"',
+        ),
+        (
+            {"deleted": [{"kind": "ClusterResourcePlacement", "name": "web"}] * 2},
+            "/deleted/1",
+            "duplicate",
+            "is also in /deleted/0",
+        ),
+        (
+            {"objects": [WEB], "deleted": [{"kind": "ClusterResourcePlacement", "name": "web"}]},
+            "/deleted/0",
+            "duplicate",
+            "is also in /objects",
+        ),
+        ({"deleted": [{"kind": "Node"}]}, "/deleted/0/name", "required", "must be given"),
+        (
+            {"placements": [{"kind": "ClusterResourcePlacement", "name": "none"}]},
+            "/placements/0",
+            "unknown",
+            'there is no ClusterResourcePlacement "none"',
+        ),
+        ({"placements": [{"kind": "Node", "name": "a"}]}, "/placements/0/kind", "invalid", "Node"),
+        ({"objects": [{}]}, "/objects/0/apiVersion", "required", "must be given"),
+        ({"objects": [{"apiVersion": "v1"}]}, "/objects/0/kind", "required", "must be given"),
+        ({"objects": [{"apiVersion": 1, "kind": "Node"}]}, "/objects/0/apiVersion", "type", "1: must be a string"),
+        ({"objects": [{**WEB, "kind": "Ship"}]}, "/objects/0/kind", "unknown", '"Ship" of'),
+        ({"objects": [{**WEB, "apiVersion": "v1"}]}, "/objects/0/kind", "unknown", "it is served as"),
+        (
+            {"objects": [{**WEB, "apiVersion": "placement.kubernetes-fleet.io/v7"}]},
+            "/objects/0/apiVersion",
+            "unknown",
+            "is served as",
+        ),
+        ({"objects": [{**WEB, "metadata": None}]}, "/objects/0/metadata", "required", "must be given"),
+        ({"objects": [{**WEB, "metadata": []}]}, "/objects/0/metadata", "type", "must be an object"),
+        ({"objects": [{**WEB, "metadata": {}}]}, "/objects/0/metadata/name", "required", "must be given"),
+        ({"objects": [{**WEB, "metadata": {"name": 3}}]}, "/objects/0/metadata/name", "type", "3: must be a string"),
+        (
+            {"objects": [{**WEB, "metadata": {"name": "a", "namespace": 3}}]},
+            "/objects/0/metadata/namespace",
+            "type",
+            "3: must be a string",
+        ),
+        ({"objects": "web"}, "/objects", "type", "web"),
+        ({"objects": ["web"]}, "/objects/0", "type", "web"),
+        ({"objects": [WEB] * 501}, "/objects", "too-many", "at most 500"),
+        ({"lost": [""]}, "/lost/0", "invalid", "at least 1"),
+        ({"lost": [3]}, "/lost/0", "type", "3"),
+        ({"lots": []}, "/lots", "unknown", "there is no such member"),
+    ],
+)
+async def test_bad_input_is_told_with_its_place(bad_input_hub, body, pointer, code, words):
+    answer = await ask(bad_input_hub, **body)
+    assert (answer.status, answer.headers["Content-Type"]) == (422, "application/problem+json")
+    assert answer.json["type"] == "urn:harbormaster:problem:validation-failed"
+    first = answer.json["errors"][0]
+    assert (first["pointer"], first["code"]) == (pointer, code)
+    assert words in first["detail"]
+
+
+@pytest.fixture
+async def bad_input_hub():
+    async with hub() as (_, client):
+        yield client
+
+
+async def test_broken_objects_are_refused_by_admission_not_by_us():
+    """Whatever the shape, there is a verdict with the path of the field, and the rest is planned."""
+    broken = [
+        {**WEB, "spec": None},
+        {**make_placement("a"), "spec": []},
+        {**make_placement("b"), "spec": {"policy": 3}},
+        {**make_placement("c"), "metadata": {"name": "c", "labels": {"a": 1}}},
+        {**make_placement("NotAName"), "spec": {}},
+        {**make_member("m1"), "spec": {"identity": "me"}},
+        {**make_member("m2"), "status": {"properties": "many"}},
+        {**make_member("m9"), "spec": {"identity": {"kind": "User", "name": "x"}, "taints": [{"key": "a"}]}},
+    ]
+    async with hub() as (_, client):
+        answer = await ask(client, objects=broken, lost=["m0"])
+        assert answer.status == 200, answer.body
+        refused = [verdict for verdict in answer.json["admission"] if not verdict["allowed"]]
+        assert len(refused) == len(broken)
+        assert all(verdict["errors"] for verdict in refused)
+        assert answer.json["placements"][0]["moves"]["stays"] == ["m2", "m3"]
+
+
+class Somebody:
+    """Lets in a user without any rights of their own."""
+
+    audience = ""
+
+    def known(self, token):
+        return UserInfo("somebody")
+
+    async def authenticate(self, token):
+        return UserInfo("somebody")
+
+
+async def test_where_rights_are_enforced_and_cannot_be_had_nothing_is_planned():
+    async with hub(access=Away(), caller=Somebody(), placement_authorization="Enforce") as (_, client):
+        answer = await ask(client, objects=[make_placement("new", pick_n(1))])
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert answer.json["type"] == "urn:harbormaster:problem:not-ready"
+        assert (await ask(client, lost=["m3"])).status == 200
+
+
+async def test_methods_types_and_strangers():
+    async with hub() as (_, client):
+        assert (await client.get("/v1/plan")).status == 405
+        assert (await client.post("/v1/plan", b"{}", **{"Content-Type": "text/plain"})).status == 415
+        assert (await client.post("/v1/plan", b"{")).status == 400
+        assert (await client.post("/v1/plan", b"{}", Authorization=f"Bearer {TOKEN}x")).status == 401

@@ -1,0 +1,64 @@
+"""Proposals of any shape: there is always a verdict and a plan, never an exception."""
+
+import copy
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
+from tests.scorer.builders import NOW, cluster_document, modest, pick_n
+from tests.scorer.what_if.test_what_if import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
+from webhook.admission.context import Context, UserInfo
+from webhook.admission.documents import DocumentSet
+from webhook.proposal import PLANNED_KINDS, Given, Proposal, plan
+
+STATE = settled(
+    (WEB, ["dover", "genoa"]),
+    (ALL, list(NODE_COUNTS)),
+    (FIXED, ["dover", "faro"]),
+    budgets=[budget("web", maxUnavailable=1)],
+)
+STORED = [
+    *(*STATE.placements, *STATE.bindings, *STATE.policy_snapshots, *STATE.resource_snapshots, *STATE.budgets),
+    *(SHOP, RATES, *map(cluster_document, NODE_COUNTS)),
+]
+HUB = DocumentSet.of(STORED, STATE.fleet, PLANNED_KINDS)
+NEW = [placement("new", pick_n(2)), placement("cart", pick_n(1), namespace="shop"), cluster_document("zeebrugge")]
+JUNK = [None, 0, -1, 1.5, True, "", "x", [], {}, [None], [{}], {"a": None}, "50%", {"name": 3}, 10**20]
+
+
+@st.composite
+def mutated(draw):
+    """Draw an object of the hub, or a new one, with junk somewhere in it."""
+    document = copy.deepcopy(draw(st.sampled_from([*STORED, *NEW])))
+    node, key = document, "spec"
+    node.setdefault("spec", {})
+    while isinstance(node[key], dict | list) and node[key] and draw(st.integers(0, 3)):
+        node = node[key]
+        key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+    node[key] = copy.deepcopy(draw(st.sampled_from(JUNK)))
+    return document
+
+
+@given(
+    documents=st.lists(mutated(), max_size=3, unique_by=lambda each: (each["kind"], each["metadata"]["name"])),
+    drained=st.booleans(),
+)
+@modest(150)
+def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drained):
+    failures = []
+    user = UserInfo("ann", frozenset({"system:masters"}))
+    watched = Context(user=user, now=NOW, on_failure=lambda check, error: failures.append((check, error)))
+    given_objects = [Given(KINDS[group_kind(document)], document) for document in documents]
+    answer = plan(HUB, Proposal(given_objects, drained=["dover"] if drained else []), watched)
+    assert failures == []
+    assert len(answer["admission"]) == len(documents)
+    assert all(bool(verdict["errors"]) is not verdict["allowed"] for verdict in answer["admission"])
+    assert {"web", "all", "fixed"} <= {entry["name"] for entry in answer["placements"]}
+    assert orjson.dumps(answer)
+    refused = {verdict["name"] for verdict in answer["admission"] if not verdict["allowed"]}
+    members = {
+        document["metadata"]["name"] for document in documents if group_kind(document) == MEMBER_CLUSTER.group_kind
+    }
+    assert not (members & refused & {*answer["fleet"]["gained"], *answer["fleet"]["changed"]})

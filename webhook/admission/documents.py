@@ -1,0 +1,103 @@
+"""A hub of documents at hand, on which changes can be laid in thought: what admission is asked about in a plan."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from scorer.api.kinds import Kind, group_kind
+from scorer.api.meta import JsonObject
+from scorer.fleet import Fleet
+from webhook.admission.context import NotKnownError
+from webhook.kube.ports import Key
+from webhook.validation.existing import metadata_of, name_of, namespace_of
+
+_Shelf = Mapping[Key, JsonObject]
+
+
+class DocumentSet:
+    """The objects of a hub at one moment, as `webhook.admission.context.HubView` shows them; never changed.
+
+    Lists are by namespace and name, so that what is said about a hub does not depend on how it became what it is.
+
+    Args:
+        shelves: By group and kind.
+        known: The kinds of which everything is known; a kind without objects is either known to have none, or unknown.
+        fleet: All member clusters.
+    """
+
+    def __init__(
+        self,
+        shelves: Mapping[tuple[str, str], _Shelf],
+        known: Iterable[tuple[str, str]],
+        fleet: Fleet,
+    ) -> None:
+        self._shelves = shelves
+        self._known = frozenset(known)
+        self._fleet = fleet
+        self._sorted: dict[tuple[str, str], Sequence[JsonObject]] = {}
+        self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
+
+    @classmethod
+    def of(cls, documents: Iterable[JsonObject], fleet: Fleet, known: Iterable[Kind] = ()) -> "DocumentSet":
+        """Return the set of *documents*; a kind that is neither among them nor among *known* is not known."""
+        shelves: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
+        for document in documents:
+            shelves[group_kind(document)][Key(name_of(document), namespace_of(document))] = document
+        return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in known)}, fleet)
+
+    def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return one object, None also when nothing is known of its kind."""
+        return self._shelves.get(kind.group_kind, {}).get(Key(name, namespace))
+
+    def existing(self, kind: Kind) -> Sequence[JsonObject]:
+        """Return the objects of *kind*, none when nothing is known of it."""
+        if kind.group_kind not in self._sorted:
+            shelf = self._shelves.get(kind.group_kind, {})
+            keys = sorted(shelf, key=lambda key: (key.namespace, key.name))
+            self._sorted[kind.group_kind] = [shelf[key] for key in keys]
+        return self._sorted[kind.group_kind]
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """See `HubView.get`."""
+        return self._shelf(kind).get(Key(name, namespace))
+
+    def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.list`."""
+        self._shelf(kind)
+        found = self.existing(kind)
+        return [document for document in found if namespace_of(document) == namespace] if namespace else found
+
+    def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.labelled`."""
+        self._shelf(kind)
+        index = self._labelled.get((kind.group_kind, label))
+        if index is None:
+            made: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
+            for document in self.existing(kind):
+                labels = metadata_of(document).get("labels")
+                if isinstance(labels, dict) and isinstance(labels.get(label), str):
+                    made[labels[label], namespace_of(document)].append(document)
+            index = self._labelled[kind.group_kind, label] = dict(made)
+        return index.get((value, namespace), ())
+
+    @property
+    def fleet(self) -> Fleet:
+        """See `HubView.fleet`."""
+        return self._fleet
+
+    def overlaid(
+        self, given: Iterable[JsonObject], gone: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
+    ) -> "DocumentSet":
+        """Return the set with *given* objects in it and those *gone* not, on another fleet."""
+        touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
+        for document in given:
+            kind = group_kind(document)
+            shelf = touched.setdefault(kind, dict(self._shelves.get(kind, {})))
+            shelf[Key(name_of(document), namespace_of(document))] = document
+        for kind, key in gone:
+            touched.setdefault(kind, dict(self._shelves.get(kind, {}))).pop(key, None)
+        return DocumentSet({**self._shelves, **touched}, self._known | touched.keys(), fleet)
+
+    def _shelf(self, kind: Kind) -> _Shelf:
+        if kind.group_kind not in self._known:
+            raise NotKnownError(kind)
+        return self._shelves.get(kind.group_kind, {})

@@ -1,0 +1,155 @@
+"""What admission would make of an object that nobody has written yet: every step of a write to the hub, but the write.
+
+The steps are those of an API server with both hooks: unknown fields go, nulls go, the defaults of the schema come in,
+the mutating hook changes, the validating hook judges; what an API server itself demands of ``metadata`` is asked too.
+
+Source: serving.md 3.1; placement-api.md 2.8.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from scorer.api.kinds import Kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
+from webhook.admission import registry
+from webhook.admission.authorization import UNDISPUTED, Reviewed, authorized
+from webhook.admission.context import Context
+from webhook.admission.judge import Judgement, Question, decide, judge
+from webhook.admission.patch import Patch, apply_patch
+from webhook.embedded.metadata import validate_members, validate_place, validate_update
+from webhook.validation.existing import metadata_of
+from webhook.validation.field import FieldError, path_order
+
+WriteOperation: TypeAlias = Literal["CREATE", "UPDATE"]
+
+_ANY_NAMESPACE: Final = "default"
+_INVALID: Final = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What would become of a write.
+
+    Args:
+        document: The object as it would be stored.
+        errors: Why it is refused, by path; all of it.
+        refusal: Why it is refused where no field is to blame.
+        reason: The machine-readable reason of *refusal*.
+        warnings: What the writer should know anyway.
+    """
+
+    document: JsonObject
+    errors: tuple[FieldError, ...] = ()
+    refusal: str = ""
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it could be written."""
+        return not self.errors and not self.refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """What the mutating hook would do: the object after *patch*, and what its writer should know."""
+
+    document: JsonObject
+    patch: Patch = ()
+    warnings: tuple[str, ...] = ()
+
+
+def rehearse(
+    document: JsonObject,
+    old: JsonObject | None,
+    operation: WriteOperation,
+    context: Context,
+    reviewed: Reviewed = UNDISPUTED,
+) -> Verdict:
+    """Return what would become of a write; a kind without rules is allowed, with a warning.
+
+    Args:
+        document: The object as its author wrote it, with ``apiVersion`` and ``kind``.
+        old: The stored object on an update.
+        operation: What is done.
+        context: What rules may look at, the author included.
+        reviewed: What came of asking for the author's rights.
+    """
+    kind = _kind_of(document, context)
+    if kind is None:
+        judgement = judge(operation, document, old, context)
+        return Verdict(document, judgement.errors, *_refusal(judgement), judgement.warnings)
+    pruned = prune(kind, document)
+    document = _unmarked(strip_nulls(kind, pruned.document), old)
+    warnings = [f'unknown field "{field}"' for field in pruned.dropped]
+    demanded = list(_demands(kind, document, old))
+    if _has_rules(document):
+        old = None if old is None else _spelled_out(kind, strip_nulls(kind, prune(kind, old).document), context)
+        defaulted = default(_spelled_out(kind, document, context), old, operation)
+        warnings += defaulted.warnings
+        document = _spelled_out(kind, defaulted.document, context)
+    judgement = authorized(
+        judge(operation, document, old, context), reviewed, context.user, context.settings.placement_authorization
+    )
+    known = {str(error.field) for error in judgement.errors}
+    errors = [*judgement.errors, *(error for error in demanded if str(error.field) not in known)]
+    warnings += judgement.warnings
+    return Verdict(document, _sorted(errors), *_refusal(judgement), tuple(dict.fromkeys(warnings)))
+
+
+def default(document: JsonObject, old: JsonObject | None, operation: WriteOperation) -> Defaulted:
+    """Return what the mutating hook makes of *document*; it depends on nothing else."""
+    kind = dict(zip(("group", "version"), split_api_version(str(document.get("apiVersion", ""))), strict=True))
+    kind["kind"] = str(document.get("kind", ""))
+    judgement = decide(Question("mutate", operation, kind, {}, document, old, "", Context()))
+    return Defaulted(apply_patch(document, judgement.patch), judgement.patch, judgement.warnings)
+
+
+def _kind_of(document: JsonObject, context: Context) -> Kind | None:
+    group, _ = split_api_version(str(document.get("apiVersion", "")))
+    return context.kinds.find(group, str(document.get("kind", "")))
+
+
+def _has_rules(document: JsonObject) -> bool:
+    group, version = split_api_version(str(document.get("apiVersion", "")))
+    return registry.find(group, version, str(document.get("kind", ""))) is not None
+
+
+def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObject:
+    """Return *document* with the defaults of the schema: those an API server fills in whenever it reads an object."""
+    return apply_schema_defaults(
+        kind, document, staged_run_default_state=context.settings.staged_run_default_state.value
+    )
+
+
+def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
+    """Return *document* without a deletion mark that only its author sets; it would let the write past every rule."""
+    if "deletionTimestamp" not in metadata_of(document) or metadata_of(old or {}).get("deletionTimestamp"):
+        return document
+    metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}
+    return {**document, "metadata": metadata}
+
+
+def _demands(kind: Kind, document: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
+    """Yield what an API server itself refuses about ``metadata``; a namespace may come from the URL of the write."""
+    metadata: dict[str, Any] = {name: value for name, value in metadata_of(document).items() if value is not None}
+    stored = dict(metadata_of(old)) if old is not None else {}
+    if kind.namespaced:
+        metadata.setdefault("namespace", _ANY_NAMESPACE)
+    yield from validate_place(kind, metadata)
+    yield from validate_members(metadata, stored)
+    if old is not None:
+        yield from validate_update(metadata, stored)
+
+
+def _refusal(judgement: Judgement) -> tuple[str, str]:
+    """Return message and reason of a refusal that blames no field."""
+    if judgement.allowed or judgement.code == _INVALID:
+        return "", ""
+    return judgement.message, judgement.reason
+
+
+def _sorted(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
+    return tuple(sorted(dict.fromkeys(errors), key=path_order))

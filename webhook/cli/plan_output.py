@@ -1,0 +1,134 @@
+"""Plans as tables: what moves first, then how it would be rolled out; what stays as it is is only counted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.cli.failure import complain
+from webhook.cli.output import print_table
+from webhook.validation.field import printable
+
+MOST_KEPT: Final = 12
+"""Clusters of a placement that stay and are named; all that come and go are."""
+
+_HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
+
+
+def print_plan(plan: JsonObject, *, everything: bool) -> None:
+    """Print a plan.
+
+    Args:
+        plan: The document.
+        everything: Show also what stays as it is.
+    """
+    entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
+    shown = entries if everything else [entry for entry in entries if entry["changed"]]
+    if not entries:
+        complain("No placements in these files" if everything else "There are no placements")
+        return
+    _print_fleet(plan["fleet"])
+    if shown:
+        print_table(_HEADERS, [_row(entry) for entry in shown])
+    for line in _rollouts(shown):
+        click.echo(printable(line))
+    if rest := len(entries) - len(shown):
+        what = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
+        click.echo(f"\n{what}" if shown else what)
+
+
+def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
+    words = [f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]]
+    if words:
+        click.echo(printable(f"Fleet: {', '.join(words)}"))
+        click.echo()
+
+
+def _row(entry: JsonObject) -> list[str]:
+    """Return one placement; ``+`` marks what it would get, ``-`` what it would lose."""
+    gained, lost = set(entry["moves"]["gained"]), entry["moves"]["lost"]
+    picked = [pick["cluster"] for pick in entry["picked"]]
+    kept = [cluster for cluster in picked if cluster not in gained]
+    words = [f"+{cluster}" for cluster in picked if cluster in gained]
+    words += kept[:MOST_KEPT]
+    if len(kept) > MOST_KEPT:
+        words.append(f"(and {len(kept) - MOST_KEPT} more)")
+    words += [f"-{cluster}" for cluster in lost]
+    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
+    ends = entry["rollout"]["type"] == "Deletion"
+    why = "" if entry["satisfied"] and not ends else entry["message"]
+    return [_reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), why]
+
+
+def _reference(entry: Mapping[str, Any]) -> str:
+    return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
+
+
+def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
+    """Yield how placements would be rolled out, but for those that reach all their clusters in one step."""
+    first = True
+    for entry in entries:
+        lines = list(_rollout(entry["rollout"], entry["moves"]["stays"]))
+        if lines:
+            if first:
+                yield ""
+                yield "Rollout:"
+                first = False
+            yield f"  {_reference(entry)}"
+            yield from (f"    {line}" for line in lines)
+
+
+def _rollout(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
+    """Yield what the table does not say: what is in the way, and the order where there is one."""
+    for eviction in rollout["evictions"]:
+        cluster = eviction["cluster"]
+        if not eviction["executed"]:
+            yield f"not evicted from {cluster}: {eviction['message']}"
+        elif cluster in stays:
+            yield f"evicted from {cluster}, and placed there again, for it tolerates the taint"
+        elif eviction["budget"]:
+            yield f"evicted from {cluster}: {eviction['message']}"
+    if rollout["applyStrategy"]:
+        yield f"apply strategy changed at once on {' '.join(rollout['applyStrategy'])}"
+    steps = rollout["steps"]
+    if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
+        yield from (f"{step['step']}. {_step(step)}" for step in steps)
+        if rollout["more"]:
+            yield f"   and so on: {rollout['more']} clusters are left"
+    if blocked := rollout["blocked"]:
+        waiting = f"{' '.join(blocked['clusters'])}: " if blocked["clusters"] else ""
+        yield f"waits: {waiting}{blocked['message']}"
+
+
+def _step(step: JsonObject) -> str:
+    words = (("update", "update"), ("bind", "place on"), ("remove", "remove from"))
+    return "; ".join(f"{verb} {' '.join(step[key])}" for key, verb in words if step[key])
+
+
+def print_comparison(answer: JsonObject) -> None:
+    """Print two policies side by side: the clusters they disagree about, and a count of the rest."""
+    for side in ("left", "right"):
+        head = answer[side]
+        wanted = "all" if head["wanted"] is None else head["wanted"]
+        line = f"{side}: {_reference(head)} of {head['file']}, {head['type']}, wants {wanted}, gets {head['found']}"
+        click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
+    different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
+    if different:
+        click.echo()
+        rows = [[one["cluster"], *_sides(one), one["why"]] for one in different]
+        print_table(["CLUSTER", "LEFT", "RIGHT", "WHY"], rows)
+    if rest := len(answer["clusters"]) - len(different):
+        click.echo(f"\n{rest} clusters are judged the same by both.")
+
+
+def _sides(one: JsonObject) -> list[str]:
+    return [_verdict(one["left"]), _verdict(one["right"])]
+
+
+def _verdict(verdict: JsonObject) -> str:
+    if verdict["rank"] is None:
+        return str(verdict["verdict"])
+    score = verdict["score"]
+    points = str(score["affinity"]) + (f"{score['topologySpread']:+d}" if score["topologySpread"] else "")
+    return f"{verdict['rank']}. {verdict['verdict']} ({points})"

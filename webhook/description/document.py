@@ -1,0 +1,248 @@
+"""The OpenAPI document, put together.
+
+Source: serving.md 3.1; OpenAPI 3.1.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from webhook.description.model import KubernetesObject
+from webhook.description.operations import NAMES, OPERATIONS, TAGS, Operation
+from webhook.description.problem import ProblemDetails
+from webhook.description.schemas import named, reference, references, schemas_of
+from webhook.endpoints.problems import PROBLEM_JSON, Problem
+
+VERSION: Final = "3.1.1"
+PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
+
+ABOUT: Final = """\
+Where to place, why, and what admission would say: the questions that other controllers, CI and people ask harbormaster.
+
+Questions with a body are POST and change nothing. Requests are read strictly: unknown members are refused and nothing \
+is coerced; null counts as absent. Answers may gain members: ignore those you do not know.
+
+A GET may be asked as HEAD too. Another method is answered with 405, an unknown path with 404. Errors are problem \
+details (RFC 9457); their `type` is one of those listed with each answer."""
+
+_HEADERS: Final[JsonObject] = {
+    "X-Request-Id": {
+        "description": "Id of the request; the log of the server knows it.",
+        "schema": {"type": "string"},
+        "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
+    },
+    "ETag": {
+        "description": "Names the answer: `<fleetRevision>-<hash>`.",
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer", "minimum": 1}},
+    "WWW-Authenticate": {
+        "description": "How to say who you are.",
+        "schema": {"type": "string"},
+        "example": 'Bearer realm="harbormaster"',
+    },
+}
+
+_PARAMETERS: Final[JsonObject] = {
+    "RequestId": {
+        "name": "X-Request-Id",
+        "in": "header",
+        "description": "An id of your own; kept when it is a harmless word, else replaced.",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    },
+    "IfNoneMatch": {
+        "name": "If-None-Match",
+        "in": "header",
+        "description": "`ETag` of the answer you have; if it still holds, you get 304 and no body.",
+        "schema": {"type": "string"},
+    },
+    "name": {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "description": "Name of the object.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 253},
+    },
+    "namespace": {
+        "name": "namespace",
+        "in": "path",
+        "required": True,
+        "description": "Namespace of the object.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 63},
+    },
+}
+
+_SECURITY: Final[JsonObject] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of the hub made for the audience of harbormaster, `harbormaster.<namespace>.svc` "
+        "unless set otherwise: `kubectl create token <serviceaccount> --audience <audience>`. "
+        "What its user may ask is up to `nonResourceURLs` of ClusterRoles: path `/v1/score`, verb `post`.",
+    },
+    "clientCertificate": {
+        "type": "mutualTLS",
+        "description": "A client certificate of an authority that harbormaster trusts. The user is its common name, "
+        "the groups are its organizations, as for Kubernetes.",
+    },
+}
+
+
+def document() -> JsonObject:
+    """Return the whole document."""
+    examples: JsonObject = orjson.loads((files("webhook.description") / "examples.json").read_bytes())
+    paths: dict[str, JsonObject] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, examples)
+    schemas = _schemas()
+    problems = {problem for operation in OPERATIONS for problem in operation.every_problem}
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "harbormaster",
+            "version": "v1",
+            "summary": "Where to place, why, and what admission would say",
+            "description": ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The server that this document comes from."}],
+        "security": [{"bearer": []}, {"clientCertificate": []}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "responses": _problem_responses(problems, examples["problems"]),
+            "headers": _HEADERS,
+            "parameters": _PARAMETERS,
+            "securitySchemes": _SECURITY,
+        },
+    }
+
+
+def text() -> str:
+    """Return the document as it is kept and served."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _schemas() -> dict[str, JsonObject]:
+    requests = [operation.request for operation in OPERATIONS if operation.request is not None]
+    answers = [operation.answer for operation in OPERATIONS if operation.answer is not None]
+    closed = schemas_of(requests, "request", NAMES)
+    open_ = schemas_of([*answers, ProblemDetails, KubernetesObject, MemberCluster], "answer", NAMES)
+    closed["Candidates"]["properties"]["inline"]["items"] = reference("MemberCluster")
+    closed["PlanRequest"]["properties"]["objects"]["items"] = reference("KubernetesObject")
+    for member in ("object", "oldObject"):
+        described = closed["RehearsalRequest"]["properties"][member]
+        closed["RehearsalRequest"]["properties"][member] = {
+            **reference("KubernetesObject"),
+            "description": described["description"],
+        }
+    kinds = [PROBLEM_TYPE + problem.slug for problem in Problem if problem is not Problem.CONFLICT]
+    open_["ProblemDetails"]["properties"]["type"]["enum"] = kinds
+    extender = {name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, closed)}
+    for name in extender:  # schedulers may send what newer versions know
+        if closed[name].get("additionalProperties") is False:
+            del closed[name]["additionalProperties"]
+    return {**open_, **closed}
+
+
+def _parts(operation: Operation, schemas: Mapping[str, JsonObject]) -> set[str]:
+    """Return the names of all schemas that a request consists of."""
+    assert operation.request is not None
+    found: set[str] = set()
+    ahead = [named(operation.request, NAMES)]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += references(schemas[name])
+    return found
+
+
+def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
+    described: JsonObject = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+    }
+    if operation.open_to_all:
+        described["security"] = []
+    parameters = [*re.findall(r"{(\w+)}", operation.path), "RequestId"]
+    if operation.tagged and operation.method == "get":
+        parameters.append("IfNoneMatch")
+    described["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in parameters]
+    example = examples["operations"].get(operation.name, {})
+    if operation.request is not None:
+        media: JsonObject = {"schema": reference(named(operation.request, NAMES))}
+        if "request" in example:
+            media["example"] = example["request"]
+        described["requestBody"] = {"required": True, "content": {"application/json": media}}
+    described["responses"] = {"200": _answer(operation, example)}
+    if operation.tagged and operation.method == "get":
+        described["responses"]["304"] = {
+            "description": "The answer you have still holds.",
+            "headers": _header_references(["X-Request-Id", "ETag"]),
+        }
+    for problem in operation.every_problem:
+        name = _name_of(problem.status)
+        described["responses"][str(int(problem.status))] = {"$ref": f"#/components/responses/{name}"}
+    return described
+
+
+def _answer(operation: Operation, example: JsonObject) -> JsonObject:
+    schema: JsonObject = {"type": "object"}
+    if operation.media != "application/json":
+        schema = {"type": "string"}
+    elif operation.answer is not None:
+        schema = reference(named(operation.answer, NAMES))
+    if operation.many:
+        schema = {"type": "array", "items": schema}
+    media: JsonObject = {"schema": schema}
+    if "answer" in example:
+        media["example"] = example["answer"]
+    headers = ["X-Request-Id", *(["ETag"] if operation.tagged else [])]
+    return {
+        "description": "The answer.",
+        "headers": _header_references(headers),
+        "content": {operation.media: media},
+    }
+
+
+def _header_references(names: Iterable[str]) -> JsonObject:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _name_of(status: HTTPStatus) -> str:
+    return "".join(word.capitalize() for word in status.name.split("_"))
+
+
+def _problem_responses(problems: Iterable[Problem], examples: Mapping[str, Any]) -> JsonObject:
+    by_status: dict[HTTPStatus, list[Problem]] = {}
+    for problem in sorted({*problems, Problem.METHOD_NOT_ALLOWED}, key=lambda found: (found.status, found.slug)):
+        by_status.setdefault(problem.status, []).append(problem)
+    return {_name_of(status): _problem_response(status, found, examples) for status, found in by_status.items()}
+
+
+def _problem_response(status: HTTPStatus, problems: list[Problem], examples: Mapping[str, Any]) -> JsonObject:
+    headers = ["X-Request-Id"]
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        headers.append("Retry-After")
+    if status is HTTPStatus.UNAUTHORIZED:
+        headers.append("WWW-Authenticate")
+    media: JsonObject = {"schema": reference("ProblemDetails")}
+    shown = {problem.slug: {"value": examples[problem.slug]} for problem in problems if problem.slug in examples}
+    if shown:
+        media["examples"] = shown
+    return {
+        "description": "; ".join(f"`{problem.slug}`: {problem.title}" for problem in problems) + ".",
+        "headers": _header_references(headers),
+        "content": {PROBLEM_JSON: media},
+    }

@@ -1,0 +1,331 @@
+"""The table of operations: what can be asked, with what, what comes back and what can go wrong.
+
+A test holds it against the routes of the application, both ways.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from webhook.description.explanation import ExplainAnswer
+from webhook.description.extender import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    HostPriority,
+)
+from webhook.description.fleet import Cluster, ClusterList
+from webhook.description.placements import Change, PlacementDetail, PlacementList
+from webhook.description.plan import PlanAnswer
+from webhook.description.rehearsal import DefaultAnswer, ValidateAnswer
+from webhook.description.runs import RunList
+from webhook.description.scoring import FilterAnswer, ScoreAnswer
+from webhook.endpoints.planning import PlanModel
+from webhook.endpoints.problems import Problem
+from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
+from webhook.endpoints.rehearsal import RehearsalModel
+
+NAMES: Final[Mapping[str, str]] = {
+    "QuestionModel": "FilterRequest",
+    "ScoreModel": "ScoreRequest",
+    "ExplainModel": "ExplainRequest",
+    "RehearsalModel": "RehearsalRequest",
+    "PlanModel": "PlanRequest",
+    "DeletedModel": "DeletedObject",
+    "RefModel": "PlacementRef",
+    "PlacementModel": "PlacementInQuestion",
+    "CandidatesModel": "Candidates",
+}
+"""Names of requests in the document, by the names of their models."""
+
+TAGS: Final[Mapping[str, str]] = {
+    "Placement": "Where would it go, why, and what if? These change nothing.",
+    "Fleet": "The member clusters and the placements as they are now.",
+    "Admission": "What admission would say and fill in, for CI. These change nothing.",
+    "Description": "This document.",
+    "Extender": "The protocol by which kube-scheduler asks; member names are spelled as it spells them.",
+}
+
+_EVERYONE: Final = (
+    Problem.UNAUTHENTICATED,
+    Problem.FORBIDDEN,
+    Problem.INTERNAL,
+    Problem.NOT_READY,
+)
+_BODY: Final = (
+    Problem.MALFORMED_REQUEST,
+    Problem.REQUEST_TIMEOUT,
+    Problem.PAYLOAD_TOO_LARGE,
+    Problem.UNSUPPORTED_MEDIA_TYPE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path.
+
+    Args:
+        name: ``operationId``, and the name of its example.
+        method: Lower case.
+        path: With its parameters in braces.
+        tag: One of `TAGS`.
+        summary: A few words.
+        description: Sentences; literals in backticks.
+        answer: Model of a good answer; None: described by *media* alone.
+        request: Model of the body.
+        problems: What can go wrong besides what can go wrong everywhere.
+        tagged: Whether answers carry an ``ETag``.
+        many: The answer is a bare list of *answer*.
+        media: Type of the answer.
+        open_to_all: Nobody is asked who they are.
+    """
+
+    name: str
+    method: Literal["get", "post"]
+    path: str
+    tag: str
+    summary: str
+    description: str
+    answer: type[BaseModel] | None = None
+    request: type[BaseModel] | None = None
+    problems: tuple[Problem, ...] = ()
+    tagged: bool = False
+    many: bool = False
+    media: str = "application/json"
+    open_to_all: bool = False
+
+    @property
+    def every_problem(self) -> tuple[Problem, ...]:
+        """All that can go wrong, by status."""
+        return tuple(sorted({*self._common(), *self.problems}, key=lambda problem: (problem.status, problem.slug)))
+
+    def _common(self) -> tuple[Problem, ...]:
+        if self.open_to_all:
+            return (Problem.INTERNAL,)
+        if self.tag == "Extender":  # schedulers are never held back, and their questions are read leniently
+            return (*_EVERYONE, *_BODY, Problem.DEADLINE_EXCEEDED)
+        limits = (Problem.RATE_LIMITED,)
+        return (*_EVERYONE, *limits, *((*_BODY, Problem.VALIDATION_FAILED) if self.request is not None else ()))
+
+
+_MANY_ANSWERS: Final = (
+    "Two equal questions about one state of the fleet (`fleetRevision`) get the same bytes, under the same `ETag`."
+)
+
+OPERATIONS: Final = (
+    Operation(
+        "score",
+        "post",
+        "/v1/score",
+        "Placement",
+        "Rank clusters for a placement",
+        "Eligible clusters by rank, then the rejected ones by name, page by page. To go on, send the same question "
+        "with `continue` from the last answer; when the fleet has moved on meanwhile, that is a 410: begin again. "
+        + _MANY_ANSWERS,
+        ScoreAnswer,
+        ScoreModel,
+        (Problem.NOT_FOUND, Problem.CONTINUE_EXPIRED),
+        tagged=True,
+    ),
+    Operation(
+        "filter",
+        "post",
+        "/v1/filter",
+        "Placement",
+        "Which clusters are eligible",
+        "The names of all clusters that pass every filter, and why the others do not. " + _MANY_ANSWERS,
+        FilterAnswer,
+        QuestionModel,
+        (Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "explain",
+        "post",
+        "/v1/explain",
+        "Placement",
+        "Why here and not there",
+        "Every number that entered the decision as it stands now, cluster by cluster, with what would help. "
+        "At most 50 clusters may be asked for by name. " + _MANY_ANSWERS,
+        ExplainAnswer,
+        ExplainModel,
+        (Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "plan",
+        "post",
+        "/v1/plan",
+        "Placement",
+        "What would happen if",
+        "Before and after, for every placement, of changes that are made in thought only: objects written or deleted, "
+        "member clusters lost or drained. Each change passes admission first, as a write of the caller; what would be "
+        "refused is left out. The empty question tells what would happen anyway.",
+        PlanAnswer,
+        PlanModel,
+        (Problem.DEADLINE_EXCEEDED,),
+    ),
+    Operation(
+        "validate",
+        "post",
+        "/v1/validate",
+        "Admission",
+        "Would admission let this object in?",
+        "The object is defaulted and judged by the rules of the webhook, as a write of the caller: with an `oldObject` "
+        "as an update. Every mistake is listed. A kind that there are no rules for is allowed, with a warning.",
+        ValidateAnswer,
+        RehearsalModel,
+    ),
+    Operation(
+        "default",
+        "post",
+        "/v1/default",
+        "Admission",
+        "What would admission fill in?",
+        "The object as the mutating webhook would leave it, and the JSON Patch that leads there. Mistakes are not "
+        "looked for.",
+        DefaultAnswer,
+        RehearsalModel,
+    ),
+    Operation(
+        "listClusters",
+        "get",
+        "/v1/clusters",
+        "Fleet",
+        "The fleet as the engine sees it",
+        "All member clusters, by name.",
+        ClusterList,
+        tagged=True,
+    ),
+    Operation(
+        "getCluster",
+        "get",
+        "/v1/clusters/{name}",
+        "Fleet",
+        "One member cluster",
+        "One entry of the list.",
+        Cluster,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "listPlacements",
+        "get",
+        "/v1/placements",
+        "Fleet",
+        "What is placed where",
+        "All placements of the kinds that the caller may list everywhere, by reference.",
+        PlacementList,
+        tagged=True,
+    ),
+    Operation(
+        "getClusterResourcePlacement",
+        "get",
+        "/v1/placements/crp/{name}",
+        "Fleet",
+        "One ClusterResourcePlacement",
+        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
+        "read does not exist for them.",
+        PlacementDetail,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    Operation(
+        "getResourcePlacement",
+        "get",
+        "/v1/placements/rp/{namespace}/{name}",
+        "Fleet",
+        "One ResourcePlacement",
+        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
+        "read does not exist for them.",
+        PlacementDetail,
+        problems=(Problem.NOT_FOUND,),
+        tagged=True,
+    ),
+    *(
+        Operation(
+            f"list{kind}Runs",
+            "get",
+            f"{path}/runs",
+            "Fleet",
+            f"The last decisions on a {kind}",
+            "What was decided, when and because of what, and how it differs from the decision before; the latest "
+            "first. At most 20 are kept, for a week.",
+            RunList,
+            problems=(Problem.NOT_FOUND,),
+            tagged=True,
+        )
+        for kind, path in (
+            ("ClusterResourcePlacement", "/v1/placements/crp/{name}"),
+            ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
+        )
+    ),
+    Operation(
+        "followEvents",
+        "get",
+        "/v1/events",
+        "Fleet",
+        "When to look again",
+        "Server-sent events: one `change` event at once, and one whenever something is different, at most four a "
+        "second. Its data is a `Change`: what changed, not the change itself. A comment comes after 15 s of silence.",
+        Change,
+        media="text/event-stream",
+    ),
+    Operation(
+        "getOpenApi",
+        "get",
+        "/v1/openapi.json",
+        "Description",
+        "This document",
+        "OpenAPI 3.1. The page `/docs` shows it.",
+        tagged=True,
+        open_to_all=True,
+    ),
+    Operation(
+        "extenderFilter",
+        "post",
+        "/extender/v1/filter",
+        "Extender",
+        "Which nodes may the pod go to?",
+        "Nodes that stand for member clusters are judged by the placement that the pod follows; nodes nobody here "
+        "knows are let through. What goes wrong is told in `Error`.",
+        ExtenderFilterResult,
+        ExtenderArgs,
+    ),
+    Operation(
+        "extenderPrioritize",
+        "post",
+        "/extender/v1/prioritize",
+        "Extender",
+        "Points for nodes",
+        "One entry per node, in the order of the question.",
+        HostPriority,
+        ExtenderArgs,
+        many=True,
+    ),
+    Operation(
+        "extenderPreempt",
+        "post",
+        "/extender/v1/preempt",
+        "Extender",
+        "Where may pods be evicted for this one?",
+        "Nodes are only ever dropped, victims never added.",
+        ExtenderPreemptionResult,
+        ExtenderPreemptionArgs,
+    ),
+    Operation(
+        "extenderBind",
+        "post",
+        "/extender/v1/bind",
+        "Extender",
+        "Not supported",
+        "harbormaster does not bind pods.",
+        ExtenderBindingResult,
+        ExtenderBindingArgs,
+    ),
+)

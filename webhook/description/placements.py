@@ -1,0 +1,68 @@
+"""Answers of ``/v1/placements`` and the data of ``/v1/events``."""
+
+from typing import Literal
+
+from scorer.api.conditions import Condition
+from scorer.api.placement import ResourceIdentifier, RolloutStrategy
+from webhook.description.model import AnswerModel, Instant
+
+
+class PlacedCluster(AnswerModel):
+    """How far a placement is on one cluster."""
+
+    cluster: str
+    state: Literal["available", "applying", "waiting", "failed", "removing"]
+    detail: str
+    """Why it is not available."""
+
+
+class Placement(AnswerModel):
+    """What a placement wants and has, and why not everything is fine."""
+
+    ref: str
+    """`crp/<name>` or `rp/<namespace>/<name>`."""
+    kind: Literal["ClusterResourcePlacement", "ResourcePlacement"]
+    namespace: str
+    """Empty for a ClusterResourcePlacement."""
+    name: str
+    type: Literal["PickAll", "PickN", "PickFixed"]
+    wanted: int | None
+    """How many clusters it wants; null for all."""
+    picked: int
+    available: int
+    """On how many of them everything is available."""
+    satisfied: bool
+    """Whether it has all the clusters it wants."""
+    state: Literal["available", "rolling out", "external", "pending", "removing", "short", "failed", "invalid"]
+    why: str
+    """Why it is not available, empty where it is."""
+    generation: int
+    clusters: list[PlacedCluster]
+    conditions: list[Condition]
+    decided_at: Instant | None
+    """When the decision last changed; null before the first one."""
+
+
+class PlacementDetail(Placement):
+    """A placement with what it selects and how it is rolled out."""
+
+    selected_resources: list[ResourceIdentifier]
+    strategy: RolloutStrategy
+
+
+class PlacementList(AnswerModel):
+    """All placements, by reference."""
+
+    fleet_revision: str
+    items: list[Placement]
+
+
+class Change(AnswerModel):
+    """Data of a `change` event: what to ask for again."""
+
+    revision: int
+    """Grows with every change."""
+    clusters: bool
+    """Whether some cluster is different."""
+    placements: list[str]
+    """References of the placements that are different."""

@@ -1,0 +1,161 @@
+"""The models as JSON Schema, named and cleaned for readers who do not know our code.
+
+* A request's schemas are closed, as requests are read: unknown members are refused. An answer's are open.
+* A member that may be left out is shown with its type alone. Null counts as absence in requests, and answers leave
+  out what has nothing to say; where an answer has null, the member is always there.
+* Defaults that only stand for "not given" are left out; of docstrings the first paragraph is told.
+* The string below a member is its description. The models could collect these themselves, but would do so whenever
+  harbormaster starts, and that takes a third of a second.
+"""
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from scorer.api.meta import JsonObject
+
+REFERENCE: Final = "#/components/schemas/"
+
+_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+_NOT_GIVEN: Final[tuple[object, ...]] = (None, "", [], {})
+_RESERVED: Final = "x-"
+
+Purpose = Literal["request", "answer"]
+
+
+class UnknownSchemaError(KeyError):
+    """The names of schemas do not fit the models."""
+
+
+def named(model: type[BaseModel], names: Mapping[str, str]) -> str:
+    """Return the name a model has in the document."""
+    return names.get(model.__name__, model.__name__)
+
+
+def reference(name: str) -> JsonObject:
+    """Return a reference to a named schema."""
+    return {"$ref": REFERENCE + name}
+
+
+def schemas_of(models: Iterable[type[BaseModel]], purpose: Purpose, names: Mapping[str, str]) -> dict[str, JsonObject]:
+    """Return the schemas of *models* and of all they consist of.
+
+    Args:
+        models: Where to begin.
+        purpose: What they are for; requests are closed.
+        names: Names that differ from those of the classes.
+
+    Raises:
+        UnknownSchemaError: Two models would have the same name.
+    """
+    inputs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
+    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=_InWords)
+    found: dict[str, JsonObject] = {}
+    for own_name, schema in document.get("$defs", {}).items():
+        name = names.get(own_name, own_name)
+        if "__" in own_name or name in found:
+            raise UnknownSchemaError(f"two models are called {name}")
+        found[name] = _cleaned(schema, purpose, names)
+    return found
+
+
+class _InWords(GenerateJsonSchema):
+    """Tells of each member what the string below it says."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """Return the schema of one model."""
+        found = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        words = {name: text for base in reversed(model.__mro__) for name, text in _words_in(base).items()}
+        for name, field in model.model_fields.items():
+            member = found.get("properties", {}).get(field.alias or name)
+            if member is not None and name in words:
+                member.setdefault("description", words[name])
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _words_in(model: type) -> Mapping[str, str]:
+    """Return the strings below the members of a class, its bases not included."""
+    if model.__module__ not in sys.modules or not issubclass(model, BaseModel):
+        return {}
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for statement, below in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            match below:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    found[statement.target.id] = text
+    return found
+
+
+def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, list):
+        return [_cleaned(item, purpose, names) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    clean: JsonObject = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key.startswith(_RESERVED) or (key == "default" and (purpose == "answer" or value in _NOT_GIVEN)):
+            continue
+        if key == "$ref":
+            own_name = value.removeprefix(REFERENCE)
+            clean[key] = REFERENCE + names.get(own_name, own_name)
+        elif key == "description":
+            clean[key] = prose(value)
+        elif key == "properties":
+            clean[key] = {name: _cleaned(member, purpose, names) for name, member in value.items()}
+        elif key in ("examples", "const", "enum", "required", "default"):
+            clean[key] = value
+        else:
+            clean[key] = _cleaned(value, purpose, names)
+    _let_absence_be_absence(clean)
+    if purpose == "request" and "properties" in clean:
+        clean.setdefault("additionalProperties", False)
+    return clean
+
+
+def _let_absence_be_absence(schema: JsonObject) -> None:
+    """Take null out of the types of members that may be left out."""
+    required = schema.get("required", ())
+    for name, member in schema.get("properties", {}).items():
+        choices = member.get("anyOf")
+        if name in required or choices is None or {"type": "null"} not in choices:
+            continue
+        rest = [choice for choice in choices if choice != {"type": "null"}]
+        del member["anyOf"]
+        if len(rest) > 1:
+            member["anyOf"] = rest
+        else:
+            member.update(rest[0] | member)
+
+
+def prose(text: str) -> str:
+    """Return the first paragraph of a docstring in one line, its literals as in Markdown."""
+    first = _PARAGRAPH.split(text.strip(), maxsplit=1)[0]
+    return " ".join(first.replace("``", "`").split())
+
+
+def references(schema: Any) -> Iterator[str]:
+    """Yield the names of the schemas that *schema* refers to."""
+    if isinstance(schema, dict):
+        target = schema.get("$ref")
+        if isinstance(target, str) and target.startswith(REFERENCE):
+            yield target.removeprefix(REFERENCE)
+        for value in schema.values():
+            yield from references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from references(value)

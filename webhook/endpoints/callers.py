@@ -1,0 +1,186 @@
+"""Who asks, and may they?
+
+In this order: the client certificate, when the TLS layer has verified one; else the bearer token; else nobody. Who has
+been found is asked about with the template of the route as path and the method as verb, so that a ClusterRole with
+``nonResourceURLs`` says who may ask what.
+
+Where too many bad tokens come from, by source address, no new one is looked at for a while; one that was found good
+within the last minute is not held up by that, and neither is a certificate. Who is known may ask so much of ``/v1``
+and no more. That limit is not for the extender: a scheduler asks twice per pod, and to hold it back is to hold back
+every pod; it limits itself, as it places one pod at a time.
+
+Source: serving.md 3.4.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from aiohttp import web
+
+from certs.context import StaleClientError, Subject
+from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
+from webhook.admission.authorization import Access
+from webhook.admission.context import UserInfo
+from webhook.bearer import bearer_token
+from webhook.endpoints.limits import TokenBuckets
+from webhook.endpoints.problems import Problem, ProblemError
+from webhook.metrics import Metrics
+from webhook.services import NotReviewedError, PathAccess, PlacementRef, Services
+from webhook.settings import Settings
+from webhook.validation.field import printable
+
+Surface: TypeAlias = Literal["api", "extender"]
+
+SURFACES: Final[tuple[Surface, ...]] = ("api", "extender")
+ANONYMOUS: Final = UserInfo("system:anonymous", frozenset({"system:unauthenticated"}))
+AUTHENTICATED: Final = "system:authenticated"
+PLACEMENT_KINDS: Final = frozenset({PLACEMENT, RESOURCE_PLACEMENT})
+REVIEW_AGAIN_SECONDS: Final = 5
+LONGEST_NAME: Final = 320
+
+REALM: Final = 'Bearer realm="harbormaster"'
+
+_CALLER: Final = web.RequestKey("CALLER", UserInfo)
+_NONE: Final[Mapping[str, str]] = {}
+
+_log = logging.getLogger(__name__)
+
+
+def caller_of(request: web.Request) -> UserInfo:
+    """Return who sent a request; on the plain listener, where nobody is asked, that is nobody."""
+    caller: UserInfo = request.get(_CALLER, ANONYMOUS)
+    return caller
+
+
+class Callers:
+    """Finds out who asks and what they may ask.
+
+    Args:
+        services: Who knows tokens and rights.
+        settings: The limits.
+        metrics: Counts whom nothing was answered to.
+    """
+
+    def __init__(self, services: Services, settings: Settings, metrics: Metrics) -> None:
+        self._authenticator = services.authenticator
+        self._authorizer = services.authorizer
+        self._now = services.now
+        self._anonymous_extender = settings.extender_allow_anonymous
+        self._metrics = metrics
+        self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)
+        self._failures = TokenBuckets(settings.failed_logins_per_second, max(1.0, settings.failed_logins_per_second))
+
+    async def recognize(self, request: web.Request, surface: Surface) -> None:
+        """Find out who sent a request; from then on `caller_of` knows.
+
+        Raises:
+            ProblemError: Nobody who may come in (401), too often (429), or it cannot be found out now (503).
+        """
+        now = asyncio.get_running_loop().time()
+        caller = self._by_certificate(request, surface) or await self._by_token(request, surface, now)
+        if caller is None:
+            if surface != "extender" or not self._anonymous_extender:
+                raise self._stranger(surface)
+            caller = ANONYMOUS
+        request[_CALLER] = caller
+        if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
+            raise self._too_often(surface, f"{_shown(caller)} asks too often", wait)
+
+    def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
+        """Return whom the client's certificate names; None: it has shown none. Raises `ProblemError`."""
+        connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+        if connection is None:
+            return None
+        try:
+            subject = Subject.of_client(connection, self._now())
+        except StaleClientError as error:
+            raise self._stranger(surface, str(error), headers={"Connection": "close"}) from error
+        if subject is None or not subject.common_name:  # as Kubernetes: a certificate without a name is nobody's
+            return None
+        return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
+
+    async def _by_token(self, request: web.Request, surface: Surface, now: float) -> UserInfo | None:
+        """Return whose token came along; None: there is none. Raises `ProblemError`."""
+        header = request.headers.get("Authorization")
+        if header is None:
+            return None
+        token = bearer_token(header)
+        if self._authenticator is not None and token and (caller := self._authenticator.known(token)):
+            return caller
+        address = request.remote or ""
+        if wait := self._failures.wait(address, now):
+            raise self._too_often(surface, f"too many bad credentials have come from {address}", wait)
+        found = None
+        if self._authenticator is not None and token:
+            try:
+                found = await self._authenticator.authenticate(token)
+            except NotReviewedError as error:
+                raise _not_reviewed(error) from error
+        if found is None:
+            self._failures.charge(address, asyncio.get_running_loop().time())
+            raise self._stranger(surface)
+        return found
+
+    def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
+        """Return the refusal of somebody who is not known; what was wrong with a token is not said."""
+        self._metrics.rejected(surface, "unauthenticated")
+        audience = self._authenticator.audience if self._authenticator else ""
+        if not detail:
+            made_for = f" made for the audience {audience}" if audience else ""
+            detail = f"a client certificate or a bearer token{made_for} is needed, and none that is good came along"
+        return ProblemError(
+            Problem.UNAUTHENTICATED,
+            detail,
+            headers={"WWW-Authenticate": REALM, **headers},
+            members={"audience": audience} if audience else {},
+        )
+
+    def _too_often(self, surface: Surface, detail: str, wait: int) -> ProblemError:
+        self._metrics.rejected(surface, "rate")
+        return ProblemError(Problem.RATE_LIMITED, detail, retry_after=wait)
+
+    async def authorize(self, request: web.Request, surface: Surface, route: str) -> None:
+        """See to it that the caller may ask this.
+
+        Raises:
+            ProblemError: They may not (403), or it cannot be found out now (503).
+        """
+        caller = caller_of(request)
+        if caller is ANONYMOUS:  # let in by a setting that says so
+            return
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        wanted = PathAccess(verb, route)
+        if not await self._may(caller, wanted):
+            self._metrics.rejected(surface, "forbidden")
+            raise ProblemError(Problem.FORBIDDEN, f"{_shown(caller)} may not {wanted}")
+
+    async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
+        """Say whether *caller* may read a placement. Raises `ProblemError` when it cannot be found out."""
+        kind = RESOURCE_PLACEMENT if ref.namespace else PLACEMENT
+        return await self._may(caller, Access("get", kind.group, kind.plural, ref.name, ref.namespace))
+
+    async def readable_kinds(self, caller: UserInfo) -> frozenset[Kind]:
+        """Return which kinds of placements *caller* may list. Raises `ProblemError` when it cannot be found out."""
+        kinds = tuple(PLACEMENT_KINDS)
+        answers = await asyncio.gather(*(self._may(caller, Access("list", kind.group, kind.plural)) for kind in kinds))
+        return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
+
+    async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:
+        if self._authorizer is None:
+            return True
+        try:
+            return await self._authorizer.may(caller, wanted)
+        except NotReviewedError as error:
+            raise _not_reviewed(error) from error
+
+
+def _shown(caller: UserInfo) -> str:
+    return f'"{printable(caller.username[:LONGEST_NAME])}"'
+
+
+def _not_reviewed(error: NotReviewedError) -> ProblemError:
+    _log.warning("credentials not reviewed", extra={"reason": str(error)})
+    detail = "the hub does not say who you are or what you may do; nobody is let in unseen"
+    return ProblemError(Problem.NOT_READY, detail, retry_after=REVIEW_AGAIN_SECONDS)

@@ -1,0 +1,194 @@
+"""``/extender/v1``: what kube-scheduler asks.
+
+kube-scheduler throws the body of every answer but 200 away, so what a person should read about ``filter`` goes into
+``Error``, which ends in the pod's event. The other verbs have no such member, and fail as HTTP requests do.
+
+Source: serving.md 2.3, 2.5 to 2.7.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from scorer.api.meta import JsonObject
+from scorer.extender.filtering import NOT_SYNCED, filter_error
+from scorer.extender.preemption import BIND_REFUSED
+from scorer.extender.question import ExtenderArgs, PreemptionArgs
+from scorer.extender.reading import MalformedArgsError
+from webhook.admission.review import BadReviewError, encode, parse_object
+from webhook.endpoints.answers import JSON, has_json_body
+from webhook.endpoints.api import Api
+from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.problems import Problem, ProblemError
+from webhook.extending import HubExtender
+from webhook.metrics import BUCKETS, Metrics
+from webhook.settings import Settings
+from webhook.validation.field import printable
+
+BUDGET_SECONDS: Final = 1.0
+"""How long an answer may take once the question has arrived."""
+THREAD_BYTES: Final = 256 * 1024
+"""Bodies from this size on are read and written beside the event loop."""
+NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
+VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+RESULTS: Final = ("answered", "error", "refused")
+"""Answered; answered with an ``Error``; not answered but with a problem."""
+
+_HEADERS: Final = {"Content-Type": JSON}
+_CLOSE: Final = {"Connection": "close"}
+
+T = TypeVar("T")
+
+
+class ExtenderMetrics:
+    """Counts the calls of schedulers.
+
+    Args:
+        registry: Where the metrics are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        requests = Counter(
+            "harbormaster_extender_requests", "Calls of schedulers by outcome.", ("verb", "result"), registry=registry
+        )
+        seconds = Histogram(
+            "harbormaster_extender_duration_seconds",
+            "Time from the headers of a call to its answer.",
+            ("verb",),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        nodes = Histogram(
+            "harbormaster_extender_nodes", "Candidates in a call.", ("verb",), buckets=NODES, registry=registry
+        )
+        self.requests = {(verb, result): requests.labels(verb, result) for verb in VERBS for result in RESULTS}
+        self.seconds = {verb: seconds.labels(verb) for verb in VERBS}
+        self.nodes = {verb: nodes.labels(verb) for verb in VERBS}
+
+
+def add_routes(api: Api, extender: HubExtender) -> None:
+    """Serve filter, prioritize, preempt and bind."""
+    desk = _Desk(extender, api.settings, api.metrics)
+    for verb in VERBS:
+        path = f"/extender/v1/{verb}"
+        api.post(path, path, desk.handler(verb), surface="extender", when_synced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """How one verb is answered: read the decoded body, count the candidates in it, decide."""
+
+    read: Callable[[JsonObject], Any]
+    count: Callable[[Any], int]
+    decide: Callable[[Any], object]
+
+
+class _Desk:
+    """Where calls come in."""
+
+    def __init__(self, extender: HubExtender, settings: Settings, metrics: Metrics) -> None:
+        self._extender = extender
+        self._settings = settings
+        self._metrics = metrics
+        self._counts = ExtenderMetrics(metrics.registry)
+        self._verbs = {
+            "filter": _Verb(extender.read_args, _candidates, self._filter),
+            "prioritize": _Verb(extender.read_args, _candidates, self._prioritize),
+            "preempt": _Verb(extender.read_preemption, lambda args: len(args.victims), self._preempt),
+            "bind": _Verb(lambda document: document, lambda _: 1, lambda _: BIND_REFUSED),
+        }
+
+    def handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+        """Return the handler of one verb."""
+        requests, seconds = self._counts.requests, self._counts.seconds[verb]
+
+        async def handle(request: web.Request) -> web.Response:
+            loop = asyncio.get_running_loop()
+            started, result = loop.time(), "refused"
+            try:
+                answer = await self._answer(verb, request)
+                result = "error" if isinstance(answer.value, dict) and answer.value.get("Error") else "answered"
+                return web.Response(body=answer.text, headers=_HEADERS)
+            finally:
+                requests[verb, result].inc()
+                seconds.observe(loop.time() - started)
+
+        return handle
+
+    async def _answer(self, verb: str, request: web.Request) -> "_Answer":
+        body = await self._body(request)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + BUDGET_SECONDS
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = await self._decide(verb, body)
+        except (BadReviewError, MalformedArgsError) as error:
+            self._metrics.rejected("extender", "malformed")
+            raise ProblemError(Problem.MALFORMED_REQUEST, printable(str(error))) from error
+        except TimeoutError:
+            answer = None
+        if answer is None or loop.time() > deadline:
+            self._metrics.rejected("extender", "deadline")
+            detail = f"an answer takes more than {BUDGET_SECONDS:g} s"
+            raise ProblemError(Problem.DEADLINE_EXCEEDED, detail, retry_after=1)
+        return answer
+
+    async def _decide(self, verb: str, body: bytes) -> "_Answer":
+        how = self._verbs[verb]
+        args = await _beside_loop(len(body), lambda: how.read(parse_object(body)))
+        self._counts.nodes[verb].observe(how.count(args))
+        value = how.decide(args)
+        return _Answer(value, await _beside_loop(len(body), lambda: encode(value)))
+
+    async def _body(self, request: web.Request) -> bytes:
+        if not has_json_body(request):
+            self._metrics.rejected("extender", "media_type")
+            raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
+        try:
+            return await read_body(request, self._settings.extender_body_bytes, self._settings.body_seconds)
+        except BodyTooLargeError as error:
+            self._metrics.rejected("extender", "size")
+            raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
+        except BodyTimeoutError as error:
+            self._metrics.rejected("extender", "timeout")
+            raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
+        except BrokenBodyError as error:
+            self._metrics.rejected("extender", "malformed")
+            raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+
+    def _filter(self, args: ExtenderArgs) -> JsonObject:
+        return self._extender.filter(args) if self._extender.synced else filter_error(NOT_SYNCED)
+
+    def _prioritize(self, args: ExtenderArgs) -> list[JsonObject]:
+        self._check_synced()
+        return self._extender.prioritize(args)
+
+    def _preempt(self, args: PreemptionArgs) -> JsonObject:
+        self._check_synced()
+        return self._extender.preempt(args)
+
+    def _check_synced(self) -> None:
+        if not self._extender.synced:
+            self._metrics.rejected("extender", "not_ready")
+            raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer, decoded and as it goes out."""
+
+    value: object
+    text: bytes
+
+
+def _candidates(args: ExtenderArgs) -> int:
+    return len(args.candidates or ())
+
+
+async def _beside_loop(size: int, work: Callable[[], T]) -> T:
+    """Do *work* on a body of so many bytes: in a thread when it is large."""
+    return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

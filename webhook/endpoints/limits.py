@@ -1,0 +1,59 @@
+"""How often somebody may do something: one token bucket per key, in bounded memory."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final
+
+MOST_KEYS: Final = 4096
+"""Buckets kept; the one used longest ago goes first, and whoever comes back finds a full one."""
+
+_ONE: Final = 1 - 1e-6
+"""Time is a float: who waits as long as told may find a hair less than one."""
+
+
+class TokenBuckets:
+    """Lets *burst* through at once and *per_second* over time, for every key on its own.
+
+    Args:
+        per_second: How fast a bucket fills.
+        burst: What it holds.
+    """
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._rate = per_second
+        self._burst = burst
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: Hashable, now: float) -> int:
+        """Take one out of the bucket of *key*.
+
+        Args:
+            key: Whose bucket.
+            now: Seconds on a clock that never goes back.
+
+        Returns:
+            0 when there was one; else the whole seconds, at least 1, after which there will be.
+        """
+        wait = self.wait(key, now)
+        self._set(key, self._left(key, now) - (0 if wait else 1), now)
+        return wait
+
+    def wait(self, key: Hashable, now: float) -> int:
+        """Return what `take` would, and take nothing."""
+        left = self._left(key, now)
+        return 0 if left >= _ONE else max(1, math.ceil((1 - left) / self._rate))
+
+    def charge(self, key: Hashable, now: float) -> None:
+        """Take one although there may be none left; what is owed is never more than the bucket holds."""
+        self._set(key, max(-self._burst, self._left(key, now) - 1), now)
+
+    def _left(self, key: Hashable, now: float) -> float:
+        left, since = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._rate)
+
+    def _set(self, key: Hashable, left: float, now: float) -> None:
+        self._buckets[key] = (left, now)
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > MOST_KEYS:
+            self._buckets.popitem(last=False)

@@ -1,0 +1,150 @@
+"""``/v1/plan``: what would change if something else changed.
+
+Source: serving.md 3; scheduling.md 22, property 10.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import ConfigDict, Field
+
+from scorer.api.field_path import json_pointer
+from scorer.api.kinds import KINDS, PLACEMENT, RESOURCE_PLACEMENT, Kind, api_version, group_kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.what_if.state import Identity
+from webhook.admission.context import KnownKinds
+from webhook.endpoints.answers import JSON, encode, headers
+from webhook.endpoints.api import Api, RequestModel
+from webhook.endpoints.callers import caller_of
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.question import Name, RefModel
+from webhook.planning import BusyError, HubPlanner
+from webhook.proposal import Audience, Deleted, Given, Proposal, ProposalError
+from webhook.services import NotReviewedError
+from webhook.validation.field import quote
+
+MOST_OBJECTS: Final = 500
+MOST_CLUSTERS: Final = 1000
+
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+_KINDS: Final[dict[str, Kind]] = {kind.kind: kind for kind in (PLACEMENT, RESOURCE_PLACEMENT)}
+
+
+class DeletedModel(RequestModel):
+    """Names an object on the hub."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    kind: Annotated[str, Field(min_length=1, max_length=63)]
+    """Kind, such as `ClusterResourcePlacement`."""
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Empty for what is cluster-scoped."""
+
+
+class PlanModel(RequestModel):
+    """What would be done to the hub, all at once; with nothing of it, the plan is what would happen anyway."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
+    """Objects that would be created, or would take the place of what is there. A member cluster without `status` keeps
+    the one that is stored."""
+    deleted: Annotated[tuple[DeletedModel, ...], Field(max_length=MOST_OBJECTS)] = ()
+    """Objects that would be deleted."""
+    lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
+    """Member clusters that would be gone."""
+    drained: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
+    """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
+    placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
+    """Only these placements are told about."""
+
+
+def add_routes(api: Api, planner: HubPlanner) -> None:
+    """Serve the question."""
+
+    async def plan(request: web.Request) -> web.Response:
+        body = await api.read(request, PlanModel)
+        proposal = _proposal(body, api.services.admission().kinds)
+        audience = Audience(await api.readable_kinds(request), _only(body))
+        try:
+            document = await planner.plan(proposal, caller_of(request), audience, api.services.access)
+        except ProposalError as error:
+            raise _refusal([Mistake(*mistake) for mistake in error.mistakes]) from error
+        except NotReviewedError as error:
+            detail = "the hub does not say what you may have placed; without that nothing is planned"
+            raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
+        except BusyError as error:
+            raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
+        return web.Response(body=encode(document, sort=True), headers=_HEADERS)
+
+    api.post("/v1/plan", "/v1/plan", plan)
+
+
+def _only(body: PlanModel) -> list[Identity] | None:
+    if body.placements is None:
+        return None
+    return [Identity(*_KINDS[ref.kind].group_kind, ref.name, ref.namespace) for ref in body.placements]
+
+
+def _proposal(body: PlanModel, known: KnownKinds) -> Proposal:
+    """Read what is given.
+
+    Raises:
+        ProblemError: An object is of no known kind, or has no name.
+    """
+    given, mistakes = [], []
+    for at, document in enumerate(body.objects):
+        found = list(_mistakes(document, known, ("objects", at)))
+        mistakes += found
+        if not found:
+            kind = known.find(*group_kind(document))
+            assert kind is not None
+            given.append(Given(kind, document))
+    if mistakes:
+        raise _refusal(mistakes)
+    deleted = [Deleted(each.kind, each.name, each.namespace) for each in body.deleted]
+    return Proposal(given, (), deleted, body.lost, body.drained)
+
+
+def _refusal(mistakes: list[Mistake]) -> ProblemError:
+    first = mistakes[0]
+    return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
+
+
+def _mistakes(document: JsonObject, known: KnownKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+    for member in ("apiVersion", "kind"):
+        value = document.get(member)
+        if value is None or value == "":
+            yield Mistake(json_pointer((*at, member)), "required", "must be given")
+            return
+        if not isinstance(value, str):
+            yield Mistake(json_pointer((*at, member)), "type", f"{quote(value)}: must be a string")
+            return
+    yield from _kind_mistakes(document, known, at)
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        code, why = ("required", "must be given") if metadata is None else ("type", "must be an object")
+        yield Mistake(json_pointer((*at, "metadata")), code, why)
+        return
+    for member in ("name", "namespace"):
+        value = metadata.get(member, "")
+        if not isinstance(value, str):
+            yield Mistake(json_pointer((*at, "metadata", member)), "type", f"{quote(value)}: must be a string")
+        elif member == "name" and not value:
+            yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
+
+
+def _kind_mistakes(document: JsonObject, known: KnownKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+    group, version = split_api_version(document["apiVersion"])
+    kind = known.find(group, document["kind"])
+    if kind is None:
+        others = sorted({other.api_version for other in KINDS.values() if other.kind == document["kind"]})
+        hint = f"; it is served as {' and '.join(others)}" if others else ""
+        detail = f"{quote(document['kind'])} of {quote(document['apiVersion'])} is not a known kind{hint}"
+        yield Mistake(json_pointer((*at, "kind")), "unknown", detail)
+    elif version not in kind.versions:
+        served = " and ".join(api_version(group, each) for each in kind.versions)
+        detail = f"{quote(document['apiVersion'])}: {kind.kind} is served as {served}"
+        yield Mistake(json_pointer((*at, "apiVersion")), "unknown", detail)

@@ -1,0 +1,28 @@
+"""``/v1/placements/…/runs``: the last decisions on a placement, each compared with the one before it.
+
+Source: scheduling.md 22, property 9.
+"""
+
+from aiohttp import web
+
+from webhook.endpoints.answers import tagged
+from webhook.endpoints.api import Api
+from webhook.history import RunHistory
+from webhook.services import PlacementRef, UnknownObjectError, unknown_placement
+
+
+def add_routes(api: Api, history: RunHistory) -> None:
+    """Serve the list of one placement."""
+
+    async def runs(request: web.Request) -> web.Response:
+        namespace = request.match_info.get("namespace", "")
+        kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
+        ref = PlacementRef(kind, request.match_info["name"], namespace)
+        await api.require_placement(request, ref)
+        items = history.runs(ref)
+        if items is None:
+            raise UnknownObjectError(unknown_placement(ref))
+        return tagged(request, {"placement": str(ref), "items": items}, api.services.advisor.fleet_revision)
+
+    api.get("/v1/placements/crp/{name}/runs", "/v1/placements/*/runs", runs)
+    api.get("/v1/placements/rp/{namespace}/{name}/runs", "/v1/placements/*/runs", runs)

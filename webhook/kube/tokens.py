@@ -1,0 +1,82 @@
+"""Asks the API server whose a bearer token is: TokenReviews, remembered for a while, never the same twice at once.
+
+A token counts only when it was made for our audience: one that was made for the API server would let anybody in who
+gets hold of some pod's token.
+
+Source: serving.md 3.4.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from webhook.admission.context import UserInfo
+from webhook.kube.client import ApiServer
+from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
+
+ACCEPTED_SECONDS: Final = 60.0
+REFUSED_SECONDS: Final = 10.0
+_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Whose token it is; nobody's when *user* is None."""
+
+    user: UserInfo | None
+
+
+class TokenReviewer:
+    """Knows bearer tokens.
+
+    Args:
+        server: Who is asked.
+        audience: Whom a token has to be made for.
+        counts: Counts the reviews.
+    """
+
+    def __init__(self, server: ApiServer, audience: str, counts: ReviewCounts) -> None:
+        self._server = server
+        self._audience = audience
+        self._counts = counts
+        self._reviews: Reviews[_Holder] = Reviews(
+            "token",
+            counts,
+            seconds=lambda holder: ACCEPTED_SECONDS if holder.user else REFUSED_SECONDS,
+            allows=lambda holder: holder.user is not None,
+        )
+
+    @property
+    def audience(self) -> str:
+        """Whom a token has to be made for."""
+        return self._audience
+
+    def known(self, token: str) -> UserInfo | None:
+        """Return whose token it is when that has been found out in the last minute."""
+        holder = self._reviews.known(_key(token))
+        if holder is None or holder.user is None:
+            return None
+        self._counts.count("token", "cache")
+        return holder.user
+
+    async def authenticate(self, token: str) -> UserInfo | None:
+        """Return whose token it is, None when it is nobody's or made for others. Raises `NotReviewedError`."""
+        return (await self._reviews.find(_key(token), lambda: self._ask(token))).user
+
+    async def _ask(self, token: str) -> _Holder:
+        body: JsonObject = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
+        status = answer.get("status") or {}
+        user = UserInfo.read(status.get("user"))
+        accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
+        return _Holder(user if accepted and user.username else None)
+
+
+def _key(token: str) -> bytes:
+    """Name a token without keeping it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
