@@ -314,11 +314,14 @@ _NAN = float("nan")
 _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
-@lru_cache(maxsize=65536)
 def _triple(reading: Reading | None) -> _Triple:
-    if reading is None or reading.quantity is None:
-        return _ABSENT
-    return reading.quantity.double, *exact_pair(reading.quantity)
+    """Return the amounts of a reading; of one that is no quantity, whose text may be of any length, nothing is kept."""
+    return _ABSENT if reading is None or reading.quantity is None else _amounts(reading, reading.quantity)
+
+
+@lru_cache(maxsize=65536)
+def _amounts(reading: Reading, quantity: Quantity) -> _Triple:  # noqa: ARG001 - spellings differ in their doubles
+    return quantity.double, *exact_pair(quantity)
 
 
 def row_of(names: Sequence[str], name: str) -> int | None:

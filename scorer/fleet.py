@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,12 @@ RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
 CAPACITY_KINDS = ("total", "allocatable", "available")
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 NODE_COUNT_ALIASES = {NODE_COUNT: "kubernetes.azure.com/node-count", "kubernetes.azure.com/node-count": NODE_COUNT}
+
+MOST_COLUMNS = 256
+"""So many columns of labels, and of properties, one snapshot keeps; the one built first goes first.
+
+Else whoever makes up label keys would fill the memory, and every report of a member would rewrite them all.
+"""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -149,6 +155,7 @@ class Fleet:
         """Return the values of a label."""
         labels = self._columns.labels
         if key not in labels:
+            _make_room(labels)
             labels[key] = CodeBook.of(member.metadata.labels.get(key) for member in self.members)
         return labels[key]
 
@@ -161,6 +168,7 @@ class Fleet:
         """Return the values of a property; *name* must be one `property_name_error` accepts."""
         quantities = self._columns.quantities
         if name not in quantities:
+            _make_room(quantities)
             quantities[name] = QuantityColumn.of(_Readings(self.members, name))
         return quantities[name]
 
@@ -217,6 +225,7 @@ class Fleet:
         """Return up to when an external score counts, in microseconds since 1970; without bound where it has none."""
         expiries = self._columns.expiries
         if name not in expiries:
+            _make_room(expiries)
             expiries[name] = np.array([_expiry(member, name) for member in self.members], dtype=np.int64)
         return expiries[name]
 
@@ -295,6 +304,11 @@ class Fleet:
         return EligibilityColumns(failed, heartbeat, health, until)
 
 
+def _make_room(columns: dict[str, Any]) -> None:
+    if len(columns) >= MOST_COLUMNS:
+        del columns[next(iter(columns))]
+
+
 class _LaterFleet(Fleet):
     """A fleet at an instant at which some external scores have expired; all else is that of the fleet itself."""
 
@@ -314,6 +328,7 @@ class _LaterFleet(Fleet):
         if not name.startswith(SCORE_PREFIX):
             return column
         if name not in self._scores:
+            _make_room(self._scores)
             self._scores[name] = column.without(self.expiry(name) < microseconds(self.now))
         return self._scores[name]
 
@@ -397,9 +412,17 @@ def _amount_of(name: str) -> tuple[str, str]:
     return _AMOUNTS[kind], resource
 
 
-@lru_cache(maxsize=65536)
 def _reading(text: str) -> Reading:
+    return _known_reading(text) if len(text) <= _LONGEST_REMEMBERED else Reading(text, read_quantity(text))
+
+
+@lru_cache(maxsize=65536)
+def _known_reading(text: str) -> Reading:
     return Reading(text, read_quantity(text))
+
+
+_LONGEST_REMEMBERED = 64
+"""Characters of a value; members report shorter ones, and a caller of ours could fill the memory with longer ones."""
 
 
 def _shortened(text: str) -> str:

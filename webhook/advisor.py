@@ -9,6 +9,7 @@ Source: serving.md 3.1 and 3.2.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementPolicy
@@ -50,13 +51,17 @@ class HubAdvisor:
     @property
     def fleet_revision(self) -> str:
         """Names the fleet and the step that would be judged now."""
-        return f"{self._cache.fleet.revision}/{(self._now() - self._start) // STEP}"
+        return self._revision(self._now())
+
+    def _revision(self, now: datetime) -> str:
+        return f"{self._cache.fleet.revision}/{(now - self._start) // STEP}"
 
     def evaluate(self, question: Question) -> Verdict:
         """Filter and rank as a first run would, whatever is placed already."""
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
-        fleet, now = self._fleet(question), self._instant(question)
+        moment = self._now()
+        fleet, now = self._fleet(question), self._instant(question, moment)
         run = schedule(request, fleet, (), now)
         wanted = self._wanted_rows(question, fleet)
         selected = {pick.cluster for pick in run.picked}
@@ -64,20 +69,32 @@ class HubAdvisor:
             actual = self._decide(question.placement, now)
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
         eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
-        return Verdict(self.fleet_revision, _digest(policy), now, eligible, rejected)
+        turned_away = run.last.turned_away() if run.last else {}
+        return Verdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
 
     def explain(self, question: Question) -> JsonObject:
         """Explain the decision as it stands now, bindings included."""
+        return self.explaining(question)()
+
+    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+        """See `Advisor.explaining`.
+
+        It is decided here, so that the columns stay, and again where it is explained, on a copy of the fleet to which
+        nobody else adds columns.
+        """
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
-        now = self._instant(question)
-        if isinstance(question.placement, PlacementRef) and question.clusters is None:
-            run = self._decide(question.placement, now)
+        moment = self._now()
+        now, fleet = self._instant(question, moment), self._fleet(question)
+        if isinstance(question.placement, PlacementRef) and question.clusters is None and not question.anew:
+            decided = self._deciding(question.placement, now)
         else:
-            run = schedule(request, self._fleet(question), (), now)
-        wanted = self._wanted_rows(question, run.fleet)
-        names = None if wanted is None else [name for name in run.fleet.names if _is_wanted(wanted, run.fleet, name)]
-        return explanation(run, policy, self.fleet_revision, names, self._occasion(question))
+            decided = partial(_first_run, request, now)
+        decided(fleet)
+        wanted = self._wanted_rows(question, fleet)
+        names = None if wanted is None else [name for name in fleet.names if _is_wanted(wanted, fleet, name)]
+        revision, occasion, copy = self._revision(moment), self._occasion(question), fleet.updated(())
+        return lambda: explanation(decided(copy), policy, revision, names, occasion)
 
     def _occasion(self, question: Question) -> Occasion:
         ref = question.placement
@@ -144,20 +161,28 @@ class HubAdvisor:
     def _fleet(self, question: Question) -> Fleet:
         return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
 
-    def _instant(self, question: Question) -> datetime:
-        """Return the start of the present step; clusters given with the question are judged by the clock itself."""
+    def _instant(self, question: Question, moment: datetime) -> datetime:
+        """Return the start of the step of *moment*; clusters given with the question are judged by the clock itself."""
         if question.clusters is not None:
-            return self._now()
-        return self._start + (self._now() - self._start) // STEP * STEP
+            return moment
+        return self._start + (moment - self._start) // STEP * STEP
 
     def _decide(self, ref: PlacementRef, now: datetime) -> Schedule:
+        return self._deciding(ref, now)(self._cache.fleet)
+
+    def _deciding(self, ref: PlacementRef, now: datetime) -> Callable[[Fleet], Schedule]:
+        """Look up what the decision on a placement depends on, and return what decides on a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
         bindings = family.children(self._cache, family.binding, ref)
         snapshots = family.children(self._cache, family.policy_snapshot, ref)
-        try:
-            return decide(document, self._cache.fleet, bindings, snapshots, now)
-        except BrokenBindingError as error:
-            raise InvalidQuestionError("/placement/ref", str(error)) from error
+
+        def decide_on(fleet: Fleet) -> Schedule:
+            try:
+                return decide(document, fleet, bindings, snapshots, now)
+            except BrokenBindingError as error:
+                raise InvalidQuestionError("/placement/ref", str(error)) from error
+
+        return decide_on
 
     def _wanted_rows(self, question: Question, fleet: Fleet) -> BoolColumn | None:
         mask: BoolColumn | None = None
@@ -171,6 +196,10 @@ class HubAdvisor:
             if matched is not None:
                 mask = matched if mask is None else mask & matched
         return mask
+
+
+def _first_run(request: Request, now: datetime, fleet: Fleet) -> Schedule:
+    return schedule(request, fleet, (), now)
 
 
 def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:

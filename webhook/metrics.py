@@ -7,7 +7,7 @@ Source: serving.md 6.1.
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from scorer.api.kinds import OUR_KINDS
+from scorer.profile import Profile
 from webhook.kube.cache import Freshness
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -56,6 +57,8 @@ API_ROUTES: Final = (
     "/v1/openapi.json",
 )
 """Templates of all ``/v1`` routes."""
+FILTERS: Final = tuple(plugin.name for plugin in (*Profile().filters, Profile().spread))
+"""Names of all plugins that turn clusters away."""
 SURFACES: Final = ("admission", "api", "extender")
 
 
@@ -190,6 +193,18 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
+        self._score_seconds = Histogram(
+            "harbormaster_score_duration_seconds",
+            "Time to filter and score the fleet for one question, without HTTP.",
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self._turned_away = Counter(
+            "harbormaster_filter_rejections",
+            "Clusters turned away, by the filter that was the first to do so.",
+            ("plugin",),
+            registry=self.registry,
+        )
         self.certificate_not_after = Gauge(
             "harbormaster_certificate_expiration_timestamp_seconds",
             "When a certificate expires.",
@@ -217,6 +232,8 @@ class Metrics:
         self._refusals = {
             (surface, reason): self._rejected.labels(surface, reason) for surface in SURFACES for reason in REJECTIONS
         }
+        for plugin in FILTERS:
+            self._turned_away.labels(plugin)
         for result in ("success", "failure"):
             self.renewals.labels("leaf", result)
         self._api = {
@@ -232,6 +249,12 @@ class Metrics:
         durations, fine = self._api[route]
         (fine if code == 200 else self._api_requests.labels(route, str(code))).inc()
         durations.observe(seconds)
+
+    def scored(self, seconds: float, turned_away: Mapping[str, int]) -> None:
+        """Count one question to the engine, and the clusters that each filter turned away."""
+        self._score_seconds.observe(seconds)
+        for plugin, count in turned_away.items():
+            self._turned_away.labels(plugin).inc(count)
 
     def watch_in_flight(self, surface: str, count: Callable[[], float]) -> None:
         """Read the number of requests being handled from *count*, whenever metrics are asked for."""

@@ -21,7 +21,7 @@ from webhook.admission.context import Context, NotKnownError, PlacementAuthoriza
 from webhook.admission.documents import DocumentSet
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
-from webhook.proposal import PLANNED_KINDS, Audience, Proposal, plan
+from webhook.proposal import PLANNED_KINDS, Audience, Misfit, Proposal, ProposalError, plan, stored
 from webhook.services import NotReviewedError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 TURN_SECONDS: Final = 20.0
 """How long a plan waits for those before it."""
+MOST_WAITING: Final = 8
+"""So many plans wait; each may be large, and all of them are held in memory."""
+MOST_RIGHTS: Final = 1000
+"""So many rights of the author are asked about for one plan."""
 
 
 class BusyError(Exception):
@@ -50,6 +54,7 @@ class HubPlanner:
         self._admission = admission
         self._now = now
         self._turn = asyncio.Lock()
+        self._waiting = 0
         cache.require(PLANNED_KINDS)
 
     async def plan(
@@ -66,17 +71,22 @@ class HubPlanner:
         Raises:
             webhook.proposal.ProposalError: The proposal does not fit the hub.
             NotReviewedError: The rights of the user cannot be found out, and nothing may be allowed without.
-            BusyError: Others are planning.
+            BusyError: Others are planning, or wait to.
         """
+        if self._waiting >= MOST_WAITING:
+            raise BusyError(f"{self._waiting} others wait for their plan already")
+        self._waiting += 1
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
             raise BusyError(f"others have been planning for {TURN_SECONDS:g} s") from error
+        finally:
+            self._waiting -= 1
         try:
             context = replace(self._admission().asked_by(user), now=self._now().replace(microsecond=0))
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
-            reviews = {} if access is None else await _reviews(proposal, context, hub, access)
+            reviews = {} if access is None else await _reviews(proposal, context, hub, access, audience)
             document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
         finally:
             self._turn.release()
@@ -107,24 +117,31 @@ def _is_known(kind: Kind, context: Context) -> bool:
 
 
 async def _reviews(
-    proposal: Proposal, context: Context, hub: DocumentSet, access: "AccessReviewer"
+    proposal: Proposal, context: Context, hub: DocumentSet, access: "AccessReviewer", audience: Audience
 ) -> Mapping[Identity, Reviewed]:
     """Ask for the rights of the author, as the validating hook does.
 
     Raises:
+        ProposalError: It would take too many questions.
         NotReviewedError: They cannot be found out, and without them nothing may be allowed.
     """
-    found = {}
-    for each in proposal.objects:
-        identity = each.identity
-        old = hub.find(each.kind, identity.name, identity.namespace)
+    needs, count = {}, 0
+    for at, each in enumerate(proposal.objects):
+        identity, old = each.identity, stored(hub, each, audience)
         write: JsonObject = {
             "kind": {"group": identity.group, "kind": identity.kind},
             "operation": "CREATE" if old is None else "UPDATE",
             "object": each.document,
             "oldObject": old,
         }
-        if needed := needed_access(write, context.user, context):
+        needs[identity] = needed_access(write, context.user, context)
+        count += len(needs[identity])
+        if count > MOST_RIGHTS:
+            detail = f"what is selected up to here takes {count} rights; at most {MOST_RIGHTS} are asked about"
+            raise ProposalError([Misfit(f"/objects/{at}", "too-many", detail)])
+    found = {}
+    for identity, needed in needs.items():
+        if needed:
             reviewed = await access.review(context.user, needed)
             if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
                 raise NotReviewedError(reviewed.unanswered)

@@ -39,6 +39,8 @@ _OF_THE_SERVER: Final = (
 """What of ``metadata`` a writer does not decide."""
 _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
 
+MOST_NAMED: Final = 20
+"""Members that are named to somebody who names one that is not there."""
 NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
 NO_AGENT: Final = "status: it names no agent: taken for a member that has joined, is healthy and has just reported"
 
@@ -111,13 +113,17 @@ class Audience:
     only: Collection[Identity] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
-        """Say whether objects of a group and kind may be told about; only placements may be a secret."""
-        return identity not in _PLACEMENT_KINDS or any(kind.group_kind == identity for kind in self.kinds)
+        """Say whether objects of a group and kind may be told about.
+
+        Only placements may be a secret, and with them what is made for them: its names are made of theirs.
+        """
+        return identity not in FIELDS or _PLACEMENT_KINDS[KINDS[identity].namespaced] in self.kinds
 
 
 PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
 """What a plan depends on."""
-_PLACEMENT_KINDS: Final = (kinds.PLACEMENT.group_kind, kinds.RESOURCE_PLACEMENT.group_kind)
+_PLACEMENT_KINDS: Final = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)
+"""By whether they are namespaced."""
 EVERYBODY: Final = Audience()
 _NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
 
@@ -154,7 +160,7 @@ def plan(
         ProposalError: Something is named that is not on the hub, or named twice.
     """
     deleted = _resolved(hub, proposal, context.kinds, audience)
-    written = [as_written(each, _stored(hub, each, audience), context.now) for each in proposal.objects]
+    written = [as_written(each, stored(hub, each, audience), context.now) for each in proposal.objects]
     fleet = _fleet_in_thought(hub.fleet, written, proposal.lost)
     documents = [document for document, _ in written] + [each.document for each in proposal.adopted]
     documents = [document for document in documents if _is_readable(document)]
@@ -169,7 +175,7 @@ def plan(
         if verdict.allowed:
             judged.adopted.append(verdict.document)
     for each, (document, notes) in zip(proposal.objects, written, strict=True):
-        old = _stored(hub, each, audience)
+        old = stored(hub, each, audience)
         _judge(judged, each, document, old, context, reviews.get(each.identity, UNDISPUTED), notes, audience)
     for identity in deleted:
         _judge_deletion(judged, identity, hub, context)
@@ -194,7 +200,7 @@ def _is_readable(document: JsonObject) -> bool:
     return True
 
 
-def _stored(hub: DocumentSet, each: Given, audience: Audience) -> JsonObject | None:
+def stored(hub: DocumentSet, each: Given, audience: Audience) -> JsonObject | None:
     """Return what an object would take the place of, None when that is nothing, or not for this caller to know."""
     if not audience.knows(each.kind.group_kind):
         return None
@@ -387,7 +393,8 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         if (first := places.setdefault(each.identity, at)) != at:
             detail = f"{each.identity.kind} {quote(each.identity.name)} is also in /objects/{first}"
             yield Misfit(f"/objects/{at}/metadata/name", "duplicate", detail)
-    given = {name for group, kind, name, _ in places if (group, kind) == kinds.MEMBER_CLUSTER.group_kind}
+    members = kinds.MEMBER_CLUSTER.group_kind
+    given = {each.name: at for each, at in places.items() if (each.group, each.kind) == members}
     gone: dict[str, str] = {
         each.name: f"/deleted/{at}"
         for at, each in enumerate(proposal.deleted)
@@ -397,11 +404,11 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         for at, name in enumerate(names):
             pointer = f"/{member}/{at}"
             if fleet.row(name) is None:
-                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}")
+                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}; {_names_of(fleet)}")
             elif (first_at := gone.setdefault(name, pointer)) != pointer:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in given:
-                yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects")
+                yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{given[name]}")
     if audience.only is None:
         return
     for at, identity in enumerate(audience.only):
@@ -409,6 +416,13 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         visible = audience.knows(kind.group_kind)
         if not visible or (identity not in places and hub.find(kind, identity.name, identity.namespace) is None):
             yield Misfit(f"/placements/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
+
+
+def _names_of(fleet: Fleet) -> str:
+    """Return the names of the members, cut."""
+    names = sorted(fleet.names)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"the fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
 
 
 def _shown(identity: Identity) -> str:

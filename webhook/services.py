@@ -3,8 +3,8 @@
 Source: serving.md 3.1 and 3.2.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,12 +43,14 @@ class Question:
         names: Only these clusters; None: no limit.
         selector: Only clusters with these labels; None: no limit.
         clusters: A fleet that is not the real one; None: the real one.
+        anew: Explain what a first run would do, whatever is placed already.
     """
 
     placement: PlacementRef | PlacementPolicy
     names: tuple[str, ...] | None = None
     selector: LabelSelector | None = None
     clusters: tuple[MemberCluster, ...] | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Verdict:
         evaluated_at: The instant that ages were measured at; the same for the whole revision.
         eligible: In the order of the engine (scheduling.md 13).
         rejected: By name.
+        turned_away: How many clusters of the whole fleet each plugin was the first to turn away.
     """
 
     fleet_revision: str
@@ -90,6 +93,7 @@ class Verdict:
     evaluated_at: datetime
     eligible: Sequence[Eligible]
     rejected: Sequence[Rejected]
+    turned_away: Mapping[str, int] = field(default_factory=dict)
 
 
 def ref_prefixes(kinds: Collection[Kind]) -> tuple[str, ...]:
@@ -137,6 +141,15 @@ class Advisor(Protocol):
 
         Each item is the object of scheduling.md 22 with ``summary``, ``reason`` and ``help``. Order: picked and kept
         by rank, then ScoreTooLow by rank, then the filtered ones by name.
+
+        Raises:
+            UnknownObjectError: No such placement or cluster.
+            InvalidQuestionError: The policy cannot be used.
+        """
+        ...
+
+    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+        """Look up what `explain` needs, and return what makes the answer of it: in any thread, as that takes a while.
 
         Raises:
             UnknownObjectError: No such placement or cluster.

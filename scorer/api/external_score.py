@@ -65,11 +65,16 @@ def score_names(annotations: Mapping[str, str]) -> list[str]:
     return sorted(key for key in annotations if key.startswith(SCORE_PREFIX))
 
 
-@lru_cache(maxsize=65536)
 def _read(text: str) -> ExternalScore | str:
-    """Return the score, or why it is none: members are judged again and again, and mistakes stay."""
-    if len(text) > LONGEST:
+    """Return the score, or why it is none."""
+    if len(text) > LONGEST:  # and so many are not remembered either
         return f"has {len(text)} characters, at most {LONGEST} are read"
+    return _known(text)
+
+
+@lru_cache(maxsize=65536)
+def _known(text: str) -> ExternalScore | str:
+    """Read what is not too long: members are judged again and again, and mistakes stay."""
     try:
         document = orjson.loads(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):

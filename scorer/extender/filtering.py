@@ -78,7 +78,7 @@ class Judge:
                 clusters = clusters or self._clusters()
                 add(clusters[row_of(node.cluster, -1)])
             elif node.pool is None:
-                add(None)
+                add(unknown if unknown and node.name not in self._around.nodes else None)
             else:
                 add(self._pool_node(node))
         return found

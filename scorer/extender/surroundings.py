@@ -21,7 +21,8 @@ class Rules:
     Args:
         cluster_labels: Labels of a node that name the member cluster behind it; the first that is there counts.
         filter_updating: No pods for a member that is being upgraded.
-        reject_unknown: No pods for a node that nobody has told us of.
+        reject_unknown: No pods for a node that is not in the cache, though it came with the question, unless its labels
+            say that it belongs to a cluster or a pool.
         max_score: The best score.
         default_preferences: Score clusters for pods that follow no placement.
         pool_preferences: Score the nodes of node pools.

@@ -39,6 +39,11 @@ class Binding:
     snapshot: str = ""
     since: str = ""
 
+    @property
+    def recorded_keys(self) -> tuple[int, int, str]:
+        """What it was ranked by when it was picked: spread, affinity, name; the largest is the best."""
+        return self.topology or 0, self.affinity or 0, self.cluster
+
 
 @dataclass(frozen=True, slots=True)
 class Holdings:

@@ -234,7 +234,7 @@ def _decided(winner: Decision, loser: Decision) -> str:
             own < other
         ):  # of different batches: what the loser would have scored when the winner was picked is not known
             return f"the spread needed it first, {name} {own} < {other}"
-    return "equal scores, and the larger name wins" if winner.cluster > loser.cluster else "equal scores"
+    return "equal scores, and the later name wins" if winner.cluster > loser.cluster else "equal scores"
 
 
 def _scores(decision: Decision, verb: str = "with") -> str:

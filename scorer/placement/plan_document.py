@@ -5,6 +5,7 @@ Source: design of the command line: ``harbormaster plan -o json``; scheduling.md
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from scorer.api.conditions import TRUE
@@ -92,7 +93,7 @@ def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
         {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in had, "score": _score(pick)}
         for rank, pick in enumerate(run.picked, start=1)
     ]
-    for rank, kept in enumerate(run.kept, start=len(picked) + 1):
+    for rank, kept in enumerate(sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True), start=len(picked) + 1):
         score = {"topologySpread": kept.topology or 0, "affinity": kept.affinity or 0}
         picked.append({"cluster": kept.cluster, "rank": rank, "new": False, "score": score})
     selected = {entry["cluster"] for entry in picked}

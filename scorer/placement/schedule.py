@@ -110,6 +110,17 @@ class Round:
         masks = (*self.passed, self.spread if not self.cycle.placed[row] else None)
         return sum(mask is not None and not mask[row] for mask in masks)
 
+    def turned_away(self) -> dict[str, int]:
+        """Count by plugin the clusters that it was the first to turn away, taken ones left out."""
+        counts: dict[str, int] = {}
+        alive = ~self.cycle.placed
+        plugins = (*self.profile.filters, self.profile.spread)
+        for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
+            if mask is not None and (rejected := int(np.count_nonzero(alive & ~mask))):
+                counts[plugin.name] = rejected
+                alive &= mask
+        return counts
+
     def categories(self) -> dict[Category, int]:
         """Count the clusters that are neither taken nor candidates by why they were turned away."""
         counts: dict[Category, int] = {}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,8 @@ def standings(run: Schedule) -> list[Standing]:
     judged = _judged(run)
     found = [Standing(pick.cluster, "Picked", scored=pick) for pick in run.picked]
     found += [
-        Standing(binding.cluster, "Kept", binding=binding) for binding in sorted(run.kept, key=_recorded, reverse=True)
+        Standing(binding.cluster, "Kept", binding=binding)
+        for binding in sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True)
     ]
     selected = {standing.cluster for standing in found}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
@@ -76,10 +78,6 @@ def standings(run: Schedule) -> list[Standing]:
     everybody = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
     rest = (name for name in sorted(everybody) if name not in named)
     return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
-
-
-def _recorded(binding: Binding) -> tuple[int, int, str]:
-    return binding.topology or 0, binding.affinity or 0, binding.cluster
 
 
 def _judged(run: Schedule) -> Round | None:
@@ -115,8 +113,9 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
     chosen = None if names is None else set(names)
     found = standings(run)
     last_first = found[::-1]
-    border = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
+    last = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
     judged = _judged(run)
+    border = _present_keys(run, judged, last) if last else None
     lost = {binding.cluster: binding for binding in run.dropped}
     wanted = (entry for entry in found if chosen is None or entry.cluster in chosen)
     return [_item(run, judged, entry, border, lost.get(entry.cluster)) for entry in wanted]
@@ -181,8 +180,19 @@ def _keys(standing: Standing) -> Scored:
     return standing.scored or Scored(standing.cluster)
 
 
+def _present_keys(run: Schedule, judged: Round | None, standing: Standing) -> Scored:
+    """Return the sort keys that a selected cluster shows now; what it was picked with is no measure for others."""
+    row = run.fleet.row(standing.cluster)
+    if standing.verdict != "Kept" or judged is None or row is None or run.request is None:
+        return _keys(standing)
+    cycle = _cycle_of(run, judged, standing)
+    affinity = run.request.profile.affinity.score(cycle, np.array([row]))
+    topology = _topology(run.request, cycle, row)["score"]
+    return Scored(standing.cluster, topology, 0 if affinity is None else int(affinity[0]))
+
+
 def _item(
-    run: Schedule, judged: Round | None, standing: Standing, border: Standing | None, dropped: Binding | None
+    run: Schedule, judged: Round | None, standing: Standing, border: Scored | None, dropped: Binding | None
 ) -> JsonObject:
     row = run.fleet.row(standing.cluster)
     item: JsonObject = {"cluster": standing.cluster, "verdict": standing.verdict, "rank": standing.rank}
@@ -195,14 +205,14 @@ def _item(
         item["binding"] = _binding(run, held, judged, row) | ({"dropped": True} if dropped else {})
     loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
-        item["gap"] = _gap(_keys(standing), _keys(border))
+        item["gap"] = _gap(_keys(standing), border)
     item["reason"] = str(standing.rejection) if standing.rejection else _reason(run, standing, item)
     single = judged is None or row is None or judged.refusals(row) == 1
     item["help"] = what_would_help(standing.rejection) if single else ""
     if row is not None and _is_unlisted(run, standing.cluster) and eligible(run.fleet, run.now)[row]:
         item["help"] = "would be picked with: its name in clusterNames"
     if loses and border:
-        item["help"] = what_would_win(run, judged, _keys(standing), _keys(border), standing.rank or 0)
+        item["help"] = what_would_win(run, judged, _keys(standing), border, standing.rank or 0)
     if warnings := _warnings(item):
         item["warnings"] = warnings
     loss = "; it loses its binding" if dropped is not None and standing.verdict != "Dropped" else ""
@@ -516,7 +526,7 @@ def _distance(gap: Mapping[str, Any] | None) -> str:
     if gap is None:
         return "not among the best"
     if gap["decidedBy"] == "name":
-        return f"scores as {gap['toLastPicked']} does, and the larger name wins"
+        return f"scores as {gap['toLastPicked']} does, and the later name wins"
     if gap["difference"] > 0:
         return f"scores {gap['difference']} more than {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
     return f"{-gap['difference']} short of {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from scorer.api.label_selector import LabelSelectorRequirement
+from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement
 from scorer.api.meta import format_time
 from scorer.api.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement import PreferredClusterSelector, PropertySorter
@@ -19,6 +19,8 @@ from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
 from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
+MOST_REQUIREMENTS = 500
+"""Requirements on labels and properties that one policy may have: each of them may take a look at every cluster."""
 ASCENDING: Literal["Ascending"] = "Ascending"
 DESCENDING: Literal["Descending"] = "Descending"
 
@@ -107,6 +109,8 @@ def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bo
     """
     if affinity is None:
         return ClusterAffinity()
+    if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:
+        raise InvalidPolicyError(f"{where}: {too_many_requirements(count)}")
     terms = affinity.required.cluster_selector_terms if affinity.required else ()
     at = f"{where}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
     required = tuple(read_term(term, f"{at}[{index}]") for index, term in enumerate(terms))
@@ -115,6 +119,24 @@ def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bo
     at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution"
     preferred = [_read_preferred(term, index, f"{at}[{index}]") for index, term in enumerate(affinity.preferred)]
     return ClusterAffinity(required, tuple(term for term in preferred if term.weight))
+
+
+def requirement_count(affinity: ClusterAffinityModel) -> int:
+    """Return how many requirements on labels and properties all terms have together."""
+    terms = [*(affinity.required.cluster_selector_terms if affinity.required else ())]
+    terms += [each.preference for each in affinity.preferred]
+    properties = sum(len(term.property_selector.match_expressions) for term in terms if term.property_selector)
+    return properties + sum(label_requirement_count(term.label_selector) for term in terms)
+
+
+def label_requirement_count(selector: LabelSelector | None) -> int:
+    """Return how many requirements a label selector has."""
+    return len(selector.match_labels) + len(selector.match_expressions) if selector else 0
+
+
+def too_many_requirements(count: int) -> str:
+    """Say that there are too many of them."""
+    return f"has {count} requirements on labels and properties; at most {MOST_REQUIREMENTS} are looked at"
 
 
 def _read_preferred(term: PreferredClusterSelector, index: int, where: str) -> PreferredTerm:

@@ -7,18 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.external_score import _known
+from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import ClusterSelectorTerm
 from scorer.api.quantity import parse_quantity
-from scorer.columns import Reading
+from scorer.columns import Reading, _amounts
 from scorer.fleet import (
     HEALTH_UNKNOWN,
     LEAVING,
+    MOST_COLUMNS,
     NOT_JOINED,
     NOT_REPORTING,
     STALE,
     UNHEALTHY,
     EligibilityLimits,
     Fleet,
+    _known_reading,
     microseconds,
     observation_time,
     property_name_error,
@@ -39,6 +43,7 @@ from tests.scorer.builders import (
     PROPERTY_EXPRESSIONS,
     TICK,
     TOTAL_CPU,
+    cluster_document,
     facts,
     make_cluster,
     member_agent,
@@ -422,3 +427,28 @@ def test_observation_time():
 )
 def test_property_names(name, good):
     assert (property_name_error(name) == "") is good
+
+
+def test_made_up_labels_and_properties_do_not_fill_the_memory():
+    fleet = Fleet.of([MemberCluster.read(cluster_document("a", labels={"env": "prod"}))])
+    for number in range(2 * MOST_COLUMNS):
+        fleet.label(f"label-{number}")
+        fleet.quantity(f"example.com/property-{number}")
+        fleet.expiry(f"scores.harbormaster.dev/{number}")
+    assert fleet.column_count == 2 * MOST_COLUMNS
+    assert fleet.updated(()).column_count == 2 * MOST_COLUMNS
+    assert fleet.label("env").values == ("prod",), "what had to go is built again"
+
+
+def test_long_values_are_not_remembered():
+    """A caller may bring clusters of its own, with values as long as a body can be."""
+    long = "x" * 100_000
+    annotations = {"scores.harbormaster.dev/a": long}
+    document = cluster_document("a", properties={"example.com/a": long}, annotations=annotations)
+    known = [_known_reading, _amounts, _known]
+    before = [memory.cache_info().currsize for memory in known]
+    fleet = Fleet.of([MemberCluster.read(document)])
+    assert np.isnan(fleet.quantity("example.com/a").double).all()
+    assert np.isnan(fleet.quantity("scores.harbormaster.dev/a").double).all()
+    assert fleet.at(NOW) is fleet
+    assert before == [memory.cache_info().currsize for memory in known]

@@ -1,12 +1,18 @@
 """The engine behind ``/v1``: what is ranked is what is explained, and pages are cut from one and the same list."""
 
+import asyncio
+import itertools
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.label_selector import LabelSelector
 from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import format_time
+from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import PlacementPolicy
 from tests.scorer.builders import (
     NODES,
@@ -20,7 +26,7 @@ from tests.scorer.builders import (
     policy,
     prefer,
 )
-from webhook.advisor import HubAdvisor
+from webhook.advisor import STEP, HubAdvisor
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.ranking import affinity_range
@@ -110,4 +116,65 @@ async def test_a_placement_of_the_hub_is_explained_with_its_name():
     answer = HubAdvisor(cache, lambda: NOW).explain(Question(PlacementRef("ClusterResourcePlacement", "payments")))
     assert (answer["placement"], answer["snapshot"], answer["trigger"]) == ("crp/payments", None, None)
     assert [item["verdict"] for item in answer["items"]] == ["Picked"]
+    store.close()
+
+
+async def test_what_is_ranked_is_explained_in_the_same_terms_though_some_clusters_are_held():
+    """A ranking is that of a first run; the decision as it stands keeps what it has, and ranks differently."""
+    store = EmbeddedStore.open(None)
+    cache = Cache(store)
+    for name, nodes in [("a", "1"), ("b", "2"), ("c", "3")]:
+        document = cluster_document(name, properties={NODES: nodes})
+        cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": name, "resourceVersion": "1"}})
+    wanted = pick_n(1, preferred=[prefer(100, NODES)])
+    placement = {"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {"policy": wanted}}
+    cache.shelf(PLACEMENT).put(placement)
+    metadata = {"name": "payments-a", "resourceVersion": "1", "labels": {PARENT_PLACEMENT: "payments"}}
+    spec = {"state": "Bound", "targetCluster": "a", "schedulingPolicySnapshotName": ""}
+    cache.shelf(BINDING).put({"kind": "x", "metadata": metadata, "spec": spec})
+    advisor = HubAdvisor(cache, lambda: NOW)
+    question = Question(PlacementRef("ClusterResourcePlacement", "payments"))
+    ranked = [(one.cluster, one.rank, one.selected) for one in advisor.evaluate(question).eligible]
+    assert ranked == [("c", 1, False), ("b", 2, False), ("a", 3, True)]
+    anew = advisor.explain(replace(question, anew=True))["items"]
+    assert next((item["cluster"], item["rank"], item["verdict"]) for item in anew) == ("c", 1, "Picked")
+    stands = advisor.explain(question)["items"]
+    assert next((item["cluster"], item["verdict"]) for item in stands) == ("a", "Kept")
+    store.close()
+
+
+async def test_the_revision_names_the_instant_that_was_judged():
+    """Also when the clock goes on in between: the same question and revision, the same answer."""
+    store = EmbeddedStore.open(None)
+    cache = Cache(store)
+    cache.shelf(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
+    ticks = itertools.count()
+    advisor = HubAdvisor(cache, lambda: NOW + next(ticks) * STEP)
+    question = Question(PlacementPolicy.read(policy()))
+    for _ in range(3):
+        verdict = advisor.evaluate(question)
+        step = int(verdict.fleet_revision.partition("/")[2])
+        assert verdict.evaluated_at == NOW + step * STEP
+        explained = advisor.explain(question)
+        step = int(explained["fleetRevision"].partition("/")[2])
+        assert explained["evaluatedAt"] == format_time(NOW + step * STEP)
+    store.close()
+
+
+async def test_an_explanation_can_be_made_in_a_thread_while_the_fleet_goes_on():
+    store = EmbeddedStore.open(None)
+    cache = Cache(store)
+    for number in range(50):
+        document = cluster_document(f"c{number}", properties={NODES: str(number)})
+        cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": f"c{number}", "resourceVersion": "1"}})
+    advisor = HubAdvisor(cache, lambda: NOW)
+    question = Question(PlacementPolicy.read(pick_n(1, preferred=[prefer(100, NODES)])))
+    expected = advisor.explain(question)
+    make = advisor.explaining(question)
+    document = cluster_document("c0", properties={NODES: "1000"})
+    cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": "c0", "resourceVersion": "2"}})
+    columns = cache.fleet.column_count
+    assert await asyncio.to_thread(make) == expected
+    assert cache.fleet.column_count == columns, "what is built on the way stays with the copy"
+    assert advisor.explain(question) != expected
     store.close()

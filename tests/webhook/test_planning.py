@@ -15,7 +15,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization, UserInfo
 from webhook.controllers.family import is_deleting
 from webhook.kube.ports import Key
-from webhook.planning import HubPlanner
+from webhook.planning import MOST_WAITING, BusyError, HubPlanner
 from webhook.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.services import NotReviewedError, utc_now
 
@@ -301,3 +301,43 @@ async def test_plans_do_not_hold_up_the_event_loop():
         counting.cancel()
         assert counted > len(plans)
         assert all(answer["placements"] == answers[0]["placements"] for answer in answers)
+
+
+async def test_only_so_many_plans_wait():
+    async with running() as world:
+        planner = planner_of(world)
+        await filled(world)
+        asked = [planner.plan(Proposal(), OWNER, EVERYBODY) for _ in range(MOST_WAITING + 3)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [*[dict] * (MOST_WAITING + 1), BusyError, BusyError]
+        assert await planner.plan(Proposal(), OWNER, EVERYBODY)
+
+
+async def test_only_so_many_rights_are_asked_about_for_one_plan():
+    async with running() as world:
+        planner = planner_of(world)
+        await filled(world)
+        rights = Rights()
+        given = []
+        for number in range(6):
+            document = placement(f"new-{number}", pick_n(1))
+            (selector,) = document["spec"]["resourceSelectors"]
+            many = [{**selector, "name": f"quay-{number}-{term}"} for term in range(100)]
+            given.append(given_object({**document, "spec": {**document["spec"], "resourceSelectors": many}}))
+        assert await planner.plan(Proposal(given[:5]), UserInfo("somebody"), EVERYBODY, rights)
+        with pytest.raises(ProposalError) as refused:
+            await planner.plan(Proposal(given), UserInfo("somebody"), EVERYBODY, rights)
+        (mistake,) = refused.value.mistakes
+        assert (mistake.pointer, mistake.code) == ("/objects/5", "too-many")
+
+
+async def test_the_question_for_rights_does_not_tell_what_a_hidden_placement_selects():
+    """A placement like the stored one would need no rights; who may not know of it needs them as for a new one."""
+    async with running() as world:
+        planner = planner_of(world)
+        await filled(world)
+        proposal, author = Proposal([given_object(placement("most", pick_n(1)))]), UserInfo("somebody")
+        (seen,) = (await planner.plan(proposal, author, EVERYBODY, Rights()))["admission"]
+        (hidden,) = (await planner.plan(proposal, author, Audience(frozenset()), Rights()))["admission"]
+        assert not any("may not get" in warning for warning in seen["warnings"])
+        assert any("may not get" in warning for warning in hidden["warnings"])

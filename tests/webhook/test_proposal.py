@@ -3,15 +3,18 @@
 import copy
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api import kinds
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
+from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.test_what_if import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
 from webhook.admission.context import Context, UserInfo
 from webhook.admission.documents import DocumentSet
-from webhook.proposal import PLANNED_KINDS, Given, Proposal, plan
+from webhook.proposal import PLANNED_KINDS, Audience, Given, Proposal, plan
 
 STATE = settled(
     (WEB, ["dover", "genoa"]),
@@ -62,3 +65,25 @@ def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drain
         document["metadata"]["name"] for document in documents if group_kind(document) == MEMBER_CLUSTER.group_kind
     }
     assert not (members & refused & {*answer["fleet"]["gained"], *answer["fleet"]["changed"]})
+
+
+@pytest.mark.parametrize(
+    ("kinds_known", "told"),
+    [
+        ((), {False}),
+        ((kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT), {True}),
+    ],
+)
+def test_what_is_made_for_a_placement_is_as_secret_as_the_placement(kinds_known, told):
+    """Its name is made of the placement's: whoever may guess one has guessed the other."""
+    audience = Audience(frozenset(kinds_known))
+    assert {audience.knows(kind) for kind in FIELDS} == told
+    assert audience.knows(kinds.MEMBER_CLUSTER.group_kind)
+
+
+def test_namespaced_and_cluster_wide_placements_are_told_apart():
+    audience = Audience(frozenset({kinds.PLACEMENT}))
+    assert audience.knows(kinds.POLICY_SNAPSHOT.group_kind)
+    assert audience.knows(kinds.DISRUPTION_BUDGET.group_kind)
+    assert not audience.knows(kinds.NAMESPACED_POLICY_SNAPSHOT.group_kind)
+    assert not audience.knows(kinds.NAMESPACED_BINDING.group_kind)

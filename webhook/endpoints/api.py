@@ -31,6 +31,11 @@ from webhook.validation.field import quote
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+THREAD_BYTES: Final = 256 * 1024
+"""Bodies longer than this are read in a thread."""
+MOST_MISTAKES: Final = 1000
+"""So many mistakes in one body are listed."""
+
 _READ: Final = frozenset({"GET", "HEAD"})
 _log = logging.getLogger(__name__)
 
@@ -201,7 +206,9 @@ class Api:
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
             body = await read_body(request, self.settings.api_body_bytes, self.settings.body_seconds)
-            value = parse_object(body)
+            if len(body) > THREAD_BYTES:
+                return await asyncio.to_thread(_read, model, body)
+            return _read(model, body)
         except BodyTooLargeError as error:
             self.metrics.rejected("api", "size")
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
@@ -211,25 +218,34 @@ class Api:
         except (BrokenBodyError, BadReviewError) as error:
             self.metrics.rejected("api", "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
-        return read_model(model, value)
 
 
 _CLOSE: Final = {"Connection": "close"}
+
+
+def _read(model: type[ModelT], body: bytes) -> ModelT:
+    return read_model(model, parse_object(body))
 
 
 def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
     """Check a request body against *model*.
 
     Raises:
-        ProblemError: Every mistake with its pointer.
+        ProblemError: Every mistake with its pointer; when there are too many, only how many.
     """
     try:
         return model.model_validate_json(dump_json(without_nulls(value)), extra="forbid")
     except pydantic.ValidationError as error:
+        if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds, and nobody reads it
+            detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
+            mistake = Mistake("", "too-many", detail)
+            raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
         mistakes = [_mistake(detail) for detail in error.errors(include_url=False)]
         first = mistakes[0]
         raise ProblemError(
-            Problem.VALIDATION_FAILED, f"{first.pointer or '/'}: {first.detail}", mistakes=mistakes
+            Problem.VALIDATION_FAILED,
+            f"{first.pointer}: {first.detail}" if first.pointer else first.detail,
+            mistakes=mistakes,
         ) from error
 
 

@@ -24,7 +24,7 @@ from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
 from webhook.bearer import bearer_token
-from webhook.endpoints.limits import TokenBuckets
+from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.metrics import Metrics
 from webhook.services import NotReviewedError, PathAccess, PlacementRef, Services
@@ -38,6 +38,8 @@ ANONYMOUS: Final = UserInfo("system:anonymous", frozenset({"system:unauthenticat
 AUTHENTICATED: Final = "system:authenticated"
 PLACEMENT_KINDS: Final = frozenset({PLACEMENT, RESOURCE_PLACEMENT})
 REVIEW_AGAIN_SECONDS: Final = 5
+TURN_SECONDS: Final = 5.0
+"""How long a token waits until those before it, from the same address, have been looked at."""
 LONGEST_NAME: Final = 320
 
 REALM: Final = 'Bearer realm="harbormaster"'
@@ -70,7 +72,9 @@ class Callers:
         self._anonymous_extender = settings.extender_allow_anonymous
         self._metrics = metrics
         self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)
-        self._failures = TokenBuckets(settings.failed_logins_per_second, max(1.0, settings.failed_logins_per_second))
+        failures = max(1.0, settings.failed_logins_per_second)
+        self._failures = TokenBuckets(settings.failed_logins_per_second, failures)
+        self._looking = Turns(int(failures))
 
     async def recognize(self, request: web.Request, surface: Surface) -> None:
         """Find out who sent a request; from then on `caller_of` knows.
@@ -79,7 +83,7 @@ class Callers:
             ProblemError: Nobody who may come in (401), too often (429), or it cannot be found out now (503).
         """
         now = asyncio.get_running_loop().time()
-        caller = self._by_certificate(request, surface) or await self._by_token(request, surface, now)
+        caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
         if caller is None:
             if surface != "extender" or not self._anonymous_extender:
                 raise self._stranger(surface)
@@ -101,27 +105,39 @@ class Callers:
             return None
         return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
 
-    async def _by_token(self, request: web.Request, surface: Surface, now: float) -> UserInfo | None:
+    async def _by_token(self, request: web.Request, surface: Surface) -> UserInfo | None:
         """Return whose token came along; None: there is none. Raises `ProblemError`."""
         header = request.headers.get("Authorization")
         if header is None:
             return None
         token = bearer_token(header)
-        if self._authenticator is not None and token and (caller := self._authenticator.known(token)):
+        if caller := self._known(token):
             return caller
         address = request.remote or ""
-        if wait := self._failures.wait(address, now):
-            raise self._too_often(surface, f"too many bad credentials have come from {address}", wait)
-        found = None
-        if self._authenticator is not None and token:
-            try:
-                found = await self._authenticator.authenticate(token)
-            except NotReviewedError as error:
-                raise _not_reviewed(error) from error
+        self._check_failures(address, surface)
+        try:
+            # Only so many at once: else all that come together would be looked at before the first has failed.
+            async with self._looking.take(address, TURN_SECONDS):
+                if caller := self._known(token):
+                    return caller
+                self._check_failures(address, surface)
+                found = await self._authenticator.authenticate(token) if self._authenticator and token else None
+                if found is None:
+                    self._failures.charge(address, asyncio.get_running_loop().time())
+        except NotReviewedError as error:
+            raise _not_reviewed(error) from error
+        except TimeoutError as error:
+            raise _not_reviewed(NotReviewedError("too many tokens have come from one address at once")) from error
         if found is None:
-            self._failures.charge(address, asyncio.get_running_loop().time())
             raise self._stranger(surface)
         return found
+
+    def _known(self, token: str) -> UserInfo | None:
+        return self._authenticator.known(token) if self._authenticator is not None and token else None
+
+    def _check_failures(self, address: str, surface: Surface) -> None:
+        if wait := self._failures.wait(address, asyncio.get_running_loop().time()):
+            raise self._too_often(surface, f"too many bad credentials have come from {address}", wait)
 
     def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
         """Return the refusal of somebody who is not known; what was wrong with a token is not said."""

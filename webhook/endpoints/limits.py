@@ -1,8 +1,10 @@
-"""How often somebody may do something: one token bucket per key, in bounded memory."""
+"""How often somebody may do something, and how much of it at once: per key, in bounded memory."""
 
+import asyncio
 import math
-from collections import OrderedDict
-from collections.abc import Hashable
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
 from typing import Final
 
 MOST_KEYS: Final = 4096
@@ -57,3 +59,40 @@ class TokenBuckets:
         self._buckets.move_to_end(key)
         if len(self._buckets) > MOST_KEYS:
             self._buckets.popitem(last=False)
+
+
+class Turns:
+    """Lets *at_once* in together, for every key on its own; whoever comes then waits for one of them to leave.
+
+    Args:
+        at_once: At least 1.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._slots: dict[Hashable, asyncio.Semaphore] = {}
+        self._present: Counter[Hashable] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @asynccontextmanager
+    async def take(self, key: Hashable, seconds: float) -> AsyncIterator[None]:
+        """Take a turn of *key*.
+
+        Raises:
+            TimeoutError: It has not come within *seconds*.
+        """
+        slots = self._slots.setdefault(key, asyncio.Semaphore(self._at_once))
+        self._present[key] += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await slots.acquire()
+            try:
+                yield
+            finally:
+                slots.release()
+        finally:
+            self._present[key] -= 1
+            if not self._present[key]:
+                del self._present[key], self._slots[key]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from scorer.api.field_path import json_pointer
 from scorer.api.kinds import KINDS, PLACEMENT, RESOURCE_PLACEMENT, Kind, api_version, group_kind, split_api_version
@@ -34,8 +34,6 @@ _KINDS: Final[dict[str, Kind]] = {kind.kind: kind for kind in (PLACEMENT, RESOUR
 class DeletedModel(RequestModel):
     """Names an object on the hub."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     kind: Annotated[str, Field(min_length=1, max_length=63)]
     """Kind, such as `ClusterResourcePlacement`."""
     name: Name
@@ -45,8 +43,6 @@ class DeletedModel(RequestModel):
 
 class PlanModel(RequestModel):
     """What would be done to the hub, all at once; with nothing of it, the plan is what would happen anyway."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be created, or would take the place of what is there. A member cluster without `status` keeps

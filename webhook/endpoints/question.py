@@ -6,13 +6,14 @@ Source: serving.md 3.2.
 from typing import Annotated, Any, Final, Literal, Self
 
 import pydantic
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from scorer.api.field_path import json_pointer
-from scorer.api.label_selector import LabelSelector
+from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy
+from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, label_requirement_count, too_many_requirements
 from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.services import PlacementRef, Question
@@ -21,6 +22,7 @@ from webhook.validation.field import FieldError, shape_errors
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 MOST_EXPLAINED: Final = 50
 """Clusters whose explanation may be asked for by name at once."""
+USUAL_PAGE: Final = 100
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -65,6 +67,15 @@ class CandidatesModel(RequestModel):
     inline: Annotated[tuple[dict[str, Any], ...], Field(max_length=500)] | None = None
     """A fleet that is not the real one; only these clusters are looked at."""
 
+    @field_validator("label_selector")
+    @classmethod
+    def _check_size(cls, selector: LabelSelector | None) -> LabelSelector | None:
+        if (count := label_requirement_count(selector)) > MOST_REQUIREMENTS:
+            raise ValueError(too_many_requirements(count))
+        if selector is not None and (error := selector_error(selector)):
+            raise ValueError(error)
+        return selector
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         given = [value for value in (self.names, self.label_selector, self.inline) if value is not None]
@@ -107,18 +118,24 @@ class QuestionModel(RequestModel):
 class ScoreModel(QuestionModel):
     """A placement to rank clusters for, and which page of the ranking."""
 
-    limit: Annotated[int, Field(ge=1, le=500)] = 100
-    """Items per page; with `explain` at most 50."""
-    continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
-    """Token of the last answer, for the page that follows it."""
     explain: bool = False
     """Put the explanation of each cluster into its item."""
+    limit: Annotated[int, Field(ge=1, le=500)] | None = None
+    """Items per page: 100 when it is left out; with `explain` at most 50, which is then what it is when left out."""
+    continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
+    """Token of the last answer, for the page that follows it."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.explain and self.limit > MOST_EXPLAINED:
-            raise ValueError(f"explain needs a limit of at most {MOST_EXPLAINED}, not {self.limit}")
-        return self
+    @field_validator("limit")
+    @classmethod
+    def _check_limit(cls, limit: int | None, others: ValidationInfo) -> int | None:
+        if limit is not None and limit > MOST_EXPLAINED and others.data.get("explain"):
+            raise ValueError(f"with explain there are at most {MOST_EXPLAINED} items on a page")
+        return limit
+
+    @property
+    def page(self) -> int:
+        """How many items the answer has at most."""
+        return self.limit or (MOST_EXPLAINED if self.explain else USUAL_PAGE)
 
 
 class ExplainModel(QuestionModel):

@@ -3,7 +3,9 @@
 Source: serving.md 3.1 and 3.2.
 """
 
+import asyncio
 import hashlib
+import time
 from dataclasses import replace
 
 from aiohttp import web
@@ -29,21 +31,29 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
             await api.require_placement(request, question.placement)
         return question
 
+    def evaluate(question: Question) -> Verdict:
+        started = time.perf_counter()
+        verdict = advisor.evaluate(question)
+        api.metrics.scored(time.perf_counter() - started, verdict.turned_away)
+        return verdict
+
     async def score(request: web.Request) -> web.Response:
         body = await api.read(request, ScoreModel)
         question = await asked(request, body)
-        verdict = advisor.evaluate(question)
-        query = hashlib.sha256(body.model_dump_json(exclude={"continue_"}).encode()).digest()
+        verdict = evaluate(question)
+        # the fleet's revision says nothing of a placement, whose policy may change between two pages
+        asked_for = f"{verdict.policy_hash} {body.model_dump_json(exclude={'continue_'})}"
+        query = hashlib.sha256(asked_for.encode()).digest()
         try:
             start = continuation.start(body.continue_, verdict.fleet_revision, query)
         except ContinueExpiredError:
             raise ProblemError(
                 Problem.CONTINUE_EXPIRED, "the token is of another query or the fleet has moved on; begin again"
             ) from None
-        items = _page(verdict, start, body.limit)
+        items = _page(verdict, start, body.page)
         if body.explain and items:
             names = tuple(item["cluster"] for item in items)
-            trace = advisor.explain(replace(question, names=names))["items"]
+            trace = (await asyncio.to_thread(advisor.explaining(replace(question, names=names, anew=True))))["items"]
             explained = {item["cluster"]: item for item in trace}
             items = [{**item, "explanation": explained.get(item["cluster"])} for item in items]
         end = start + len(items)
@@ -56,7 +66,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         return tagged(request, document, verdict.fleet_revision)
 
     async def filtered(request: web.Request) -> web.Response:
-        verdict = advisor.evaluate(await asked(request, await api.read(request, QuestionModel)))
+        verdict = evaluate(await asked(request, await api.read(request, QuestionModel)))
         document = {
             **_head(verdict),
             "eligible": sorted(item.cluster for item in verdict.eligible),
@@ -65,7 +75,8 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         return tagged(request, document, verdict.fleet_revision)
 
     async def explain(request: web.Request) -> web.Response:
-        document = advisor.explain(await asked(request, await api.read(request, ExplainModel)))
+        question = await asked(request, await api.read(request, ExplainModel))
+        document = await asyncio.to_thread(advisor.explaining(question))
         return tagged(request, document, str(document["fleetRevision"]))
 
     api.post("/v1/explain", "/v1/explain", explain)

@@ -33,6 +33,7 @@ from scorer.api.placement import (
     Toleration,
     TopologySpreadConstraint,
 )
+from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, requirement_count, too_many_requirements
 from webhook.admission.context import Context
 from webhook.validation.field import (
     Cause,
@@ -221,6 +222,7 @@ RULES: Final = (
         "A preference sorts by propertySorter; metricSorter is renamed, and refused beside a different propertySorter.",
         f"{OURS}; seed 000",
     ),
+    deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
     warn("X-19", "The number of nodes is compared by its present name.", f"{OURS}; seed 000"),
 )
 CLUSTER_RULES: Final = (
@@ -496,7 +498,10 @@ def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]
 
 
 def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) -> Iterator[Finding]:
-    """Yield what is wrong with the terms that clusters are chosen by (P-24, P-27 to P-36, X-13, X-18)."""
+    """Yield what is wrong with the terms that clusters are chosen by (P-24, P-27 to P-36, X-13, X-18, X-28)."""
+    if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:  # the scheduler would take minutes, and look at none
+        yield FieldError(CLUSTER_AFFINITY, Cause.TOO_MANY, too_many_requirements(count), "X-28")
+        return
     if affinity.required is not None:
         terms = affinity.required.cluster_selector_terms
         if not terms:

@@ -291,8 +291,9 @@ def test_unknown_nodes_pass_unless_the_settings_say_otherwise():
     assert Hub(reject_unknown=True).obstacle(pod(), "ghost") == (FAILED, "node not known yet")
     known = Hub(nodes=[node("n")], reject_unknown=True)
     assert known.obstacle(pod(), "n") == PASSES
-    sent = known.filter(pod(), Nodes={"items": [node("sent")]})
-    assert [item["metadata"]["name"] for item in sent["Nodes"]["items"]] == ["sent"]
+    sent = known.filter(pod(), Nodes={"items": [node("sent"), node("n")]})
+    assert [item["metadata"]["name"] for item in sent["Nodes"]["items"]] == ["n"]
+    assert sent["FailedNodes"] == {"sent": "harbormaster: node not known yet"}
 
 
 def test_the_answer_has_the_form_of_the_question():

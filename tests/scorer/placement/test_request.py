@@ -152,3 +152,10 @@ def test_equal_sorters_under_both_names_are_fine():
 
 def test_tolerations_with_an_invalid_word_are_read():
     assert read_request(policy(tolerations=[{"key": "gpu", "operator": "Maybe", "effect": "Never"}])).wanted is None
+
+
+def test_a_policy_that_asks_for_too_much_is_not_evaluated():
+    """Each requirement takes a look at every cluster: one object must not hold up the scheduling of all others."""
+    asked = policy(required=[{"labelSelector": {"matchLabels": {f"key-{number}": "v" for number in range(501)}}}])
+    with pytest.raises(InvalidPolicyError, match="clusterAffinity: has 501 requirements on labels and properties"):
+        read_request(asked)

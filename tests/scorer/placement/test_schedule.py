@@ -284,3 +284,11 @@ def test_an_empty_fleet(wanted):
     judged = run(wanted, [])
     assert judged.found == 0
     assert judged.satisfied is (wanted["placementType"] == "PickAll" or wanted.get("numberOfClusters") == 0)
+
+
+@given(clusters=members(12), wanted=pick_n_policies(6))
+@modest(100)
+def test_what_each_filter_turned_away_adds_up_to_the_categories(clusters, wanted):
+    found = run(wanted, clusters)
+    if found.last is not None:
+        assert sum(found.last.turned_away().values()) == sum(found.last.categories().values())

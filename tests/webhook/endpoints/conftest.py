@@ -6,6 +6,7 @@ import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import aiohttp
 import pytest
@@ -63,7 +64,8 @@ class Harbour:
             for name in sorted(self.closed)
             if names is None or name in names
         ]
-        return Verdict(self.fleet_revision, "sha256:00", EVALUATED, eligible, rejected)
+        turned_away = {"ClusterAffinity": len(self.closed)}
+        return Verdict(self.fleet_revision, "sha256:00", EVALUATED, eligible, rejected, turned_away)
 
     def explain(self, question):
         names = self._known(question).names
@@ -76,6 +78,9 @@ class Harbour:
             "found": 1,
             "items": items,
         }
+
+    def explaining(self, question):
+        return partial(self.explain, question)
 
     def clusters(self):
         items = [self.cluster(name) for name in sorted((*self.scores, *self.closed))]

@@ -518,3 +518,23 @@ def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(CertificateError, match=r"clients\.crt"):
         AuthorityFile(path, 10)
+
+
+async def test_bad_tokens_that_come_together_are_not_all_looked_at(launch):
+    """None of them has failed yet when the others come."""
+
+    gate = asyncio.Event()
+
+    class SlowRoster(Roster):
+        async def authenticate(self, token):
+            await gate.wait()
+            return await super().authenticate(token)
+
+    known = SlowRoster()
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(get_with(port, "/v1/clusters", f"guess-{number}")) for number in range(30)]
+            await wait_until(lambda: port.sample("harbormaster_http_in_flight", surface="api") == len(asked))
+            gate.set()
+        assert sorted(task.result().status for task in asked) == [401, *[429] * 29]
+        assert len(known.looked_at) == 1

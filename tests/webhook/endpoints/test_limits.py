@@ -1,11 +1,14 @@
-"""Token buckets."""
+"""Token buckets and turns."""
+
+import asyncio
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.webhook.endpoints.conftest import wait_until
 from webhook.endpoints import limits
-from webhook.endpoints.limits import TokenBuckets
+from webhook.endpoints.limits import TokenBuckets, Turns
 
 
 def test_a_burst_passes_then_one_by_one():
@@ -80,3 +83,23 @@ def test_whoever_waits_as_told_gets_one(rate, at, used):
     for _ in range(used):
         buckets.charge("ann", at)
     assert buckets.take("ann", at + buckets.wait("ann", at)) == 0
+
+
+async def test_turns_are_taken_by_key_and_leave_nothing_behind():
+    turns, inside, gate = Turns(2), [], asyncio.Event()
+
+    async def enter(key):
+        async with turns.take(key, 20):
+            inside.append(key)
+            await gate.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(enter(key)) for key in "aaaab"]
+        await wait_until(lambda: len(inside) == 3)
+        assert sorted(inside) == ["a", "a", "b"]
+        waiting[3].cancel()
+        with pytest.raises(TimeoutError):
+            async with turns.take("a", 0):
+                pass
+        gate.set()
+    assert (sorted(inside), len(turns)) == (["a", "a", "a", "b"], 0)

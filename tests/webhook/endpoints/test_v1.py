@@ -185,6 +185,10 @@ async def test_a_label_selector_reaches_the_engine(port):
     assert str(question.placement) == "crp/payments"
 
 
+def labels(count):
+    return {f"k{number}": "" for number in range(count)}
+
+
 @pytest.mark.parametrize(
     ("body", "pointer", "code"),
     [
@@ -249,12 +253,49 @@ async def test_a_label_selector_reaches_the_engine(port):
             "required",
             id="inline-cluster-without-name",
         ),
-        pytest.param({"placement": PAYMENTS, "explain": True, "limit": 51}, "", "invalid", id="too-many-to-explain"),
+        pytest.param(
+            {"placement": PAYMENTS, "explain": True, "limit": 51}, "/limit", "invalid", id="too-many-to-explain"
+        ),
+        pytest.param(
+            {"limit": 51, "placement": PAYMENTS, "explain": True}, "/limit", "invalid", id="too-many-in-any-order"
+        ),
+        pytest.param(
+            {
+                "placement": PAYMENTS,
+                "candidates": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "in"}]}},
+            },
+            "/candidates/labelSelector",
+            "invalid",
+            id="operator-that-is-none",
+        ),
+        pytest.param(
+            {
+                "placement": PAYMENTS,
+                "candidates": {"labelSelector": {"matchLabels": labels(501)}},
+            },
+            "/candidates/labelSelector",
+            "invalid",
+            id="501-requirements",
+        ),
     ],
 )
 async def test_every_mistake_is_named_with_its_place(port, body, pointer, code):
     problem = assert_problem(await ask(port, "/v1/score", body), "validation-failed", 422)
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param({f"member-{n}": 1 for n in range(30_000)}, 30_001, id="unknown-members"),
+        pytest.param({"placement": {"inline": {"clusterNames": [1] * 300_000}}}, 300_000, id="items-of-a-wrong-type"),
+    ],
+)
+async def test_mistakes_beyond_counting_are_only_counted(port, body, count):
+    """To write them all down would hold up everybody else for seconds."""
+    problem = assert_problem(await ask(port, "/v1/score", body), "validation-failed", 422)
+    assert problem["detail"] == f"the body has {count} mistakes; more than 1000 are not listed"
+    assert [mistake["code"] for mistake in problem["errors"]] == ["too-many"]
 
 
 async def test_all_mistakes_are_named_at_once(port):
@@ -377,3 +418,12 @@ async def test_requests_are_counted_by_template(port):
     ]
     assert counted == [1, 1]
     assert b"atlantis" not in port.server.metrics.exposition("")[0]
+
+
+async def test_questions_to_the_engine_are_counted_with_what_each_filter_turned_away(port):
+    before = port.sample("harbormaster_score_duration_seconds_count")
+    assert port.sample("harbormaster_filter_rejections_total", plugin="TaintToleration") == 0
+    await ask(port, "/v1/score", {"placement": PAYMENTS})
+    await ask(port, "/v1/filter", {"placement": PAYMENTS})
+    assert port.sample("harbormaster_score_duration_seconds_count") == before + 2
+    assert port.sample("harbormaster_filter_rejections_total", plugin="ClusterAffinity") == 2 * len(port.harbour.closed)

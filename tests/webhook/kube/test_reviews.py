@@ -288,3 +288,9 @@ async def test_a_hub_that_does_not_say_is_named_in_the_reason(hub, server, confi
     hub.config_map = config_map
     with pytest.raises(CertificateError, match="kube-system/extension-apiserver-authentication"):
         await HubAuthorities(server).read()
+
+
+async def test_more_rights_than_any_placement_needs_are_not_asked_about(hub, access_reviewer):
+    wanted = [Access("get", "", "secrets", f"s{number}", "shop") for number in range(access.MOST_AT_ONCE + 1)]
+    reviewed = await access_reviewer.review(ANN, wanted)
+    assert (reviewed.denied, "501 rights" in reviewed.unanswered, hub.asked) == ((), True, [])

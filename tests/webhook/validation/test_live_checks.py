@@ -167,6 +167,9 @@ LION, CAT, FISH = (make_member(name, env="prod") for name in ("bravelion", "jump
 TAINTED = make_member("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}])
 FLEET = [LION, CAT, make_member("smartfish", env="test", properties={"harbor.example.org/slots": "3"})]
 SHOP = plain("v1", "Namespace", "shop")
+LATENCY = "scores.harbormaster.dev/latency"
+SCORED = make_member("scored")
+SCORED["metadata"]["annotations"] = {LATENCY: '{"value": "42"}'}
 
 NUMBER = "spec.policy.numberOfClusters"
 
@@ -267,6 +270,8 @@ def test_x07_a_listed_cluster_that_is_not_there(new, old, hub, paths):
         pytest.param(pick_n(1, measured(f"{R}total-nvidia.com-gpu")), FLEET, [], id="reported-resource"),
         pytest.param(pick_n(1, measured(f"{R}total-disks")), FLEET, ["no cluster reports it"], id="other-resource"),
         pytest.param(pick_n(1, measured("kubernetes.azure.com/vm-sizes/a1/count")), FLEET, [], id="size-count"),
+        pytest.param(pick_n(1, preferred=[sorted_by(LATENCY)]), [*FLEET, SCORED], [], id="external-score"),
+        pytest.param(pick_n(1, preferred=[sorted_by(LATENCY)]), FLEET, ["no cluster reports it"], id="no-such-score"),
         pytest.param(pick_n(1, measured("berths")), [*FLEET, make_member("x", silent=True)], [], id="one-is-silent"),
         pytest.param(pick_n(1, measured("berths")), [LION], [], id="nothing-is-reported"),
         pytest.param(pick_n(1, measured("berths")), [], [], id="no-members-known"),

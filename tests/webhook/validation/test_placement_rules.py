@@ -5,9 +5,10 @@ from copy import deepcopy
 import pytest
 
 from scorer.api.kinds import Kind
+from scorer.api.placement import PlacementPolicy
 from webhook.admission.context import AdmissionSettings, Context, KnownKinds, UserInfo
 from webhook.validation.field import FieldError, FieldWarning
-from webhook.validation.placement import validate_cluster_placement, validate_resource_placement
+from webhook.validation.placement import validate_cluster_placement, validate_policy, validate_resource_placement
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}
@@ -638,3 +639,16 @@ def test_a_resource_placement_may_change_its_reporting_scope():
     before = make_placement(selectors=[DEPLOYMENT])
     after = make_placement(selectors=[DEPLOYMENT], statusReportingScope="NamespaceAccessible")
     assert errors_of(after, before, validate=validate_resource_placement) == set()
+
+
+def test_x28_a_policy_that_would_hold_up_everybody_is_refused():
+    """Unless it asks for little; old ones may stay, the engine leaves them alone."""
+    labels = {f"key-{number}": "value" for number in range(500)}
+    terms = [{"labelSelector": {"matchLabels": labels}}]
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
+    policy = {"placementType": "PickAll", "affinity": {"clusterAffinity": affinity}}
+    assert "X-28" not in {finding.rule for finding in validate_policy(PlacementPolicy.read(policy))}
+    labels["one-more"] = "value"
+    (found,) = validate_policy(PlacementPolicy.read(policy))
+    assert (found.rule, str(found.field)) == ("X-28", "spec.policy.affinity.clusterAffinity")
+    assert "501 requirements" in found.text()

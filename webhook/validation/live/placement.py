@@ -17,7 +17,7 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
-from scorer.api.names import RESOURCE_INDEX
+from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
 from scorer.api.placement import ClusterResourcePlacement
 from scorer.fleet import (
     CAPACITY_KINDS,
@@ -152,7 +152,7 @@ def warn_about_unknown_properties(
     if not reported:
         return
     for at, name in strange:
-        if name in reported or _is_resource_reported(name, fleet, context):
+        if name in reported or _is_reported_otherwise(name, fleet, context):
             continue
         context.check_time()
         close = _closest(name, sorted(reported | WELL_KNOWN)[:_MOST_CANDIDATES])
@@ -166,8 +166,9 @@ def _closest(name: str, others: Sequence[str]) -> str:
     return by_end[close[0]] if close else ""
 
 
-def _is_resource_reported(name: str, fleet: Fleet, context: Context) -> bool:
-    return name.startswith(RESOURCE_PREFIX) and any(
+def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
+    """Say whether some cluster has a resource or an external score of that name: neither is a property in a status."""
+    return name.startswith((RESOURCE_PREFIX, SCORE_PREFIX)) and any(
         read_property(member, name) is not None for member in timed(fleet.members, context)
     )
 
