@@ -1,14 +1,15 @@
 """The last decisions on every placement, so that a change of mind can be compared with what was decided before.
 
 They are what the hub records: the status of the policy snapshots, as the cache sees it change. So whoever schedules,
-every replica that watches knows the same from its start on, and begins with what was recorded last. Nothing is computed
+every replica that watches knows the same from its start on, and begins with what was recorded last; what came before
+that is not on the hub. When that last decision was made is what the objects tell that it has made. Nothing is computed
 when a member reports: its name is remembered when something changed that scheduling looks at.
 
 Source: scheduling.md 22, property 9.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -39,6 +40,7 @@ MOST_DECISIONS: Final = 100_000
 MOST_MEMBERS: Final = 2_000
 """So many members are remembered as changed."""
 MOST_NAMED: Final = 10
+_RECORDED: Final = "Recorded"
 
 
 @dataclass(slots=True)
@@ -93,9 +95,14 @@ class RunHistory:
         return handle
 
     def _on_binding(self, family: Family) -> Handler:
-        """Note a binding that is deleted although it is wanted: an eviction; all else the scheduler does itself."""
+        """Note a binding that is deleted although it is wanted: an eviction; all else the scheduler does itself.
+
+        Those that are listed tell when the recorded decisions were made.
+        """
 
         def handle(old: JsonObject | None, new: JsonObject | None) -> None:
+            if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
+                self._date(family.parent(new), [new])
             if old is None or is_deleting(old) or (new is not None and not is_deleting(new)):
                 return
             if old["spec"].get("state") == "Unscheduled":
@@ -162,16 +169,34 @@ class RunHistory:
     def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:
         """Keep what had been recorded before anybody watched; snapshots are listed in any order."""
         condition = scheduled(snapshot) or {}
-        time = self._now()
-        with suppress(ValueError):
-            time = parse_time(str(condition.get("lastTransitionTime")))
-        trigger = Trigger("Recorded", (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch")
+        known = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
+        time = max(_times(known), default=self._now())
+        trigger = Trigger(_RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch")
         past = self._past(ref)
         past.runs.append(self._read(snapshot, time, trigger, None))
         past.runs.sort(key=lambda run: run.index)
         self._weight += _weight(past.runs[-1])
         past.mark = self._members.counter
+        self._date(ref, FAMILY_OF[ref.kind].children(self._cache, FAMILY_OF[ref.kind].binding, ref))
         self._forget(ref)
+
+    def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
+        """Move recorded decisions to when the last of their bindings was made.
+
+        The condition keeps the time when it became what it is: a decision on another number of clusters that is as
+        satisfied as the one before leaves no time of its own, but bindings. Kinds are listed in any order.
+        """
+        past = self._pasts.get(ref)
+        if past is None:
+            return
+        made: dict[str, list[object]] = {}
+        for binding in bindings:
+            snapshot = str(binding["spec"].get("schedulingPolicySnapshotName"))
+            made.setdefault(snapshot, []).append(binding["metadata"].get("creationTimestamp"))
+        for place, run in enumerate(past.runs):
+            if run.trigger.event == _RECORDED:
+                time = max((run.time, *_times(made.get(run.snapshot, ()))))
+                past.runs[place] = replace(run, time=time, until=max(run.until, time))
 
     def _record(self, ref: PlacementRef, snapshot: JsonObject) -> None:
         past, now = self._past(ref), self._now()
@@ -342,6 +367,13 @@ def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
         return parse_time(now) - parse_time(then)
     except ValueError:
         return timedelta()
+
+
+def _times(texts: Iterable[object]) -> Iterator[datetime]:
+    """Yield the instants that can be read."""
+    for text in texts:
+        with suppress(ValueError):
+            yield parse_time(str(text))
 
 
 def _weight(run: PastRun) -> int:

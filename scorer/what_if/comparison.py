@@ -18,8 +18,15 @@ class _Verdict(NamedTuple):
     reason: str
 
 
-def compare(left: Mapping[str, Any], right: Mapping[str, Any]) -> JsonObject:
+def compare(
+    left: Mapping[str, Any], right: Mapping[str, Any], names: tuple[str, str] = ("left", "right")
+) -> JsonObject:
     """Return ``{"left", "right", "clusters", "differs"}`` for two entries of one plan, each of a new placement.
+
+    Args:
+        left: One of them.
+        right: The other one.
+        names: What the two are called in words.
 
     Clusters are in the order of the left rank, then the right one, then the name. ``differs`` says whether a policy
     picks a cluster that the other does not; of a single cluster, whether anything about it differs.
@@ -37,7 +44,7 @@ def compare(left: Mapping[str, Any], right: Mapping[str, Any]) -> JsonObject:
                 "left": _document(one),
                 "right": _document(other),
                 "differs": one != other,
-                "why": _why(one, other),
+                "why": _why(one, other, names),
             }
         )
     differs = any((one.verdict == PICKED) != (other.verdict == PICKED) for one, other in pairs.values())
@@ -72,19 +79,19 @@ def _document(verdict: _Verdict) -> JsonObject:
     }
 
 
-def _why(one: _Verdict, other: _Verdict) -> str:
+def _why(one: _Verdict, other: _Verdict, names: tuple[str, str]) -> str:
     """Say in words what is different, empty when nothing is."""
     if one == other:
         return ""
     words = []
-    if one.verdict != other.verdict:
-        words += [f"{side}: {verdict.reason}" for side, verdict in (("left", one), ("right", other)) if verdict.reason]
-    elif one.reason != other.reason:
-        words.append(f"left: {one.reason}; right: {other.reason}")
+    if (one.verdict, one.reason) != (other.verdict, other.reason):
+        words += [
+            f"{name}: {verdict.reason}" for name, verdict in zip(names, (one, other), strict=True) if verdict.reason
+        ]
     if one.score is not None and other.score is not None:
-        for key, name in (("topologySpread", "topology spread"), ("affinity", "affinity")):
+        for key, score in (("topologySpread", "topology spread"), ("affinity", "affinity")):
             if one.score[key] != other.score[key]:
-                words.append(f"{name} {one.score[key]} or {other.score[key]}")
+                words.append(f"{score} {one.score[key]} with {names[0]}, {other.score[key]} with {names[1]}")
     if not words and one.rank != other.rank:
-        words.append(f"rank {one.rank} or {other.rank}, by how others score")
+        words.append(f"rank {one.rank} with {names[0]}, {other.rank} with {names[1]}, by how others score")
     return "; ".join(words)

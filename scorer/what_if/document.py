@@ -59,76 +59,95 @@ def _entry(
     assert subject is not None
     held = binding_states(state.bindings_of(subject))
     evicted = changed.evictions.get((namespace_of(subject), name_of(subject)), ())
-    decided: _Decided | None = None
-    if after is None or is_deleting(after):
-        entry, preview, snapshot = _ending(subject, changed.state.bindings_of(subject)), _DELETION, ""
-    else:
-        try:
-            decided = _decide(changed, after, before)
-        except BrokenBindingError as error:
-            return _broken(subject, held, str(error))
-        entry, snapshot = plan_entry(after, decided.run), decided.snapshot
-        preview = preview_rollout(after, decided.bindings, snapshot, state.now)
-    moves = _moves(held, entry)
+    course = _course(changed, subject, before, ends=after is None)
+    entry = _head(subject, course, changed.state)
+    then = held.keys() if course.broken else course.clusters
     if anyway:
-        changes = bool(moves["gained"] or moves["lost"] or preview.steps or preview.pushed)
+        preview = course.preview
+        changes = then != held.keys() or bool(preview.steps or preview.pushed)
     else:
-        edited = before is None or after is None or spec_of(before) != spec_of(after)
-        changes = edited or bool(evicted) or _differs(state, before, decided)
+        changes = bool(evicted) or before is None or _differs(state, before, course)
     return {
         **entry,
         "before": [{"cluster": cluster, "score": _recorded(held[cluster])} for cluster in sorted(held)],
-        "moves": moves,
-        "rollout": _rollout(preview, snapshot, evicted),
+        "moves": _moves(held, then),
+        "rollout": _rollout(course.preview, course.snapshot, evicted),
         "changed": changes,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What becomes of one placement.
+
+    Args:
+        preview: The rollout.
+        run: The decision; None: there is none, for it ends or is broken.
+        snapshot: Name of the resource snapshot that is rolled out.
+        broken: What is wrong with a binding.
+    """
+
+    preview: RolloutPreview
+    run: Schedule | None = None
+    snapshot: str = ""
+    broken: str = ""
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """The clusters that it has then."""
+        if self.run is None:
+            return frozenset()
+        return frozenset(pick.cluster for picks in (self.run.picked, self.run.kept) for pick in picks)
+
+    @property
+    def outcome(self) -> tuple[object, ...]:
+        """What tells one course from another: what moves, what is rolled out, what is in the way; no words."""
+        preview, blocked, clusters = self.preview, self.preview.blocked, self.clusters
+        return (
+            preview.type == _DELETION.type,
+            clusters,
+            self.run is not None and scheduled_condition(self.run)[0],
+            self.snapshot if clusters else "",
+            preview.pushed,
+            [(step.update, step.bind, step.remove) for step in preview.steps],
+            preview.more,
+            (blocked.reason, sorted(blocked.clusters)) if blocked else None,
+        )
 
 
 _DELETION: Final = RolloutPreview("Deletion")
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """What the scheduler makes of one placement.
-
-    Args:
-        run: The decision.
-        bindings: As they are then.
-        snapshot: Name of the resource snapshot that is rolled out to them.
-    """
-
-    run: Schedule
-    bindings: Sequence[JsonObject]
-    snapshot: str
-
-    @property
-    def outcome(self) -> tuple[Any, ...]:
-        """What tells one decision from another; why others were not picked matters to who did not get all."""
-        return (self.snapshot, *scheduled_condition(self.run))
-
-
-def _decide(changed: Changed, placement: JsonObject, before: JsonObject | None) -> _Decided:
-    """Schedule a placement.
-
-    Raises:
-        BrokenBindingError: A binding contradicts itself.
-    """
+def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *, ends: bool = False) -> _Course:
+    """Return what becomes of *subject*, a placement that was *before*, and *ends* or goes on."""
     state = changed.state
-    run, bindings = _schedule(state, placement)
-    snapshots = state.resource_snapshots_of(placement)
-    snapshot = snapshot_to_roll_out(placement, before, snapshots, bindings, changed.content)
-    return _Decided(run, bindings if snapshots else _as_rolled_out(bindings, snapshot), snapshot)
-
-
-def _differs(state: HubState, before: JsonObject | None, after: _Decided | None) -> bool:
-    """Say whether without the changes it would come otherwise: other clusters, other reasons, another rollout."""
-    if before is None or is_deleting(before):
-        return after is not None
+    if ends or is_deleting(subject):
+        return _Course(_DELETION)
     try:
-        decided = _decide(Changed(state, {}, {}, {}), before, before)
-    except BrokenBindingError:
-        return after is not None
-    return after is None or decided.outcome != after.outcome or decided.bindings != after.bindings
+        run, bindings = _schedule(state, subject)
+    except BrokenBindingError as error:
+        blocked = Blocked((), "BrokenBinding", str(error))
+        return _Course(RolloutPreview("RollingUpdate", blocked=blocked), broken=str(error))
+    snapshots = state.resource_snapshots_of(subject)
+    snapshot = snapshot_to_roll_out(subject, before, snapshots, bindings, changed.content)
+    if not snapshots:
+        bindings = _as_rolled_out(bindings, snapshot)
+    return _Course(preview_rollout(subject, bindings, snapshot, state.now), run, snapshot)
+
+
+def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
+    """Say whether without the changes it would come otherwise: other clusters, another rollout, other hindrances.
+
+    A message that differs is no change: it may tell of clusters that the placement never had.
+    """
+    return _course(Changed(state, {}, {}, {}), before, before).outcome != after.outcome
+
+
+def _head(placement: JsonObject, course: _Course, state: HubState) -> JsonObject:
+    """Return what the scheduler makes of a placement."""
+    if course.run is not None:
+        return plan_entry(placement, course.run)
+    return _broken(placement, course.broken) if course.broken else _ending(placement, state.bindings_of(placement))
 
 
 def _schedule(state: HubState, placement: JsonObject) -> tuple[Schedule, list[JsonObject]]:
@@ -155,8 +174,8 @@ def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonOb
     ]
 
 
-def _moves(held: Mapping[str, Any], entry: Mapping[str, Any]) -> JsonObject:
-    then = {pick["cluster"] for pick in entry["picked"]}
+def _moves(held: Mapping[str, Any], then: Collection[str]) -> JsonObject:
+    then = frozenset(then)
     return {
         "gained": sorted(then - held.keys()),
         "lost": sorted(held.keys() - then),
@@ -191,18 +210,9 @@ def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> JsonObject
     }
 
 
-def _broken(placement: JsonObject, held: Mapping[str, Any], message: str) -> JsonObject:
+def _broken(placement: JsonObject, message: str) -> JsonObject:
     """Return the entry of a placement that the scheduler stops at, until somebody puts its bindings right."""
-    return {
-        **_ending(placement, ()),
-        "wanted": None,
-        "satisfied": False,
-        "message": message,
-        "before": [{"cluster": cluster, "score": _recorded(held[cluster])} for cluster in sorted(held)],
-        "moves": {"gained": [], "lost": [], "stays": sorted(held)},
-        "rollout": _rollout(RolloutPreview("RollingUpdate", blocked=Blocked((), "BrokenBinding", message)), "", ()),
-        "changed": False,
-    }
+    return {**_ending(placement, ()), "wanted": None, "satisfied": False, "message": message}
 
 
 def _rollout(preview: RolloutPreview, snapshot: str, evicted: Sequence[Evicted]) -> JsonObject:

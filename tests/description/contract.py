@@ -69,7 +69,7 @@ class Contract:
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REFERENCE)
             self._note(value, self.closed[name], name)
-        for choice in schema.get("anyOf", ()):
+        for choice in schema.get("anyOf", schema.get("oneOf", ())):
             if self._validator(choice).is_valid(value):
                 self._note(value, choice, name)
                 break

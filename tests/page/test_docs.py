@@ -128,6 +128,43 @@ async def test_it_works_over_https_and_asks_for_nothing_but_the_description(read
     await reader.assert_quiet()
 
 
+async def test_over_plain_http_no_address_is_made_up(read):
+    """Where https is listened on is not known there: what is copied names no server, and words say what to put in."""
+    reader = await read()
+    assert "export SERVER=https://HOST:PORT  # the https" in await reader.page.locator("#credentials pre").inner_text()
+    assert "127.0.0.1" not in await reader.page.locator("main").inner_text()
+    await expect(reader.page.locator("#credentials")).to_contain_text("the one printed at start")
+
+
+async def test_the_stream_is_asked_for_unbuffered_and_its_events_are_described(read):
+    reader = await read("#followEvents")
+    card = reader.page.locator("details#followEvents")
+    assert (await card.locator("pre").first.inner_text()).startswith("curl -N --cacert")
+    await card.locator("details.inside", has_text="members").locator("> summary").click()
+    await card.locator("details.inside", has_text="Change").last.locator("> summary").click()
+    await expect(card.get_by_text("References of the placements that are different.")).to_be_visible()
+
+
+async def test_both_pages_lead_to_the_same_views(read, caller):
+    reader = await read()
+    entries = reader.page.locator("nav[aria-label=Pages] a")
+    assert await entries.all_inner_texts() == ["Fleet", "Placements", "API"]
+    await entries.nth(1).click()
+    await reader.page.wait_for_url(f"{caller.up.http_url}/#placements-title")
+    assert await reader.page.locator("nav[aria-label=Views] a").all_inner_texts() == ["Fleet", "Placements", "API"]
+
+
+async def test_what_does_not_fit_keeps_its_indent_on_a_phone(read):
+    """Paths stay beside their verb, and words beside their status."""
+    reader = await read("#score", width=390)
+    for row, beside in ((".operation > summary", ".path"), ("#score .answers li", ".answer-words")):
+        lefts = await reader.page.locator(f"{row} {beside}").evaluate_all(
+            "all => all.map((e) => Math.round(e.getBoundingClientRect().left))"
+        )
+        assert len(lefts) > 5
+        assert max(lefts) - min(lefts) <= 1
+
+
 async def test_an_address_opens_its_operation(read):
     reader = await read("#explain")
     card = reader.page.locator("details#explain")

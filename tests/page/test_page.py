@@ -294,7 +294,6 @@ async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_p
         "gap": {"toLastPicked": "bravelion", "decidedBy": "affinity", "difference": 9},
     }
     items["gladgull"]["help"] = ""
-    items["busybee"]["topology"]["score"] = -1000  # a violated constraint
     for name in ("newnewt", "oldwhale", "slowtortoise", "dryduck"):
         items[name]["help"] = "would pass with: a heartbeat"
     items["dryduck"]["filters"][-1]["tolerated"] = [{"taint": "maintenance:NoSchedule", "by": None}]
@@ -316,10 +315,78 @@ async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_p
     traces = await texts(opened.page.locator(".trace"))
     assert "Binding Bound; picked with 44 points, spread 0; would be refused today: TaintNotTolerated" in traces[1]
     assert "taints failed : maintenance:NoSchedule not tolerated" in " ".join(traces)
+
+
+async def test_an_exceeded_limit_is_marked_and_leaves_the_other_bars_their_length(hub, open_page):
+    """-1000 is no amount of skew: the whole bar is marked, words say why, and the spread of others is still seen."""
+    document = copy.deepcopy(hub.explanation("crp/edge-cache"))
+    items = {item["cluster"]: item for item in document["items"]}
+    items["busybee"]["topology"]["score"] = -1000
+    items["busybee"]["topology"]["constraints"][0] |= {"points": -1000, "change": 1, "violated": True}
+    gap = {"toLastPicked": "bravelion", "decidedBy": "topologySpread", "difference": -1000}
+    items["busybee"] |= {"verdict": "ScoreTooLow", "gap": gap}
+    hub.explanations["crp/edge-cache"] = document
+    opened = await open_page("crp/edge-cache")
+    row = opened.page.locator(".rows > li").filter(has_text="busybee")
+    assert await row.locator(".bar-track.over").count() == 1
+    assert await row.locator("i.part-spread").count() == 0
+    assert await texts(row.locator(".pill")) == ["over limit"]
+    assert await texts(row.locator(".spread")) == [f"{MINUS}1,000"]
+    assert "exceeds the limit of a spread constraint" in (await texts(opened.page.locator(".legend")))[0]
+    other = opened.page.locator(".rows > li").filter(has_text="quickfox")
     width = "(e) => e.getBoundingClientRect().width"
-    spread = await rows.filter(has_text="busybee").locator("i.part-spread").evaluate(width)
-    track = await rows.filter(has_text="busybee").locator(".bar-track").evaluate(width)
-    assert 4 < spread < track / 5  # it does not dwarf the points it is not added to
+    spread = await other.locator("i.part-spread").evaluate(width)
+    track = await other.locator(".bar-track").evaluate(width)
+    assert track / 20 < spread < track / 5  # it neither vanishes nor dwarfs the points it is not added to
+
+
+MANY_JOINED = "; ".join(f"member-{i} changed (new, labels, health)" for i in range(6))
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        pytest.param(
+            f"policy snapshot shop-0; {MANY_JOINED}",
+            "new policy snapshot shop-0; member-0, member-1 and 4 more joined the fleet",
+            id="grouped",
+        ),
+        pytest.param(
+            "since the last run these members changed: a (resources), b (gone), c (resources) and 4 more",
+            "a and c changed (resources); b left the fleet; 4 more changed",
+            id="members",
+        ),
+        pytest.param("numberOfClusters 2 → 3", "numberOfClusters 2 → 3", id="as-it-is"),
+        pytest.param("something; of a (new) kind (here) it", "something; of a (new) kind (here) it", id="unheard-of"),
+    ],
+)
+async def test_why_it_was_decided_is_said_in_a_line(hub, open_page, message, line):
+    """Clusters with the same news share a sentence; what the API says is there in full where that is more."""
+    trigger = {"event": "SnapshotCreated", "objects": [], "message": message}
+    run = {"trigger": trigger, "snapshot": "shop-0", "fleetSize": 12, "batches": 0, "counts": {"ClusterLeaving": 1}}
+    hub.explanations["crp/payments"] = hub.explanation("crp/payments") | run
+    opened = await open_page("crp/payments")
+    shown = await texts(opened.page.locator(".run p:visible"))
+    assert shown[0] == f"Last decided because: {line}."
+    assert shown[1].startswith(
+        "12 clusters in the fleet; all clusters it wants are there already, so nothing was judged anew. "
+        "Not picked: 1 ClusterLeaving. Policy snapshot shop-0. Judged at "
+    )
+    in_full = opened.page.locator(".run details")
+    assert await in_full.count() == (line != message)
+    if line != message:
+        await in_full.locator("summary").click()
+        await expect(in_full.locator("p")).to_have_text(f"{message}.")
+
+
+@pytest.mark.parametrize("name", ["fleet", "placements"])
+async def test_an_address_leads_to_a_view(open_page, name):
+    """As the links of the page that shows the API do."""
+    opened = await open_page(f"{name}-title")
+    title = opened.page.locator(f"#{name}-title")
+    await expect(title).to_be_focused()
+    await expect(title).to_be_in_viewport()
+    await opened.assert_quiet()
 
 
 async def test_rollout_states_and_details(hub, open_page):
@@ -342,7 +409,7 @@ async def test_the_numbers_behind_a_row_are_one_key_away(open_page):
     assert "range 0.029 (jumpingcat) to 0.076 (oldwhale, not a candidate)" in words
     assert "node-count: observed 25 (41s old), wanted ≥ 5" in words
     opened.hub.publish("crp/payments", clusters=True)
-    await opened.page.wait_for_function("() => document.querySelector('#live-text').textContent.includes('8842')")
+    await opened.page.locator("#live[data-revision='8842']").wait_for()
     assert await row.locator("details").get_attribute("open") is not None
 
 
@@ -377,12 +444,13 @@ async def test_a_change_shows_without_a_reload(hub, open_page):
         "reason": "ClusterLeaving",
     }
     hub.count_placements()
+    assert await texts(page.locator("#live-text")) == ["live"]  # nothing has changed since it was opened
     hub.publish("crp/payments", clusters=True)
     await expect(page.locator(".wanted")).to_have_text("wanted 4")
     await expect(page.locator(".fleet tr", has_text="bravelion").locator(".detail")).to_have_text("asked to leave")
     await expect(page.locator(".placements a[aria-current] .num")).to_have_text(["wanted 4", "picked 4", "available 3"])
     await page.locator(".rows > li", has_text="quickfox").get_by_text("picked", exact=True).wait_for()
-    assert await texts(page.locator("#live-text")) == ["live · revision 8842 · embedded store"]
+    assert re.fullmatch(r"live · last change \d s ago", (await texts(page.locator("#live-text")))[0])
     assert (await texts(page.locator(".card").nth(0)))[0].startswith("Member clusters 12 8 eligible · 2 leaving")
     assert await page.locator("#news").text_content() == "payments: rolling out, picked 4"
     assert await page.evaluate("window.stayed")
@@ -429,7 +497,7 @@ async def test_the_keyboard_selects_a_placement(open_page):
     await page.go_back()
     await page.locator("#placement-title", has_text="audit").wait_for()
     opened.hub.publish("crp/audit", clusters=True)
-    await page.wait_for_function("() => document.querySelector('#live-text').textContent.includes('8842')")
+    await page.locator("#live[data-revision='8842']").wait_for()
     assert await page.evaluate("document.activeElement.getAttribute('href')") == "#crp/edge-cache"  # focus stays put
 
 

@@ -143,6 +143,7 @@ async def test_the_way_out_is_in_nobodys_way(up, browser, width):
         await sign_in(page, token_of(up))
         await expect_fleet(page)
         await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        assert await page.locator(".bar").evaluate("(e) => e.offsetHeight") <= 84  # two rows at most
         measured = await page.evaluate(MEASURE)
         assert (measured["overflow"], measured["overlaps"], measured["outside"]) == (0, [], [])
 

@@ -140,6 +140,46 @@ async def test_who_comes_later_begins_with_what_is_recorded(world):
         await asyncio.wait([watching])
 
 
+@pytest.mark.parametrize("first", [BINDING, POLICY_SNAPSHOT], ids=lambda kind: kind.kind)
+async def test_a_recorded_decision_was_made_when_the_last_that_tells_of_it_was(first):
+    """A larger number keeps the snapshot, and the condition as satisfied as it was; kinds are listed in any order."""
+    records = Records(synced=(PLACEMENT, MEMBER_CLUSTER))
+    try:
+        for kind in (first, *({BINDING, POLICY_SNAPSHOT} - {first})):
+            if kind is BINDING:
+                records.bind("payments", "a", "payments-0", "2026-11-01T00:00:00Z")
+                records.bind("payments", "b", "payments-0", "2026-11-03T00:00:00Z")
+                records.bind("payments", "c", "payments-1", "2026-11-09T00:00:00Z")
+                records.bind("other", "d", "payments-0", "2026-11-10T00:00:00Z")
+            else:
+                records.decide("payments", "a", "b", created="2026-10-31T00:00:00Z", since="2026-11-02T00:00:00Z")
+            records.cache.shelf(kind).synced.set()
+        (run,) = records.runs("payments")
+        assert (run["time"], run["trigger"]["event"]) == ("2026-11-03T00:00:00Z", "Recorded")
+        records.bind("payments", "e", "payments-0", "2026-11-15T00:00:00Z")  # made while somebody watches
+        assert records.runs("payments")[0]["time"] == "2026-11-03T00:00:00Z"
+    finally:
+        records.store.close()
+
+
+@pytest.mark.parametrize(
+    ("created", "since", "time"),
+    [
+        ("2026-11-02T00:00:00Z", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z"),
+        ("2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", "2026-11-02T00:00:00Z"),
+        ("2026-11-01T00:00:00Z", "yesterday", "2026-11-01T00:00:00Z"),
+        ("?", "yesterday", "2026-11-20T12:00:00Z"),
+    ],
+)
+async def test_without_bindings_the_snapshot_tells_the_time(created, since, time):
+    records = Records(synced=(PLACEMENT, MEMBER_CLUSTER))
+    try:
+        records.decide("payments", "a", created=created, since=since)
+        assert records.runs("payments")[0]["time"] == time
+    finally:
+        records.store.close()
+
+
 async def test_explanations_name_the_snapshot_and_the_trigger(world):
     history = RunHistory(world.cache, utc_now)
     advisor = HubAdvisor(world.cache, utc_now, history)
@@ -187,13 +227,13 @@ async def test_heartbeats_change_nothing(world):
 class Records:
     """A cache that is told what the hub would tell it, and a clock; a running loop is what the cache needs."""
 
-    def __init__(self):
+    def __init__(self, synced=(PLACEMENT, POLICY_SNAPSHOT, MEMBER_CLUSTER)):
         self.now = datetime(2026, 11, 20, 12, tzinfo=UTC)
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.history = RunHistory(self.cache, lambda: self.now)
         self.version = 0
-        for kind in (PLACEMENT, POLICY_SNAPSHOT, MEMBER_CLUSTER):
+        for kind in synced:
             self.cache.shelf(kind).synced.set()
 
     def put(self, kind, name, **parts):
@@ -201,7 +241,13 @@ class Records:
         metadata = {"name": name, "uid": name, "resourceVersion": str(self.version), **parts.pop("metadata", {})}
         self.cache.shelf(kind).put({"kind": kind.kind, "metadata": metadata, **parts})
 
-    def decide(self, name, *clusters, message="found all clusters needed"):
+    def bind(self, name, cluster, snapshot, created):
+        """Make a binding as the scheduler does."""
+        metadata = {"labels": {"kubernetes-fleet.io/parent-CRP": name}, "creationTimestamp": created}
+        spec = {"state": "Bound", "targetCluster": cluster, "schedulingPolicySnapshotName": snapshot}
+        self.put(BINDING, f"{name}-{cluster}", metadata=metadata, spec=spec)
+
+    def decide(self, name, *clusters, message="found all clusters needed", created=None, since=None):
         """Record a decision as the scheduler does."""
         if self.cache.get(PLACEMENT, name) is None:
             self.put(PLACEMENT, name, spec={})
@@ -215,7 +261,10 @@ class Records:
             "conditions": [{"type": "Scheduled", "status": "True", "message": message}],
             "targetClusters": entries,
         }
-        self.put(POLICY_SNAPSHOT, f"{name}-0", metadata={"labels": labels}, spec={"policy": {}}, status=status)
+        if since is not None:
+            status["conditions"][0]["lastTransitionTime"] = since
+        metadata = {"labels": labels} | ({"creationTimestamp": created} if created else {})
+        self.put(POLICY_SNAPSHOT, f"{name}-0", metadata=metadata, spec={"policy": {}}, status=status)
 
     def runs(self, name):
         return self.history.runs(PlacementRef("ClusterResourcePlacement", name))

@@ -46,6 +46,7 @@ class RefusedError(Exception):
         self.reason = str(status.get("reason") or "")
         self.message = str(status.get("message") or "the hub gave no reason")
         self.details: Mapping[str, Any] = status.get("details") or {}
+        self.mistakes = [(str(each.get("pointer", "")), str(each.get("detail", ""))) for each in _errors(status)]
         self.warnings = warnings
         super().__init__(self.message)
 
@@ -61,6 +62,12 @@ class RefusedError(Exception):
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
             return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
         return [f"Error from server ({self.reason or self.code}): {self.message}"]
+
+
+def _errors(problem: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the mistakes that problem details name, each with its JSON Pointer."""
+    errors = problem.get("errors")
+    return [each for each in errors if isinstance(each, Mapping)] if isinstance(errors, list) else []
 
 
 class Event(NamedTuple):
@@ -145,6 +152,12 @@ class Client:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+
+    def _whom_to_trust(self) -> str:
+        file = self._connection.ca_file
+        if file is None:
+            return "name the authority that signed it: --ca-file FILE"
+        return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
 
     async def get(self, place: Place) -> JsonObject:
         """Return one object."""
@@ -242,9 +255,7 @@ class Client:
                 yield answer
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            raise UserError(
-                f"{server}: its certificate is not trusted ({reason}); CA: {self._connection.ca_file}"
-            ) from error
+            raise UserError(f"{server}: its certificate is not trusted ({reason}); {self._whom_to_trust()}") from error
         except aiohttp.ClientConnectorError as error:
             reason = (error.os_error.strerror or str(error.os_error)).lower()
             reason = "connection refused" if "connect call failed" in reason else reason
@@ -281,7 +292,8 @@ async def _check(answer: aiohttp.ClientResponse) -> bytes:
     except UserError:
         status = {}
     if status.get("kind") != "Status":  # problem details of /v1
-        status = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
+        words = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
+        status = {**words, "errors": status.get("errors")}
     raise RefusedError({"code": answer.status, **status}, _warnings(answer))
 
 

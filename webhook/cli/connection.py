@@ -65,6 +65,8 @@ def find_connection(
     advice = f"start a hub with: harbormaster up{f' --data {folder}' if data else ''}"
     if server and token_file:
         return Connection(_checked(server), _token(token_file), ca_file, advice)
+    if server and not data and not (folder / CLIENT_FILE).exists():
+        raise UserError(f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE")
     known = _client_file(folder / CLIENT_FILE, advice)
     token = _token(token_file) if token_file else str(known.get("token", ""))
     ca = ca_file or (Path(str(known["ca"])) if known.get("ca") else None)

@@ -14,7 +14,7 @@ from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import Occasion, explanation
 from webhook.cli.connection import Connection, connection_options, find_connection
 from webhook.cli.documents import load
-from webhook.cli.explanation import advice, details, heading, overview, ranges
+from webhook.cli.explanation import advice, details, heading, limits, overview, ranges
 from webhook.cli.failure import UserError
 from webhook.cli.instants import now_option
 from webhook.cli.offline_hub import find_placement, make_hub
@@ -165,7 +165,12 @@ def _print(reference: str, answer: JsonObject, *, in_detail: bool) -> None:
         return
     _echo([*lines, ""])
     print_table(*overview(items))
-    for title, notes in (("Who set the ranges:", ranges(items)), ("What would help:", advice(items))):
+    over = "Where a limit of the spread would be exceeded (these come after all that keep it):"
+    for title, notes in (
+        (over, limits(items)),
+        ("Who set the ranges:", ranges(items)),
+        ("What would help:", advice(items)),
+    ):
         if notes:
             _echo(["", title, *(f"  {note}" for note in notes)])
 

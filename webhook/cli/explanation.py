@@ -3,10 +3,13 @@
 Source: scheduling.md 22.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from scorer.api.external_score import parse_score
 from scorer.api.meta import JsonObject
+from scorer.api.names import SCORE_PREFIX
 
 _OPERATORS: Final = {"Ge": "≥", "Gt": ">", "Le": "≤", "Lt": "<", "Eq": "=", "Ne": "≠"}
 _PICKED: Final = ("Picked", "Kept")
@@ -17,6 +20,9 @@ _FILTERS: Final = {
     "taints": "taints",
     "topology": "spread",
 }
+_CHANGED: Final = re.compile(r"([^\s,()]+) (?:changed )?\(([^()]*)\)")
+_INVOLVED: Final = re.compile(r"(\S+) changed \(([^()]*)\)")
+_MEMBERS: Final = re.compile(r"since the last run these members changed: (.+?)(?: and ([0-9]+) more)?")
 
 
 def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
@@ -24,15 +30,51 @@ def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     wanted, found = answer.get("wanted"), answer.get("found")
     asks = "takes every cluster that passes" if wanted is None else f"wants {_clusters(wanted)}"
     lines = [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
-    batches = answer.get("batches")
-    judged = "nobody had to be judged" if not batches else "1 batch" if batches == 1 else f"{batches} batches"
     snapshot = answer.get("snapshot") or "none yet"
-    lines.append(f"Policy snapshot: {snapshot}. Fleet: {_clusters(answer.get('fleetSize') or 0)}, {judged}.")
+    fleet = _clusters(answer.get("fleetSize") or 0)
+    lines.append(f"Policy snapshot: {snapshot}. Fleet: {fleet}{_rounds(answer)}.")
     if trigger := answer.get("trigger"):
-        lines.append(f"Last decided because: {trigger['message']}.")
+        lines.append(f"Last decided because: {because(trigger['message'])}.")
     if counts := answer.get("counts"):
         lines.append(f"Not picked: {', '.join(f'{count} {category}' for category, count in counts.items())}.")
     return lines
+
+
+def _rounds(answer: Mapping[str, Any]) -> str:
+    """Say in how many rounds clusters were picked; a placement that has all it wants picks no more."""
+    if rounds := answer.get("batches"):
+        return f", picked in {rounds} round{'' if rounds == 1 else 's'}"
+    if answer.get("wanted") == answer.get("found"):
+        return "; it has all the clusters it wants, so none was judged anew"
+    return ""
+
+
+def because(message: str) -> str:
+    """Return the message of a trigger with the clusters of which the same is new in one clause."""
+    notes, news = [], dict[str, list[str]]()
+    rest = ""
+    for part in message.split("; "):
+        if involved := _INVOLVED.fullmatch(part):
+            news.setdefault(_happened(involved[2]), []).append(involved[1])
+        elif members := _MEMBERS.fullmatch(part):
+            for name, aspects in _CHANGED.findall(members[1]):
+                news.setdefault(_happened(aspects), []).append(name)
+            rest = members[2] or ""
+        else:
+            notes.append(part)
+    clauses = [f"{_listed(names)} {what}" for what, names in news.items()]
+    return "; ".join([*notes, *clauses]) + (f"; {rest} more changed" if rest else "")
+
+
+def _happened(aspects: str) -> str:
+    found = aspects.split(", ")
+    if "gone" in found:
+        return "left the fleet"
+    return "joined the fleet" if "new" in found else f"changed ({aspects})"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
@@ -76,6 +118,17 @@ def _end(end: Mapping[str, Any]) -> str:
     return f"{end['value']} ({end['cluster']}{note}{age}{late})"
 
 
+def limits(items: Iterable[JsonObject]) -> list[str]:
+    """Return where one more placement would exceed a limit of the spread that is only a wish: that ranks last."""
+    lines = []
+    for item in items:
+        for each in (item.get("topology") or {}).get("constraints") or ():
+            if each.get("violated") and each["points"]:
+                what = f"one more in {each['domain']} would exceed maxSkew {each['maxSkew']} of {each['key']}"
+                lines.append(f"{item['cluster']}: {what}, which costs {-each['points']}")
+    return lines
+
+
 def advice(items: Iterable[JsonObject]) -> list[str]:
     """Return for every cluster what would get it in, where something simple would."""
     lines = []
@@ -90,8 +143,8 @@ def details(item: Mapping[str, Any]) -> Iterator[str]:
     """Yield everything about one cluster: verdict, checks, points, binding, and what would help."""
     yield str(item["summary"])
     if item.get("rank") is not None:
-        yield f"  rank {item['rank']}" + (f", batch {item['batch']}" if "batch" in item else "")
-    for warning in item.get("warnings") or ():
+        yield f"  rank {item['rank']}" + (f", round {item['batch']}" if "batch" in item else "")
+    for warning in (*(item.get("warnings") or ()), *_unreadable_scores(item)):
         yield f"  warning: {warning}"
     filters = item.get("filters") or ()
     if filters:
@@ -102,12 +155,39 @@ def details(item: Mapping[str, Any]) -> Iterator[str]:
     yield from _points(item)
     if "gap" in item:
         gap = item["gap"]
-        by = "name, all else being equal" if gap["decidedBy"] == "name" else f"{gap['decidedBy']} {gap['difference']:+}"
+        by = (
+            "the name that is later in the alphabet, all else being equal"
+            if gap["decidedBy"] == "name"
+            else f"{gap['decidedBy']} {gap['difference']:+}"
+        )
         yield f"  gap to {gap['toLastPicked']}, the last one picked: {by}"
     if "binding" in item:
         yield f"  {_binding(item['binding'])}"
     if item.get("help"):
         yield f"  what would help: {item['help']}"
+
+
+def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
+    """Return why external scores that were looked at cannot be read, unless a warning says so already."""
+    terms = [term for check in item.get("filters") or () for term in check.get("terms") or ()]
+    readings = [entry for term in terms for entry in term.get("properties") or ()]
+    readings += [term["sorter"] for term in (item.get("affinity") or {}).get("terms") or () if term.get("sorter")]
+    told = " ".join(item.get("warnings") or ())
+    names = {entry["name"]: entry for entry in readings if entry.get("unreadable")}
+    return [
+        f"{name} cannot be read, so it counts for nothing: {_mistake_of(entry['observed'])}"
+        for name, entry in names.items()
+        if name.startswith(SCORE_PREFIX) and name not in told
+    ]
+
+
+def _mistake_of(text: str) -> str:
+    """Return what is wrong with an external score."""
+    try:
+        parse_score(text)
+    except ValueError as reason:
+        return str(reason)
+    return "it is no number"
 
 
 def _check(check: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -146,6 +226,8 @@ def _reading(each: Mapping[str, Any]) -> str:
         return f"was {each['lastValue']}, which expired {each['expiredFor']} ago (at {each['validUntil']})"
     if each.get("observed") is None:
         return "is not reported"
+    if each.get("unreadable") and str(each["name"]).startswith(SCORE_PREFIX):
+        return "cannot be read"  # the annotation is JSON; the warning says what is wrong with it
     notes = ["unreadable"] if each.get("unreadable") else []
     notes += [f"{each['age']} old"] if each.get("age") else []
     notes += ["out of date"] if each.get("stale") else []
@@ -178,9 +260,13 @@ def _constraint(each: Mapping[str, Any]) -> str:
     if each.get("domain") is None:
         return f"{each['key']}: has no such label, so it is outside the spread"
     counts = ", ".join(f"{name} {count}" for name, count in each["counts"].items())
-    effect = f"one more in {each['domain']} changes the skew of {each['skew']} by {each['change']:+d}"
-    limit = f"at most {each['maxSkew']} is {'exceeded' if each.get('violated') else 'kept'}"
-    return f"{each['key']}: placed so far: {counts}; {effect}, {limit} ({each['whenUnsatisfiable']})"
+    effect = f"the skew (largest less smallest) is {each['skew']}, one more in {each['domain']} changes it by "
+    effect += f"{each['change']:+d}"
+    limit = f"the limit of {each['maxSkew']} is kept"
+    if each.get("violated"):
+        after = "it comes after all that keep it" if each["points"] else "it is turned away"
+        limit = f"the limit of {each['maxSkew']} is exceeded, so {after}"
+    return f"{each['key']}: placed so far: {counts}; {effect}; {limit} ({each['whenUnsatisfiable']})"
 
 
 def _preference(term: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ Source: scheduling.md 22, property 9.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from webhook.cli.explanation import because
+
 
 def history(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield every decision, the latest first: when, why, what changed, who was picked."""
@@ -22,7 +24,7 @@ def _run(item: Mapping[str, Any]) -> Iterator[str]:
     again = f", seen {item['times']} times until {item['until']}" if "times" in item else ""
     fleet = "" if item["fleetSize"] is None else f", the fleet has {item['fleetSize']}"
     yield f"{item['time']}{again}: policy snapshot {item['snapshot']} wants {wanted}, has {item['found']}{fleet}"
-    yield f"  because  {item['trigger']['message']}"
+    yield f"  because  {because(item['trigger']['message'])}"
     for position, note in enumerate(item["difference"]):
         yield f"  {'changed' if not position else '       '}  {note}"
     if item["picked"]:

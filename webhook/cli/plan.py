@@ -1,10 +1,12 @@
 """``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import click
 
@@ -39,16 +41,18 @@ Examples:
   harbormaster plan --server https://hub:9443 --lost dover   # and if dover were gone?
   harbormaster plan --on dump.yaml --drained dover           # the same engine on a dump
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
-  kubectl get memberclusters,crp,crb,csps,crs -o yaml | harbormaster plan --on - -f new.yaml
+  kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,rs -A -o yaml | harbormaster plan --on - -f new.yaml
 
 \b
 Exit codes:
-  0  nothing would change
+  0  no placement would change: nothing moves, is rolled out, evicted, or newly blocked or short
   1  an error, or admission refuses something: file, document and field are on standard error
-  2  a placement would change; with --compare: a policy picks a cluster that the other does not
+  2  a placement would change, or is new; with --compare: a policy picks a cluster that the other does not
 """
 
 CHANGES = 2
+_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
+"""In the words of a mistake: where the same is given too."""
 _ADMINISTRATOR = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
@@ -79,7 +83,7 @@ class _Ground:
             return run(_ask(self.connection, given, lost, drained, only))
         stored = store(self.base, now=self.now, clock=datetime.now(UTC))
         objects = [Given(one.kind, one.document) for one in given]
-        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained))
+        document = _plan(stored, self.base, Proposal(objects, lost=lost, drained=drained), given)
         if only is not None:
             wanted = {(one.namespace, one.name) for one in only}
             found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in wanted]
@@ -121,6 +125,12 @@ def command(
 ) -> int:
     """Plan."""
     live = live or server is not None or data is not None
+    if pair is not None and (lost or drained):
+        option = "--lost" if lost else "--drained"
+        raise click.UsageError(
+            f"--compare takes no {option}: it sets two policies side by side on a fleet as it is: "
+            "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
+        )
     if live and bases:
         raise click.UsageError("--on is for files; the running hub is what it is")
     if live and now is not None:
@@ -133,8 +143,11 @@ def command(
         live = True
     connection = find_connection(data, server, token_file, ca_file) if live else None
     if pair is not None:
-        if lost or drained or (files and (live or bases)):
-            raise click.UsageError("--compare takes two files and a fleet: -f FILE, or the running hub")
+        if files and (live or bases):
+            raise click.UsageError(
+                "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
+                "(-f FILE)"
+            )
         ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
         return _compare(pair, ground, output)
     if connection is None and not bases:
@@ -152,20 +165,39 @@ def _plan_files(
     others = [one for one in loaded if one.kind not in (PLACEMENT, RESOURCE_PLACEMENT)]
     stored = store(others, now=now, clock=datetime.now(UTC))
     adopted = [Given(one.kind, one.document) for one in placements]
-    document = _plan(stored, loaded, Proposal(adopted=adopted, lost=lost, drained=drained))
+    document = _plan(stored, loaded, Proposal(adopted=adopted, lost=lost, drained=drained), ())
     return _report(document, placements, output, everything=not (lost or drained))
 
 
-def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal) -> JsonObject:
+def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded]) -> JsonObject:
     context = Context.of_objects([one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now)
     try:
         return plan(stored.hub, proposal, context)
     except ProposalError as error:
-        raise UserError(_option(pointer, detail) for pointer, _, detail in error.mistakes) from error
+        places = _Places(given, proposal.lost, proposal.drained)
+        raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
 
 
-def _option(pointer: str, detail: str) -> str:
-    return f"--{pointer.split('/')[1]}: {detail}"
+class _Places(NamedTuple):
+    """What the user wrote that the JSON Pointers of a proposal stand for."""
+
+    given: Sequence[Loaded]
+    lost: Sequence[str]
+    drained: Sequence[str]
+
+    def told(self, pointer: str, detail: str) -> str:
+        """Return a mistake as one about the command line and the files."""
+        return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
+
+    def _place(self, pointer: str) -> str:
+        _, member, *rest = pointer.split("/")
+        at = int(rest[0]) if rest and rest[0].isdecimal() else -1
+        if member == "objects":
+            if not 0 <= at < len(self.given):
+                return "-f"
+            return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
+        names: Sequence[str] = {"lost": self.lost, "drained": self.drained}.get(member, ())
+        return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer
 
 
 async def _ask(
@@ -187,7 +219,9 @@ async def _ask(
         try:
             return await client.ask("/v1/plan", body)
         except RefusedError as error:
-            raise UserError(error.message) from error
+            places = _Places(given, lost, drained)
+            told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
+            raise UserError(told or error.message) from error
 
 
 def _report(document: JsonObject, given: Sequence[Loaded], output: str, *, everything: bool) -> int:
@@ -235,15 +269,24 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
         {**entries[new.name], "name": old.name, "file": file}
         for new, old, file in zip(renamed, originals, pair, strict=True)
     ]
-    answer = compare(*sides)
+    names = _names(pair)
+    answer = compare(sides[0], sides[1], names)
     for side, file in zip(("left", "right"), pair, strict=True):
         answer[side] = {"file": file, **answer[side]}
     answer |= {key: document[key] for key in ("evaluatedAt", "fleetRevision") if key in document}
     if output != "table":
         print_document(answer, output)
     else:
-        print_comparison(answer)
+        print_comparison(answer, names)
     return CHANGES if answer["differs"] else 0
+
+
+def _names(pair: tuple[str, str]) -> tuple[str, str]:
+    """Return what to call two files: by their base names unless those are the same."""
+    left, right = (Path(file).name for file in pair)
+    if left != right:
+        return left, right
+    return pair if pair[0] != pair[1] else (f"{left} (1)", f"{right} (2)")
 
 
 def _place(one: Loaded) -> JsonObject:

@@ -106,20 +106,26 @@ def _step(step: JsonObject) -> str:
     return "; ".join(f"{verb} {' '.join(step[key])}" for key, verb in words if step[key])
 
 
-def print_comparison(answer: JsonObject) -> None:
-    """Print two policies side by side: the clusters they disagree about, and a count of the rest."""
-    for side in ("left", "right"):
+def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
+    """Print two policies side by side: the clusters they disagree about, and a count of the rest.
+
+    Args:
+        answer: The document.
+        names: What the two are called.
+    """
+    for name, side in zip(names, ("left", "right"), strict=True):
         head = answer[side]
         wanted = "all" if head["wanted"] is None else head["wanted"]
-        line = f"{side}: {_reference(head)} of {head['file']}, {head['type']}, wants {wanted}, gets {head['found']}"
+        line = f"{name}: {_reference(head)}, {head['type']}, wants {wanted}, gets {head['found']}"
         click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
     different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
     if different:
         click.echo()
         rows = [[one["cluster"], *_sides(one), one["why"]] for one in different]
-        print_table(["CLUSTER", "LEFT", "RIGHT", "WHY"], rows)
+        print_table(["CLUSTER", *names, "WHY"], rows)
     if rest := len(answer["clusters"]) - len(different):
-        click.echo(f"\n{rest} clusters are judged the same by both.")
+        what = "1 cluster is" if rest == 1 else f"{rest} clusters are"
+        click.echo(f"\n{what} judged the same by both.")
 
 
 def _sides(one: JsonObject) -> list[str]:

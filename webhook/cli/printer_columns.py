@@ -6,12 +6,14 @@ Source: Kubernetes ``additionalPrinterColumns``; apimachinery ``pkg/util/duratio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scorer.api.crd import PRINTER_COLUMNS, Column
+from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import SCORE_PREFIX
 from webhook.cli.output import format_json
@@ -19,6 +21,9 @@ from webhook.cli.output import format_json
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
 """External scores of a member cluster with what is left of their time; no column of a definition can show that."""
+JOINED: Final = Column("Joined", ".status", "joined")
+"""In the place of the definition's: a member that nobody has heard of since the hub began has only its agent's word."""
+_YEARS: Final = timedelta(days=2 * 365)
 _OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE)}
 _STEP: Final = re.compile(
     r'\.((?:[^.\[\\]|\\.)+)|\[\?\(@\.([A-Za-z]+)==["\']([^"\']*)["\']\)\]|\[([0-9]{1,9})\]', re.ASCII
@@ -37,7 +42,7 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
     if columns is None:
         columns = _defined(definition) if definition else (AGE,)
     if kind == MEMBER_CLUSTER:
-        columns = (*columns, SCORES)
+        columns = (*(JOINED if column.name == JOINED.name else column for column in columns), SCORES)
     return tuple(column for column in columns if wide or not column.wide)
 
 
@@ -65,6 +70,8 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
         return "<invalid>"
     if kind == "scores":
         return _scores(value, now)
+    if kind == "joined":
+        return _joined(value)
     if isinstance(value, dict | list):
         return " ".join(format_json(value).split())
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -77,16 +84,24 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
         if score is None:
             words.append(f"{short}=<unreadable>")
             continue
-        left = None if score.valid_until is None else (score.valid_until - now).total_seconds()
-        note = (
-            ""
-            if left is None
-            else f" ({format_age(left)} left)"
-            if left >= 0
-            else f" (expired {format_age(-left)} ago)"
-        )
+        note = ""
+        if score.valid_until is not None:
+            left = score.valid_until - now
+            note = f" ({_span(left)} left)" if left >= timedelta() else f" (expired {_span(-left)} ago)"
         words.append(f"{short}={score.value}{note}")
     return ", ".join(words)
+
+
+def _span(duration: timedelta) -> str:
+    """Write a span as everything that explains does; one of years in years, for a table has no room for its days."""
+    return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
+
+
+def _joined(status: Mapping[str, Any]) -> str:
+    """Return whether a member has joined: what the hub has concluded, else what its agent has said."""
+    agents = f'.agentStatus[?(@.type=="{MEMBER_AGENT}")].conditions'
+    of_hub, of_agent = (find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents))
+    return str(of_hub or of_agent or "")
 
 
 def find_path(document: Any, path: str) -> Any:

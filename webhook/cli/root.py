@@ -116,7 +116,9 @@ class Root(click.Group):
             click.echo(error.ctx.get_help())
             return 0
         except click.UsageError as error:
-            path = error.ctx.command_path if error.ctx else program
+            path = (
+                error.ctx.command_path if error.ctx else self._called(program, sys.argv[1:] if args is None else args)
+            )
             complain(f"error: {error.format_message()} (see: {path} --help)")
             return 1
         except click.ClickException as error:
@@ -132,6 +134,11 @@ class Root(click.Group):
             complain(f"error: {place}{error.strerror or error}")
             return 1
         return code if isinstance(code, int) else 0
+
+    def _called(self, program: str, words: Sequence[str]) -> str:
+        """Return the program and the command that *words* call; not every error of click's parser knows it."""
+        known = self.list_commands(click.Context(self))
+        return next((f"{program} {word}" for word in words if word in known), program)
 
 
 def _program_name() -> str:

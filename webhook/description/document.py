@@ -21,6 +21,7 @@ from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.problems import PROBLEM_JSON, Problem
 
 VERSION: Final = "3.1.1"
+EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
 
 ABOUT: Final = """\
@@ -29,8 +30,14 @@ Where to place, why, and what admission would say: the questions that other cont
 Questions with a body are POST and change nothing. Requests are read strictly: unknown members are refused and nothing \
 is coerced; null counts as absent. Answers may gain members: ignore those you do not know.
 
-A GET may be asked as HEAD too. Another method is answered with 405, an unknown path with 404. Errors are problem \
-details (RFC 9457); their `type` is one of those listed with each answer."""
+A GET may be asked as HEAD too. Errors are problem details (RFC 9457); their `type` is one of those listed with each \
+answer. Two belong to no operation and are listed with none: another method is answered with 405, \
+`method-not-allowed`, and an unknown path with 404, `not-found`.
+
+`fleetRevision` names the state that an answer was made from: `<fleet>/<step>`, the fleet and the step of ten seconds \
+that ages are measured at; of a plan, which is judged at its own instant, `<fleet>` alone. It means something to the \
+server that gave it, until that is started anew. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
+that of `/v1/openapi.json` is `"<hash>"`."""
 
 _HEADERS: Final[JsonObject] = {
     "X-Request-Id": {
@@ -39,8 +46,10 @@ _HEADERS: Final[JsonObject] = {
         "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
     },
     "ETag": {
-        "description": "Names the answer: `<fleetRevision>-<hash>`.",
-        "schema": {"type": "string"},
+        "description": 'Names the answer, in quotes: `"<fleetRevision>-<hash>"`; of `/v1/openapi.json`, which comes '
+        'from no fleet, `"<hash>"`.',
+        "schema": {"type": "string", "pattern": '^"([0-9]+/[0-9]+-)?[0-9a-f]{16}"$'},
+        "example": '"1785/42-0f3d5c1e6f5b4b7e"',
     },
     "Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer", "minimum": 1}},
     "WWW-Authenticate": {
@@ -199,8 +208,8 @@ def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
 
 def _answer(operation: Operation, example: JsonObject) -> JsonObject:
     schema: JsonObject = {"type": "object"}
-    if operation.media != "application/json":
-        schema = {"type": "string"}
+    if operation.media == EVENT_STREAM:
+        schema = _stream(operation)
     elif operation.answer is not None:
         schema = reference(named(operation.answer, NAMES))
     if operation.many:
@@ -216,6 +225,28 @@ def _answer(operation: Operation, example: JsonObject) -> JsonObject:
     }
 
 
+def _stream(operation: Operation) -> JsonObject:
+    """Return the schema of server-sent events: what one of them consists of, its data as JSON."""
+    assert operation.answer is not None
+    data = {
+        "type": "string",
+        "description": "What changed, as JSON.",
+        "contentMediaType": "application/json",
+        "contentSchema": reference(named(operation.answer, NAMES)),
+    }
+    event = {
+        "type": "object",
+        "properties": {"event": {"const": "change"}, "data": data},
+        "required": ["event", "data"],
+    }
+    return {
+        "type": "string",
+        "description": "A stream of events; lines that begin with a colon are comments.",
+        "contentMediaType": EVENT_STREAM,
+        "contentSchema": event,
+    }
+
+
 def _header_references(names: Iterable[str]) -> JsonObject:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
@@ -226,7 +257,7 @@ def _name_of(status: HTTPStatus) -> str:
 
 def _problem_responses(problems: Iterable[Problem], examples: Mapping[str, Any]) -> JsonObject:
     by_status: dict[HTTPStatus, list[Problem]] = {}
-    for problem in sorted({*problems, Problem.METHOD_NOT_ALLOWED}, key=lambda found: (found.status, found.slug)):
+    for problem in sorted(problems, key=lambda found: (found.status, found.slug)):
         by_status.setdefault(problem.status, []).append(problem)
     return {_name_of(status): _problem_response(status, found, examples) for status, found in by_status.items()}
 

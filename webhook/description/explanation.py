@@ -7,10 +7,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from webhook.description.model import AnswerModel, DurationText, Instant
+from scorer.api.binding import BindingState
+from scorer.framework.status import Category
+from webhook.description.model import AnswerModel, DurationText, FleetRevision, Instant
 
-ConditionWord = Annotated[str | None, WithJsonSchema({"enum": ["True", "False", "Unknown", None]})]
+ConditionWord = Annotated[
+    str | None, WithJsonSchema({"type": ["string", "null"], "enum": ["True", "False", "Unknown", None]})
+]
 """Status of a condition, null where there is no such condition."""
+
+OWN_VERDICTS = ("Picked", "Kept", "NotNeeded", "NotListed", "NotJudged", "Dropped")
+"""Verdicts that are no category of a filter."""
+Verdict = Annotated[str, WithJsonSchema({"type": "string", "enum": [*OWN_VERDICTS, *map(str, Category)]})]
+"""What became of a cluster."""
 
 
 class Observed(AnswerModel):
@@ -211,7 +220,7 @@ class HeldBinding(AnswerModel):
     """The binding a cluster holds."""
 
     name: str
-    state: str
+    state: BindingState
     current_policy: bool
     """Whether it was made under the present policy."""
     snapshot: str | None = None
@@ -239,17 +248,23 @@ class Gap(AnswerModel):
     difference: int
 
 
+Check = Annotated[
+    AffinityCheck | EligibilityCheck | NamespaceCheck | TaintsCheck | TopologyCheck, Field(discriminator="name")
+]
+"""One filter, by its name."""
+
+
 class ExplainedCluster(AnswerModel):
     """Why one cluster was picked, kept or turned away."""
 
     cluster: str
-    verdict: str
-    """Picked, Kept, ScoreTooLow, NotNeeded, NotListed, NotJudged, Dropped, or the category of the filter."""
+    verdict: Verdict
+    """What became of it; for those that a filter turned away, the category of the first check that failed."""
     rank: int | None
     """Over picked, kept and losing clusters, from 1; null for the others."""
     batch: int | None = None
     """The batch that picked it."""
-    filters: list[AffinityCheck | EligibilityCheck | NamespaceCheck | TaintsCheck | TopologyCheck] | None = None
+    filters: list[Check] | None = None
     topology: TopologyPoints | None = None
     affinity: AffinityPoints | None = None
     tie_bonus: bool | None = None
@@ -293,8 +308,8 @@ class ExplainAnswer(AnswerModel):
     """The policy snapshot in force; null where there is none."""
     trigger: Trigger | None
     """What made the scheduler decide last, where that is known."""
-    fleet_revision: str
-    """Names the state of the fleet that was judged."""
+    fleet_revision: FleetRevision
+    """Names the state of the fleet that was judged, `<fleet>/<step>`."""
     policy_hash: str
     """Hash of the policy."""
     evaluated_at: Instant

@@ -3,8 +3,14 @@
 Source: serving.md 2.1.
 """
 
+from typing import Any, Final
+
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from webhook.description.schemas import NULLABLE
+
+_NULLABLE: Final[dict[str, Any]] = {NULLABLE: True}
 
 
 class NodeList(BaseModel):
@@ -25,8 +31,8 @@ class ExtenderArgs(BaseModel):
     """A pod and the nodes it could go to; one of both lists is null."""
 
     pod: EmbeddedObject = Field(alias="Pod")
-    nodes: NodeList | None = Field(default=None, alias="Nodes")
-    node_names: list[str] | None = Field(default=None, alias="NodeNames")
+    nodes: NodeList | None = Field(default=None, alias="Nodes", json_schema_extra=_NULLABLE)
+    node_names: list[str] | None = Field(default=None, alias="NodeNames", json_schema_extra=_NULLABLE)
 
 
 class ExtenderFilterResult(BaseModel):
@@ -70,8 +76,12 @@ class ExtenderPreemptionArgs(BaseModel):
     """A pod, and who would have to make room for it on which node."""
 
     pod: EmbeddedObject = Field(alias="Pod")
-    node_name_to_victims: dict[str, Victims] | None = Field(default=None, alias="NodeNameToVictims")
-    node_name_to_meta_victims: dict[str, MetaVictims] | None = Field(default=None, alias="NodeNameToMetaVictims")
+    node_name_to_victims: dict[str, Victims] | None = Field(
+        default=None, alias="NodeNameToVictims", json_schema_extra=_NULLABLE
+    )
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = Field(
+        default=None, alias="NodeNameToMetaVictims", json_schema_extra=_NULLABLE
+    )
 
 
 class ExtenderPreemptionResult(BaseModel):

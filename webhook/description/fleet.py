@@ -1,8 +1,18 @@
 """Answers of ``/v1/clusters``."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from webhook.description.model import AnswerModel, DurationText, Instant
+from pydantic import WithJsonSchema
+
+from scorer.framework.status import Category
+from webhook.description.model import AnswerModel, DurationText, FleetRevision, Instant
+
+INELIGIBLE = (
+    *(Category.CLUSTER_LEAVING, Category.AGENT_NOT_REPORTING, Category.HEARTBEAT_STALE),
+    *(Category.AGENT_NOT_JOINED, Category.HEALTH_UNKNOWN, Category.CLUSTER_UNHEALTHY),
+)
+"""Why a cluster may not be picked by any placement."""
+Ineligibility = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *map(str, INELIGIBLE)]})]
 
 
 class ClusterTaint(AnswerModel):
@@ -45,12 +55,12 @@ class Cluster(AnswerModel):
     """One member cluster as the engine sees it."""
 
     name: str
-    state: str
-    """One word: eligible, leaving, not reporting, silent, not joined, health unknown, unhealthy."""
+    state: Literal["eligible", "leaving", "not reporting", "silent", "not joined", "health unknown", "unhealthy"]
+    """In a word or two."""
     state_detail: str
     """The reason in words, empty for eligible clusters."""
     eligible: bool
-    reason: str
+    reason: Ineligibility
     """The reason as a category, empty for eligible clusters."""
     labels: dict[str, str]
     taints: list[ClusterTaint]
@@ -67,6 +77,7 @@ class Cluster(AnswerModel):
 class ClusterList(AnswerModel):
     """All member clusters, by name."""
 
-    fleet_revision: str
+    fleet_revision: FleetRevision
+    """Names the state of the fleet, `<fleet>/<step>`."""
     evaluated_at: Instant
     items: list[Cluster]

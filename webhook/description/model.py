@@ -44,5 +44,10 @@ class KubernetesObject(BaseModel):
     metadata: ObjectMetadata | None = None
 
 
+FleetRevision = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": "^[0-9]+/[0-9]+$", "examples": ["1785/42"]})
+]
+"""The fleet, and the step of ten seconds that ages are measured at."""
+
 JsonValue = Annotated[Any, WithJsonSchema({})]
 """Any JSON value."""

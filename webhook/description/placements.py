@@ -4,7 +4,7 @@ from typing import Literal
 
 from scorer.api.conditions import Condition
 from scorer.api.placement import ResourceIdentifier, RolloutStrategy
-from webhook.description.model import AnswerModel, Instant
+from webhook.description.model import AnswerModel, FleetRevision, Instant
 
 
 class PlacedCluster(AnswerModel):
@@ -53,7 +53,8 @@ class PlacementDetail(Placement):
 class PlacementList(AnswerModel):
     """All placements, by reference."""
 
-    fleet_revision: str
+    fleet_revision: FleetRevision
+    """Names the state of the fleet, `<fleet>/<step>`."""
     items: list[Placement]
 
 

@@ -3,7 +3,9 @@
 Source: scheduling.md 22, property 10.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from webhook.description.explanation import PairOfScores
 from webhook.description.model import AnswerModel, Instant
@@ -107,8 +109,8 @@ class PlannedEviction(AnswerModel):
 class RolloutPlan(AnswerModel):
     """How the placement would get there."""
 
-    type: str
-    """RollingUpdate, External, or Deletion."""
+    type: Literal["RollingUpdate", "External", "Deletion"]
+    """By the limits of the strategy, by a staged update run, or not at all, as the placement is deleted."""
     snapshot: str
     """Name of the resource snapshot that is rolled out."""
     max_unavailable: int | str | None
@@ -129,11 +131,12 @@ class PlannedPlacement(AnswerModel):
 
     name: str
     namespace: str
-    type: str
+    type: Literal["PickAll", "PickN", "PickFixed"]
     wanted: int | None
     """How many clusters it would want; null for all."""
     picked: list[PlannedPick]
-    """New and kept clusters, by rank."""
+    """New and kept clusters, by rank. Kept ones rank by the scores recorded when they were picked, new ones by those of
+    now; `/v1/score` ranks all of them by those of now."""
     not_picked: list[Loser]
     filtered: list[Filtered]
     dropped: list[DroppedBinding]
@@ -144,7 +147,7 @@ class PlannedPlacement(AnswerModel):
     moves: Moves
     rollout: RolloutPlan
     changed: bool
-    """Whether anything about it would be different."""
+    """Whether it would move, be rolled out, be blocked, or be short of clusters otherwise than anyway."""
 
 
 class AdmissionVerdict(AnswerModel):
@@ -171,8 +174,9 @@ class PlannedFleet(AnswerModel):
 class PlanAnswer(AnswerModel):
     """What would happen, placement by placement."""
 
-    fleet_revision: str
-    """Names the state of the fleet before the changes."""
+    fleet_revision: Annotated[str, Field(pattern="^[0-9]+$")]
+    """Names the fleet before the changes: `<fleet>` alone, without the step that other answers add, as a plan is judged
+    at its own instant."""
     placements: list[PlannedPlacement]
     """By namespace and name."""
     admission: list[AdmissionVerdict]

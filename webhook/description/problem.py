@@ -3,6 +3,8 @@
 Source: serving.md 3.3; RFC 9457.
 """
 
+from typing import Literal
+
 from webhook.description.model import AnswerModel
 
 
@@ -11,8 +13,8 @@ class RequestMistake(AnswerModel):
 
     pointer: str
     """JSON Pointer into the request body; empty for the body as a whole."""
-    code: str
-    """Kind of mistake: required, unknown, type, too-many, too-few, invalid."""
+    code: Literal["required", "unknown", "type", "too-many", "too-few", "duplicate", "invalid"]
+    """Kind of mistake."""
     detail: str
 
 

@@ -2,7 +2,8 @@
 
 * A request's schemas are closed, as requests are read: unknown members are refused. An answer's are open.
 * A member that may be left out is shown with its type alone. Null counts as absence in requests, and answers leave
-  out what has nothing to say; where an answer has null, the member is always there.
+  out what has nothing to say; where an answer has null, the member is always there. Where null is what is sent, the
+  member is marked as ``NULLABLE``.
 * Defaults that only stand for "not given" are left out; of docstrings the first paragraph is told.
 * The string below a member is its description. The models could collect these themselves, but would do so whenever
   harbormaster starts, and that takes a third of a second.
@@ -13,7 +14,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -28,6 +29,8 @@ REFERENCE: Final = "#/components/schemas/"
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 _NOT_GIVEN: Final[tuple[object, ...]] = (None, "", [], {})
 _RESERVED: Final = "x-"
+NULLABLE: Final = "x-nullable"
+"""Marks a member that may be left out, or be null: senders of theirs do both."""
 
 Purpose = Literal["request", "answer"]
 
@@ -121,15 +124,25 @@ def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
             clean[key] = value
         else:
             clean[key] = _cleaned(value, purpose, names)
-    _let_absence_be_absence(clean)
+    if "discriminator" in clean:
+        _spell_constants(clean["discriminator"])
+    _let_absence_be_absence(
+        clean, {name for name, member in schema.get("properties", {}).items() if NULLABLE in member}
+    )
     if purpose == "request" and "properties" in clean:
         clean.setdefault("additionalProperties", False)
     return clean
 
 
-def _let_absence_be_absence(schema: JsonObject) -> None:
-    """Take null out of the types of members that may be left out."""
-    required = schema.get("required", ())
+def _spell_constants(discriminator: JsonObject) -> None:
+    """Write the truth values that tell a union apart as JSON does."""
+    mapping = discriminator["mapping"]
+    discriminator["mapping"] = {{"True": "true", "False": "false"}.get(word, word): at for word, at in mapping.items()}
+
+
+def _let_absence_be_absence(schema: JsonObject, nullable: Collection[str]) -> None:
+    """Take null out of the types of members that may be left out, but for those that are *nullable*."""
+    required = {*schema.get("required", ()), *nullable}
     for name, member in schema.get("properties", {}).items():
         choices = member.get("anyOf")
         if name in required or choices is None or {"type": "null"} not in choices:

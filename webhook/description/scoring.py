@@ -2,10 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
+from scorer.framework.status import Category
 from webhook.description.explanation import ExplainedCluster
-from webhook.description.model import AnswerModel, Instant
+from webhook.description.model import AnswerModel, FleetRevision, Instant
+
+Refusal = Annotated[
+    str,
+    WithJsonSchema(
+        {"type": "string", "enum": [str(category) for category in Category if category is not Category.SCORE_TOO_LOW]}
+    ),
+]
+"""The category of the first check that failed."""
 
 
 class Score(AnswerModel):
@@ -26,8 +35,8 @@ class Rejection(AnswerModel):
 
     plugin: str
     """Name of the filter."""
-    code: str
-    """Machine-readable category."""
+    code: Refusal
+    """The category of the first check that failed."""
     message: str
     """The reason in words."""
     resolvable: bool
@@ -42,7 +51,7 @@ class RankedCluster(AnswerModel):
     selected: bool
     """Whether it would be picked now; for a placement on the hub, what it holds already counts."""
     rank: Annotated[int, Field(ge=1)]
-    """Counts over all eligible candidates, from 1."""
+    """Counts over all eligible candidates, from 1, as in a first run: whatever is placed already."""
     score: Score
     explanation: ExplainedCluster | None = None
     """With `explain` in the question: every number behind it."""
@@ -58,16 +67,22 @@ class RejectedCluster(AnswerModel):
     """With `explain` in the question: every number behind it."""
 
 
-class ScoreAnswer(AnswerModel):
-    """One page of the ranking: eligible clusters by rank, then the rejected ones by name."""
+Answered = Annotated[RankedCluster | RejectedCluster, Field(discriminator="eligible")]
+"""One cluster."""
 
-    fleet_revision: str
-    """Names the state of the fleet that was judged: same question and same revision, same bytes."""
+
+class ScoreAnswer(AnswerModel):
+    """One page of the ranking: eligible clusters as a first run ranks them, then the rejected ones by name."""
+
+    fleet_revision: FleetRevision
+    """Names the state of the fleet that was judged, `<fleet>/<step>`: same question and same revision, same bytes."""
     policy_hash: str
     """Hash of the policy."""
     evaluated_at: Instant
     """The instant that ages were measured at."""
-    items: list[RankedCluster | RejectedCluster]
+    items: list[Answered]
+    """Ranks are those of a first run with the scores of now, whatever is placed already. A placement keeps what it has:
+    of one on the hub, `selected` need not follow from `rank`."""
     continue_: Annotated[str, Field(alias="continue")]
     """Token of the next page, empty on the last one."""
 
@@ -81,8 +96,8 @@ class TurnedAwayCluster(Rejection):
 class FilterAnswer(AnswerModel):
     """Which clusters are eligible."""
 
-    fleet_revision: str
-    """Names the state of the fleet that was judged."""
+    fleet_revision: FleetRevision
+    """Names the state of the fleet that was judged, `<fleet>/<step>`."""
     policy_hash: str
     """Hash of the policy."""
     evaluated_at: Instant

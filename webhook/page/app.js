@@ -1,7 +1,8 @@
 /** The page: reads the API, follows its events, keeps the selected placement in the address. */
 
 import { ApiError, SignInError, ask, follow, paced, placementPath } from "./api.js";
-import { h, patchList, say } from "./dom.js";
+import { retime, serverNow, ticking } from "./clock.js";
+import { h, isNews, patchList, say } from "./dom.js";
 import { FleetView } from "./fleet.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
@@ -19,7 +20,8 @@ const state = {
   selected: "", // the ref in the address, or the one chosen for want of it
   problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
-  revision: "",
+  revision: null,
+  changedAt: null, // when the hub was last seen to change, in ms of its clock
   missed: false, // changes came while nobody was looking
   hurry: null, // aborts the reading of a placement that is no longer selected
 };
@@ -68,7 +70,19 @@ function render() {
     if (placement) detail.show(placement);
     else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
   }
+  if (wished && state.clusters && state.placements) {
+    goTo(wished);
+    wished = null;
+  }
   document.title = listed(state.selected) ? `${listed(state.selected).name} · harbormaster` : "harbormaster";
+}
+
+/** The view that a link of another page leads to: `/#placements-title`; it is gone to once there is something to see. */
+let wished = ["fleet", "placements"].find((view) => location.hash === `#${view}-title`) ?? null;
+
+function goTo(view) {
+  by(view).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+  by(`${view}-title`).focus({ preventScroll: true });
 }
 
 /** Note, or take back, what is wrong with a part of the API. */
@@ -104,7 +118,6 @@ function stranger(error) {
 
 const askClusters = paced(() => reading("/v1/clusters", async () => {
   state.clusters = (await ask("/v1/clusters")).document;
-  if (!state.revision) note(state.clusters.fleetRevision);
   render();
 }));
 
@@ -165,21 +178,24 @@ function announce(before, after) {
   if (words.length) say(by("news"), words.slice(0, 3).join("; ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
 }
 
+/** Note the revision that the hub tells: a stream begins with the present one, and that alone is no change. */
 function note(revision) {
-  if (revision !== undefined && revision !== null && revision !== "") state.revision = String(revision);
+  if (state.revision !== null && revision !== state.revision) state.changedAt = serverNow();
+  state.revision = revision;
+  by("live").dataset.revision = revision;
   showConnection();
 }
+
+const changed = ticking(serverNow(), "last change ", " ago");
 
 function showConnection() {
   const { state: name, retryAt } = state.connection;
   by("live").dataset.state = name;
-  const parts = {
-    connecting: ["connecting"],
-    live: ["live", state.revision && `revision ${state.revision}`, "embedded store"],
-    "signed-out": ["not signed in"],
-    disconnected: ["disconnected, retrying", retryAt > Date.now() && `in ${Math.ceil((retryAt - Date.now()) / 1000)} s`],
-  }[name];
-  say(by("live-text"), parts.filter(Boolean).join(name === "live" ? " · " : " "));
+  const isDated = name === "live" && state.changedAt !== null;
+  if (isDated) retime(changed, state.changedAt);
+  const soon = retryAt > Date.now() ? ` in ${Math.ceil((retryAt - Date.now()) / 1000)} s` : "";
+  const words = { connecting: "connecting", live: "live", "signed-out": "not signed in", disconnected: `disconnected, retrying${soon}` }[name];
+  if (isNews(by("live-text"), [words, isDated])) by("live-text").replaceChildren(words, ...(isDated ? [" · ", changed] : []));
 }
 
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
@@ -237,9 +253,7 @@ narrow.addEventListener("change", () => {
 for (const link of document.querySelectorAll("[data-goto]")) {
   link.addEventListener("click", (event) => {
     event.preventDefault();
-    const id = link.dataset.goto;
-    by(id).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
-    by(`${id}-title`).focus({ preventScroll: true });
+    goTo(link.dataset.goto);
   });
 }
 

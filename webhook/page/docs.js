@@ -56,13 +56,15 @@ const SCHEMES = { bearer: "Bearer token", clientCertificate: "Client certificate
 function credentials(description) {
   const ways = Object.entries(description.components.securitySchemes)
     .map(([name, scheme]) => h("div", {}, h("h3", {}, SCHEMES[name] ?? name), h("div", { class: "prose" }, ...paragraphs(scheme.description))));
-  const server = location.protocol === "https:" ? location.origin : "https://127.0.0.1:9443";
+  const isPlain = location.protocol !== "https:"; // where credentials are not sent, and where the other port is not known
   return h("section", { class: "panel", id: "credentials" },
     head("Say who you are"),
     h("div", { class: "prose" }, h("p", {}, "One of these comes with every request. The lines to copy on this page use what is set here; ",
-      h("code", {}, "harbormaster up"), " prints the address and where the certificate and the token are.")),
+      h("code", {}, "harbormaster up"), " prints the address and the data folder, in which ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), " are."),
+      isPlain ? h("p", {}, "This page came over plain HTTP, where nobody can say who they are: put the https address in, "
+        + "the one printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "client.json"), " of the data folder.") : null),
     h("div", { class: "ways" }, ...ways),
-    code(`export SERVER=${server}\nexport CA=ca.crt\nexport TOKEN="$(cat token)"`, { copies: true, name: "the variables" }));
+    code(`export SERVER=${isPlain ? "https://HOST:PORT  # the https address printed at start" : location.origin}\nexport CA=ca.crt\nexport TOKEN="$(cat token)"`, { copies: true, name: "the variables" }));
 }
 
 function panel(chapter, description, index) {
@@ -139,11 +141,12 @@ function bad(operation, description) {
   return h("div", {}, h("h3", {}, "Other answers", h("span", { class: "sub" }, "application/problem+json")), h("ul", { class: "answers" }, ...rows));
 }
 
-/** A line for a shell; what stands in braces in the path is for the reader to fill in. */
+/** A command for a shell; what stands in braces in the path is for the reader to fill in. */
 function curl(operation, example) {
-  const parts = ["curl --cacert \"$CA\""];
+  const isStream = "text/event-stream" in operation.responses["200"].content; // -N: shown as it comes
+  const parts = [`curl ${isStream ? "-N " : ""}--cacert "$CA"`];
   if (operation.security?.length !== 0) parts.push("-H \"Authorization: Bearer $TOKEN\"");
-  if (example !== undefined) parts.push("-H 'Content-Type: application/json'", `-d '${JSON.stringify(example).replaceAll("'", "'\\''")}'`);
+  if (example !== undefined) parts.push("-H 'Content-Type: application/json'", `-d '${JSON.stringify(example, null, 2).replaceAll("'", "'\\''")}'`);
   parts.push(`"$SERVER${operation.path}"`);
   return parts.join(" \\\n  ");
 }

@@ -3,12 +3,14 @@
 import { h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { tone } from "./states.js";
-import { axisOf, hasSpread, lengthsOf, termRule, termsOf } from "./terms.js";
+import { axisOf, hasSpread, isOverLimit, lengthsOf, termRule, termsOf } from "./terms.js";
 import { checkWords, trace } from "./trace.js";
+import { because } from "./trigger.js";
 
 const PICKED = new Set(["Picked", "Kept"]);
 const FIRST_HELPS = 3;
 const NAMED_CLUSTERS = 3;
+const OVER = "one more placement there exceeds the limit of a spread constraint (maxSkew): −1,000, so it comes last";
 
 const isPicked = (item) => PICKED.has(item.verdict);
 const isCandidate = (item) => item.verdict === "ScoreTooLow" || item.verdict === "NotNeeded";
@@ -22,13 +24,13 @@ const CHECK = {
   AgentNotJoined: "eligibility", HealthUnknown: "eligibility", ClusterUnhealthy: "eligibility",
 };
 
-/** `4 short`, `spread −1`, `by name`: what separated a loser from the last cluster picked. */
+/** `4 short`, `spread −1`, `over limit`, `by name`: what separated a loser from the last cluster picked. */
 function distance(item) {
   const gap = item.gap;
   if (!gap) return "not picked";
   if (gap.difference > 0) return "not needed"; // it came after the placement had all it wants
   if (gap.decidedBy === "affinity") return `${number(Math.abs(gap.difference ?? 0))} short`;
-  if (gap.decidedBy === "topology" || gap.decidedBy === "topologySpread") return `spread ${number(gap.difference ?? 0)}`;
+  if (gap.decidedBy === "topology" || gap.decidedBy === "topologySpread") return isOverLimit(item) ? "over limit" : `spread ${number(gap.difference ?? 0)}`;
   if (gap.decidedBy === "name") return "by name";
   return `by ${gap.decidedBy}`;
 }
@@ -60,8 +62,9 @@ function bar(item, terms, axis) {
     }
     return element;
   };
-  const spoken = parts.map((part) => `${part.name} ${number(part.points)}`).join(", ") || "no points";
-  return h("span", { class: "bar-track", role: "img", "aria-label": spoken },
+  const isOver = isOverLimit(item);
+  const spoken = [isOver ? "limit of the spread exceeded" : "", ...parts.map((part) => `${part.name} ${number(part.points)}`)].filter(Boolean);
+  return h("span", { class: isOver ? "bar-track over" : "bar-track", role: "img", "aria-label": spoken.join(", ") || "no points", title: isOver ? OVER : null },
     axis.low < 0 ? side(parts.filter((p) => p.points < 0).reverse(), -axis.low, "below") : null,
     side(parts.filter((p) => p.points > 0), axis.high, "above"));
 }
@@ -98,7 +101,7 @@ function updateRow(row, item, view) {
   const details = row.firstElementChild;
   const [summary, inside] = details.children;
   row.className = isPicked(item) ? "is-picked" : isScored(item) ? "is-loser" : "is-refused";
-  if (isNews(summary, [item.verdict, item.topology?.score, item.affinity, item.gap, item.reason, item.summary, view.axis, view.spread])) {
+  if (isNews(summary, [item.verdict, item.topology?.score, isOverLimit(item), item.affinity, item.gap, item.reason, item.summary, view.axis, view.spread])) {
     summary.replaceChildren(...summaryOf(item, view));
   }
   // The inside is only built once someone looks.
@@ -113,6 +116,7 @@ function legend(view) {
   const entry = (colour, name, rule) => h("li", {}, h("i", { class: `swatch ${colour}` }), h("span", {}, rule ? `${name}, ${rule}` : name));
   return [
     view.spread ? entry("part-spread", "topology spread", "ranks before the score") : null,
+    view.over ? entry("over", OVER) : null,
     ...view.terms.map((term) => entry(term.colour, term.name, termRule(term))),
   ].filter(Boolean);
 }
@@ -157,16 +161,30 @@ function callOut(items, terms) {
   return out;
 }
 
-/** What holds for the run as a whole: what it was about, why there was one, how many it turned away. */
-function runWords({ snapshot, trigger, fleetSize, batches, counts, evaluatedAt }) {
+/** `, picked in 1 round`: how often it was chosen among them; a placement that has all it wants chooses no more. */
+function roundsWords({ batches, wanted, found }) {
+  if (batches) return `, picked in ${count(batches, "round")}`;
+  return wanted === found ? "; all clusters it wants are there already, so nothing was judged anew" : "";
+}
+
+/** What holds for the run as a whole: how many there were, how many it turned away, what it was about. */
+function runWords(run) {
+  const { snapshot, fleetSize, counts, evaluatedAt } = run;
   const out = [];
-  if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
-  if (fleetSize !== undefined) out.push(`${count(fleetSize, "cluster")} in the fleet, ${batches ? `${number(batches)} ${batches === 1 ? "batch" : "batches"}` : "nobody had to be judged"}.`);
+  if (fleetSize !== undefined) out.push(`${count(fleetSize, "cluster")} in the fleet${roundsWords(run)}.`);
   const turnedAway = Object.entries(counts ?? {});
   if (turnedAway.length) out.push(`Not picked: ${turnedAway.map(([category, n]) => `${number(n)} ${category}`).join(", ")}.`);
-  if (trigger?.message) out.push(`Last decided because: ${trigger.message}.`);
+  if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
   if (evaluatedAt && out.length) out.push(`Judged at ${evaluatedAt}.`);
   return out.join(" ");
+}
+
+/** Why there was a decision: a line, and all that the API says of it where that is more. */
+function triggerWords(trigger) {
+  if (!trigger?.message) return [];
+  const short = because(trigger.message);
+  const line = h("p", {}, `Last decided because: ${short}.`);
+  return short === trigger.message ? [line] : [line, h("details", {}, h("summary", {}, "in full"), h("p", {}, `${trigger.message}.`))];
 }
 
 /** The explanation of one placement: keeps what the viewer unfolded between updates. */
@@ -178,7 +196,9 @@ export class ExplanationView {
     this.line = h("p", { class: "wanted" }, h("span", {}));
     this.losers = h("ol", { class: "rows", "aria-label": "Clusters not picked" });
     this.counts = h("p", { class: "quiet counts" });
-    this.run = h("p", { class: "quiet small run" });
+    this.runWords = h("p", {});
+    this.trigger = h("div", {});
+    this.run = h("div", { class: "run" }, this.trigger, this.runWords);
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
     this.legend = h("ul", { class: "legend", "aria-label": "Parts of the score" });
     this.callOut = h("div", { class: "callout", role: "note", "aria-label": "What would help, and who set the range" });
@@ -214,7 +234,8 @@ export class ExplanationView {
     const terms = termsOf(items);
     const spread = hasSpread(items);
     const scored = terms.length > 0 || spread;
-    const view = { terms, spread, scored, axis: axisOf(items.filter(isScored), terms) };
+    const over = items.some(isOverLimit);
+    const view = { terms, spread, over, scored, axis: axisOf(items.filter(isScored), terms) };
     const picked = items.filter(isPicked);
     const others = items.filter((item) => !isPicked(item));
     const limit = this.firstRows();
@@ -243,9 +264,10 @@ export class ExplanationView {
     this.more.hidden = hidden === 0 && !this.all;
     say(this.more, this.all ? "Show the first only" : `Show all ${number(items.length)} clusters`);
     this.more.setAttribute("aria-expanded", String(this.all));
-    if (isNews(this.legend, [terms, spread])) this.legend.replaceChildren(...legend(view));
+    if (isNews(this.legend, [terms, spread, over])) this.legend.replaceChildren(...legend(view));
     this.legend.hidden = !scored;
-    say(this.run, runWords(doc));
+    say(this.runWords, runWords(doc));
+    if (isNews(this.trigger, doc.trigger)) this.trigger.replaceChildren(...triggerWords(doc.trigger));
     this.run.hidden = !this.run.textContent;
     const helps = callOut(items, terms);
     this.callOut.hidden = !helps.length;

@@ -60,7 +60,9 @@ function kind(schema, document) {
   const { name, schema: whole } = resolve(schema, document);
   if (whole.const !== undefined) return JSON.stringify(whole.const);
   if (whole.enum) return whole.enum.map((value) => JSON.stringify(value)).join(" | ");
-  if (whole.anyOf) return whole.anyOf.map((choice) => kind(choice, document)).join(" | ");
+  const choices = whole.anyOf ?? whole.oneOf;
+  if (choices) return choices.map((choice) => kind(choice, document)).join(" | ");
+  if (whole.contentMediaType) return `text, ${whole.contentMediaType}`;
   if (whole.type === "array") return `list of ${whole.items ? kind(whole.items, document) : "anything"}`;
   if (whole.properties || name) return name || "object";
   if (whole.type === "object") {
@@ -93,7 +95,9 @@ function inside(schema, document, isQuestion) {
 function objects(schema, document) {
   const { name, schema: whole } = resolve(schema, document);
   if (whole.properties) return [{ name, schema: whole }];
-  if (whole.anyOf) return whole.anyOf.flatMap((choice) => objects(choice, document));
+  const choices = whole.anyOf ?? whole.oneOf;
+  if (choices) return choices.flatMap((choice) => objects(choice, document));
+  if (whole.contentSchema) return objects(whole.contentSchema, document);
   if (whole.type === "array" && whole.items) return objects(whole.items, document);
   if (typeof whole.additionalProperties === "object") return objects(whole.additionalProperties, document);
   return [];

@@ -36,9 +36,22 @@ export function hasSpread(items) {
   return items.some((item) => item.topology?.constraints?.length || item.topology?.score);
 }
 
-/** The parts of one cluster's score, in the order of the legend; parts of no points are left out. */
+const BROKEN = (constraint) => constraint.violated && constraint.points < 0;
+
+/** Whether the limit of a soft spread constraint would be exceeded there: worth −1,000, which is no amount of skew. */
+export function isOverLimit(item) {
+  return (item.topology?.constraints ?? []).some(BROKEN);
+}
+
+/** The points of the spread without those that stand for exceeded limits. */
+function evenness(item) {
+  const lost = (item.topology?.constraints ?? []).filter(BROKEN).reduce((total, constraint) => total + constraint.points, 0);
+  return Number(item.topology?.score ?? 0) - lost;
+}
+
+/** The parts of one cluster's score, in the order of the legend; parts of no points are left out, and exceeded limits. */
 export function partsOf(item, terms) {
-  const parts = [{ name: "topology spread", points: Number(item.topology?.score ?? 0), colour: "part-spread" }];
+  const parts = [{ name: "topology spread", points: evenness(item), colour: "part-spread" }];
   const own = new Map((item.affinity?.terms ?? []).map((term) => [term.index, pointsOf(term)]));
   for (const term of terms) parts.push({ name: term.name, points: own.get(term.index) ?? 0, colour: term.colour });
   return parts.filter((part) => part.points !== 0);
@@ -63,11 +76,11 @@ export function axisOf(items, terms) {
 /**
  * How long one point of spread is drawn.
  *
- * The spread ranks before the score and is no part of its sum: a skew of 1, or a violation worth -1,000, says
- * nothing beside 50 points for cost. So the largest spread takes an eighth of what the terms can reach.
+ * The spread ranks before the score and is no part of its sum: a skew of 1 says nothing beside 50 points for cost.
+ * So the largest spread takes an eighth of what the terms can reach.
  */
 function spreadScale(items, terms) {
-  const largest = Math.max(0, ...items.map((item) => Math.abs(Number(item.topology?.score ?? 0))));
+  const largest = Math.max(0, ...items.map((item) => Math.abs(evenness(item))));
   const reachable = terms.reduce((total, term) => total + Math.abs(term.weight), 0);
   return largest && reachable ? reachable / 8 / largest : 1;
 }

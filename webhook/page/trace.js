@@ -89,7 +89,7 @@ function points(item, terms) {
         c.domain === null || c.domain === undefined
           ? ": outside the spread"
           : `: ${c.domain} would change the skew of ${number(c.skew)} by ${number(c.change)}${c.maxSkew === undefined ? "" : `, at most ${number(c.maxSkew)}`}`
-            + `${c.counts ? `; now ${plain(c.counts)}` : ""}`),
+            + `${c.violated ? ", so the limit is exceeded" : ""}${c.counts ? `; now ${plain(c.counts)}` : ""}`),
       h("span", { class: "gained" }, number(c.points ?? 0)))),
     own.map((term) => {
       const { name, colour } = byIndex.get(term.index) ?? { name: `preference ${term.index + 1}`, colour: "part-0" };

@@ -143,8 +143,8 @@ def test_one_entry_in_full():
                 "wanted": 3,
                 "picked": [
                     {"cluster": "faro", "rank": 1, "new": True, "score": {"topologySpread": 0, "affinity": 50}},
-                    {"cluster": "dover", "rank": 2, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
-                    {"cluster": "genoa", "rank": 3, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
+                    {"cluster": "genoa", "rank": 2, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
+                    {"cluster": "dover", "rank": 3, "new": False, "score": {"topologySpread": 0, "affinity": 3}},
                 ],
                 "notPicked": [{"cluster": "oslo", "score": {"topologySpread": 0, "affinity": 0}}],
                 "filtered": [],
@@ -290,13 +290,45 @@ def test_a_changed_cluster_is_told_only_when_something_is_different():
     assert not changes_anything(plan)
 
 
+def test_a_cluster_that_nobody_gets_changes_no_placement_whatever_the_message_says():
+    """The message of a placement that does not get all counts the clusters of the fleet; a text is no change."""
+    state = settled((placement("web", pick_n(9)), list(NODE_COUNTS)), (ALL, list(NODE_COUNTS)))
+    plan = what_if(state, Changes(members=[cluster("zeebrugge", taints=[("dock", "dry")])]))
+    assert "1 of 5 do not qualify" in entry_of(plan, "web")["message"]
+    assert not changes_anything(plan)
+
+
+def test_a_new_placement_and_a_shortage_are_changes_though_nothing_moves():
+    state = settled((WEB, ["dover", "genoa"]), fleet=("dover", "genoa"))
+    more = {**WEB, "spec": {**WEB["spec"], "policy": pick_n(3, preferred=BY_NODES)}}
+    plan = what_if(state, Changes(objects=[more, placement("none", pick_fixed("atlantis"))]))
+    for name in ("web", "none"):
+        entry = entry_of(plan, name)
+        assert (entry["moves"]["gained"], entry["satisfied"], entry["changed"]) == ([], False, True)
+
+
+def test_a_binding_that_breaks_blocks_its_placement_newly():
+    state = settled((WEB, ["dover", "genoa"]))
+    broken = {**state.bindings[0], "spec": {**state.bindings[0]["spec"], "state": "Lost"}}
+    entry = entry_of(what_if(state, Changes(objects=[broken])), "web")
+    assert (entry["rollout"]["blocked"]["reason"], entry["changed"]) == ("BrokenBinding", True)
+
+
+def test_what_is_under_way_anyway_is_no_change():
+    state = settled((WEB, ["dover"]), (ALL, list(NODE_COUNTS)))
+    assert entry_of(what_if(state), "web")["changed"] is True
+    plan = what_if(state, Changes(members=[cluster("oslo", labels={"a": "b"})]))
+    assert entry_of(plan, "web")["rollout"]["steps"]
+    assert not changes_anything(plan)
+
+
 def test_another_policy_with_the_same_clusters_moves_nothing():
     state = settled((WEB, ["dover", "genoa"]))
     edited = placement("web", pick_n(2, preferred=[prefer(50, NODES)]))
     entry = entry_of(what_if(state, Changes(objects=[edited])), "web")
     assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover", "genoa"]}
     assert [pick["new"] for pick in entry["picked"]] == [False, False]
-    assert (entry["rollout"]["steps"], entry["changed"]) == ([], True)
+    assert (entry["rollout"]["steps"], entry["changed"]) == ([], False)
 
 
 def test_a_deleted_placement_loses_everything_at_once():
@@ -401,6 +433,9 @@ def test_two_policies_side_by_side():
         ("faro", "ScoreTooLow", 3, "Picked", True),
         ("oslo", "TaintNotTolerated", None, "NotListed", True),
     ]
+    assert answer["clusters"][0]["why"] == "right: the policy does not list it"
+    named = compare(entry_of(plan, "a"), entry_of(plan, "b"), names=("a.yaml", "b.yaml"))
+    assert named["clusters"][2]["why"] == "a.yaml: others score higher; affinity 50 with a.yaml, 0 with b.yaml"
     same = compare(entry_of(plan, "a"), entry_of(plan, "a"))
     assert not same["differs"]
     assert not any(one["differs"] or one["why"] for one in same["clusters"])

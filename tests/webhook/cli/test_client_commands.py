@@ -383,6 +383,14 @@ class TestReaching:
         result = cli("get", "crp", "--ca-file", tmp_path / "other.crt")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert "its certificate is not trusted" in result.stderr
+        assert f"{tmp_path / 'other.crt'} is not the authority that signed it" in result.stderr
+
+    def test_a_server_whose_authority_is_not_named(self, cli, hub, tmp_path):
+        known = json.loads((hub.data / "client.json").read_text())
+        (tmp_path / "token").write_text(known["token"])
+        result = cli("get", "crp", "--server", known["server"], "--token-file", tmp_path / "token")
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert result.stderr.endswith("; name the authority that signed it: --ca-file FILE\n")
 
     @pytest.mark.parametrize(("content", "mistake"), [(None, "no such file"), (b"x", "holds no certificate")])
     def test_an_authority_that_cannot_be_read(self, cli, hub, tmp_path, content, mistake):

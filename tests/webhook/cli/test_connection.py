@@ -31,6 +31,14 @@ def test_what_is_given_outranks_the_data_folder(tmp_path):
     assert (found.server, found.token, found.ca_file) == ("https://hub:3", "given", tmp_path / "ca")
 
 
+@pytest.mark.parametrize("server", ["http://127.0.0.1:8081", "https://hub:9443"])
+def test_a_server_without_a_token_needs_one(tmp_path, server):
+    with pytest.raises(UserError) as caught:
+        find_connection(None, server, None, None, {"HARBORMASTER_DATA": str(tmp_path)})
+    words = "a token is missing; name the file it is in: --token-file FILE"
+    assert caught.value.lines == (f"--server {server}: {words}",)
+
+
 @pytest.mark.parametrize(
     ("content", "mistake"),
     [

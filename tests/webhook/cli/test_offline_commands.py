@@ -228,7 +228,7 @@ class TestExplain:
         assert result.exit_code == 0
         assert result.stdout == (
             "crp/web wants 1 cluster, has 1. Judged at 2026-03-01T12:00:00Z.\n"
-            "Policy snapshot: none yet. Fleet: 4 clusters, 1 batch.\n"
+            "Policy snapshot: none yet. Fleet: 4 clusters, picked in 1 round.\n"
             "Not picked: 1 HeartbeatStale, 1 ScoreTooLow, 1 TaintNotTolerated.\n"
             "\n"
             "RANK   CLUSTER   VERDICT             AFFINITY   WHY\n"
@@ -254,7 +254,7 @@ class TestExplain:
             "affinity score 11",
             "+11  preference 1, weight 40: kubernetes-fleet.io/node-count is 10 (0s old) in the range 2 (faro, 0s "
             "old) to 30 (oslo, which cannot be picked itself); more is better; 0.285714 of 40 is 11.428571",
-            "rank 1, batch 1",
+            "rank 1, round 1",
         ):
             assert expected in words
         assert "faro:" not in words

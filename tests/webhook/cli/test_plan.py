@@ -136,7 +136,7 @@ class TestOnFiles:
             "\n"
             "PLACEMENT   TYPE        WANTED   PICKED   CLUSTERS      WHY\n"
             "crp/other   PickFixed   1        1        +faro\n"
-            "crp/web     PickN       2        2        dover genoa\n"
+            "crp/web     PickN       2        2        genoa dover\n"
             "\n"
             "Rollout:\n"
             "  crp/web\n"
@@ -211,14 +211,18 @@ class TestOnFiles:
 @pytest.mark.parametrize(
     ("words", "mistake"),
     [
-        (["--lost", "atlantis"], '--lost: there is no member cluster "atlantis"'),
-        (["--drained", "atlantis"], '--drained: there is no member cluster "atlantis"'),
-        (["--lost", "dover", "--drained", "dover"], '--drained: member cluster "dover" is also in /lost/0'),
-        (["--lost", "dover", "--lost", "dover"], '--lost: member cluster "dover" is also in /lost/0'),
+        (
+            ["--lost", "atlantis"],
+            '--lost atlantis: there is no member cluster "atlantis"; the fleet: dover, faro, genoa\n',
+        ),
+        (["--drained", "atlantis"], '--drained atlantis: there is no member cluster "atlantis"; the fleet: '),
+        (["--lost", "dover", "--drained", "dover"], '--drained dover: member cluster "dover" is also in --lost dover'),
+        (["--lost", "dover", "--lost", "dover"], '--lost dover: member cluster "dover" is also in --lost dover'),
         (["--hub"], "--on is for files; the running hub is what it is"),
-        (["--compare", "x"], "--compare' requires 2 arguments"),
+        (["--compare", "x"], "--compare' requires 2 arguments. (see: harbormaster plan --help)"),
         (["--compare", "nowhere.yaml", "nowhere.yaml"], "nowhere.yaml: no such file"),
-        (["--compare", "x", "y", "--lost", "dover"], "--compare takes two files and a fleet"),
+        (["--compare", "x", "y", "--lost", "dover"], "--compare takes no --lost: it sets two policies side by side"),
+        (["--compare", "x", "y", "-f", "z"], "--compare takes two files and one fleet: that of a hub (--hub), of a"),
     ],
 )
 def test_mistakes_are_told(cli, base, words, mistake):
@@ -249,15 +253,25 @@ class TestCompare:
         result = cli("plan", "--compare", *pair, "-f", base)
         assert result.exit_code == 2
         assert result.stdout == (
-            f"left: crp/web of {pair[0]}, PickN, wants 1, gets 1\n"
-            f"right: crp/web of {pair[1]}, PickFixed, wants 2, gets 2\n"
+            "a.yaml: crp/web, PickN, wants 1, gets 1\n"
+            "b.yaml: crp/web, PickFixed, wants 2, gets 2\n"
             "\n"
-            "CLUSTER   LEFT                  RIGHT           WHY\n"
-            "genoa     1. Picked (40)        1. Picked (0)   affinity 40 or 0\n"
-            "dover     2. ScoreTooLow (18)   NotListed       left: others score higher; right: the policy does not "
+            "CLUSTER   a.yaml                b.yaml          WHY\n"
+            "genoa     1. Picked (40)        1. Picked (0)   affinity 40 with a.yaml, 0 with b.yaml\n"
+            "dover     2. ScoreTooLow (18)   NotListed       a.yaml: others score higher; b.yaml: the policy does not "
             "list it\n"
-            "faro      3. ScoreTooLow (0)    2. Picked (0)   left: others score higher; rank 3 or 2\n"
-        ).replace("; rank 3 or 2", "")
+            "faro      3. ScoreTooLow (0)    2. Picked (0)   a.yaml: others score higher\n"
+        )
+
+    def test_files_of_one_name_are_told_apart(self, cli, base, pair, tmp_path):
+        (tmp_path / "other").mkdir()
+        other = tmp_path / "other" / "a.yaml"
+        other.write_text((tmp_path / "b.yaml").read_text())
+        heads = [
+            cli("plan", "--compare", pair[0], right, "-f", base).stdout.splitlines()[:2] for right in (other, pair[0])
+        ]
+        assert [line.partition(": crp/")[0] for line in heads[0]] == [pair[0], str(other)]
+        assert [line.partition(": crp/")[0] for line in heads[1]] == ["a.yaml (1)", "a.yaml (2)"]
 
     def test_as_a_document(self, cli, base, pair):
         answer = json.loads(cli("plan", "--compare", *pair, "--on", base, "-o", "json").stdout)
@@ -322,6 +336,20 @@ def hub(tmp_path_factory):
         loop.close()
 
 
+BOATS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "boats.example.org"},
+    "spec": {
+        "group": "example.org",
+        "names": {"kind": "Boat", "plural": "boats"},
+        "scope": "Cluster",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
+BOAT = {"apiVersion": "example.org/v1", "kind": "Boat", "metadata": {"name": "dinghy"}}
 DUMPED = (
     *(MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT, BINDING, NAMESPACED_BINDING, POLICY_SNAPSHOT),
     *(NAMESPACED_POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, NAMESPACED_RESOURCE_SNAPSHOT, DISRUPTION_BUDGET),
@@ -398,9 +426,33 @@ class TestTheRunningHub:
         assert result.stderr.startswith(f"error: {file}: document 1: spec.policy.numberOfClusters: Required value")
 
     def test_names_it_does_not_know_are_told(self, cli, hub):
-        result = cli("plan", "--data", hub, "--lost", "atlantis")
+        result = cli("plan", "--data", hub, "--lost", "atlantis", "--drained", "nowhere")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert 'there is no member cluster "atlantis"' in result.stderr
+        assert result.stderr == (
+            'error: --lost atlantis: there is no member cluster "atlantis"; '
+            "the fleet: m0, m1, m2, m3, m4, m5, silent\n"
+            'error: --drained nowhere: there is no member cluster "nowhere"; '
+            "the fleet: m0, m1, m2, m3, m4, m5, silent\n"
+        )
+
+    def test_what_is_wrong_with_an_object_is_told_with_file_and_document(self, cli, hub, tmp_path):
+        """The server names it by a JSON Pointer into what it was sent."""
+        file = write(tmp_path / "a.yaml", BOATS, make_member("m0"), BOAT)
+        result = cli("plan", "--data", hub, "-f", file, "-o", "json")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (f'error: {file}: document 3: kind: "Boat" of "example.org/v1" is not a known kind\n')
+        file = write(tmp_path / "b.yaml", placement(), make_member("m0"))
+        result = cli("plan", "--data", hub, "-f", file, "--lost", "m0")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f'error: --lost m0: member cluster "m0" is also in {file}: document 2\n'
+
+    def test_a_new_member_that_nobody_gets_changes_nothing(self, cli, hub, tmp_path):
+        """A message that counts it among those that do not qualify is no change."""
+        new = make_member("new")
+        del new["status"]
+        file = write(tmp_path / "new.yaml", new)
+        result = cli("plan", "--data", hub, "-f", file)
+        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "3 placements stay as they are.")
 
     def test_policies_side_by_side_on_its_fleet(self, cli, hub, tmp_path):
         left = write(tmp_path / "a.yaml", make_placement("a", pick_n(2)))

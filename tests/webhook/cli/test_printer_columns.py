@@ -78,6 +78,18 @@ def test_a_member_shows_the_columns_of_its_definition():
     assert len(columns_of(MEMBER_CLUSTER, wide=True)) > len(columns)
 
 
+def test_who_has_joined_is_told_by_the_hub_or_else_by_the_agent():
+    """As an explanation tells it, which looks at the agent."""
+    columns = columns_of(MEMBER_CLUSTER, wide=False)[:1]
+    said = {"type": "MemberAgent", "conditions": [{"type": "Joined", "status": "True"}]}
+    concluded = [{"type": "Joined", "status": "False"}]
+    assert cells({"metadata": {}, "status": {"agentStatus": [said]}}, columns, NOW) == ["True"]
+    assert cells({"metadata": {}, "status": {"agentStatus": [said], "conditions": concluded}}, columns, NOW) == [
+        "False"
+    ]
+    assert cells({"metadata": {}, "status": {"agentStatus": None}}, columns, NOW) == [""]
+
+
 def test_what_is_missing_is_empty_and_a_missing_date_unknown():
     assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [
         "",
@@ -106,8 +118,14 @@ def test_kinds_of_others_show_the_columns_of_their_definition_and_an_age():
             {"latency": '{"value":"42","validUntil":"2026-03-01T12:05:00Z"}'}, "latency=42 (5m left)", id="valid"
         ),
         pytest.param(
+            {"latency": '{"value":"42","validUntil":"2026-03-01T14:39:30Z"}'}, "latency=42 (2h 39m left)", id="hours"
+        ),
+        pytest.param(
+            {"latency": '{"value":"42","validUntil":"2199-03-01T12:00:00Z"}'}, "latency=42 (173y left)", id="years"
+        ),
+        pytest.param(
             {"b": '{"value":"1","validUntil":"2026-03-01T11:58:50Z"}', "a": "nonsense"},
-            "a=<unreadable>, b=1 (expired 70s ago)",
+            "a=<unreadable>, b=1 (expired 1m 10s ago)",
             id="expired-and-unreadable",
         ),
     ],
