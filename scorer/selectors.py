@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, requirement_error
+from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, requirement_error
 from scorer.api.placement import ClusterSelectorTerm, PropertySelectorRequirement
 from scorer.api.quantity import Quantity, parse_quantity
 from scorer.columns import ABSENT, OPERATORS, BoolColumn, relates
@@ -129,13 +129,4 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
 
 def label_matches_row(fleet: Fleet, requirement: LabelSelectorRequirement, row: int) -> bool:
     """Say whether one label expression holds for one cluster; the scalar form of `match_label`."""
-    value = fleet.label(requirement.key).value(row)
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None
+    return holds_for(requirement, fleet.label(requirement.key).value(row))

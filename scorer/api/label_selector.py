@@ -67,7 +67,11 @@ class LabelSelector(ApiModel):
 def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
     if error := requirement_error(requirement):
         raise ValueError(error)
-    value = labels.get(requirement.key)
+    return holds_for(requirement, labels.get(requirement.key))
+
+
+def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
+    """Say whether an expression that can be evaluated holds for the value of its label, None where there is none."""
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values
