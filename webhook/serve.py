@@ -6,7 +6,6 @@ answered before the cache has been filled once; while the hub cannot be read, th
 """
 
 import asyncio
-import gc
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -21,6 +20,7 @@ from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
 from webhook.extending import HubExtender
+from webhook.garbage import spare_what_stays
 from webhook.history import RunHistory
 from webhook.kube.access import AccessReviewer
 from webhook.kube.cache import Cache
@@ -101,8 +101,7 @@ class Serve:
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
             self._stack = stack.pop_all()
-        gc.collect()
-        gc.freeze()  # modules and models are no garbage, and every full collection would walk them
+        spare_what_stays()
         return self
 
     async def __aexit__(

@@ -6,7 +6,6 @@ server. Killed at any point and started again, it goes on where it was.
 """
 
 import asyncio
-import gc
 import os
 import secrets
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.owner import OWNER, OwnerToken
 from webhook.embedded.store import EmbeddedStore
 from webhook.extending import HubExtender
+from webhook.garbage import spare_what_stays
 from webhook.history import RunHistory
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
@@ -125,8 +125,7 @@ class Up:
             self._tell_clients(token)
             stack.callback(self.client_file.unlink, missing_ok=True)
             self._stack = stack.pop_all()
-        gc.collect()
-        gc.freeze()  # modules, models, what was stored: none of it is garbage, and a full collection would walk it all
+        spare_what_stays()
         return self
 
     async def __aexit__(
