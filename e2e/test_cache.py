@@ -104,24 +104,22 @@ def test_a_hub_that_restarts_and_has_forgotten_the_past(cluster: Cluster, replic
     before = replica.metric("harbormaster_relists_total")
     with witnessed(replica, admin) as witness:
         witness.wait_answers(20)
-        for _ in range(2):
-            cluster.apiserver.stop()
-            witness.wait_answers(20)  # out of the cache, while nobody is there to be asked
-            cluster.start()
-            listing, _ = cluster.request("GET", MEMBERS)
-            cluster.etcd.compact(int(listing["metadata"]["resourceVersion"]))
-            end = time.monotonic() + 60
-            while replica.metric("harbormaster_relists_total") <= before:
-                assert time.monotonic() < end, "nothing was listed again"
-                time.sleep(0.1)
-            before = replica.metric("harbormaster_relists_total")
+        cluster.apiserver.stop()
+        witness.wait_answers(20)  # out of the cache, while nobody is there to be asked
+        cluster.start()
+        listing, _ = cluster.request("GET", MEMBERS)
+        cluster.etcd.compact(int(listing["metadata"]["resourceVersion"]))
+        end = time.monotonic() + 60
+        while replica.metric("harbormaster_relists_total") <= before:
+            assert time.monotonic() < end, "nothing was listed again"
+            time.sleep(0.1)
     assert replica.metric(f'harbormaster_cache_synced{{resource="{MEMBER_CLUSTER.resource}"}}') == 1
 
 
 def test_a_replica_that_starts_together_with_its_hub(cluster: Cluster, replica: Service, admin: ClientCertificate):
     """An API server that is coming up does not serve our kinds at first; that is no fleet of nobody."""
     with witnessed(replica, admin) as witness:
-        for _ in range(3):
+        for _ in range(2):
             replica.program.stop()
             cluster.apiserver.stop()
             cluster.apiserver.start()
