@@ -9,7 +9,7 @@ Source: serving.md 2.
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from scorer.api import kinds
 from scorer.api.binding import BindingState
@@ -31,6 +31,7 @@ from webhook.controllers.family import CLUSTER, NAMESPACED, is_deleting
 from webhook.kube.cache import Cache
 from webhook.services import PlacementRef
 from webhook.settings import DuringUpdate, Settings, UnknownNodes
+from webhook.validation.live.check import dict_at, dicts_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
 """Annotation of a member cluster: other names that nodes call it by, separated by commas."""
@@ -193,9 +194,9 @@ def rules_of(settings: Settings) -> Rules:
 
 def running_members(run: JsonObject) -> Iterator[str]:
     """Yield the members that an upgrade run is working on, as far as its status can be read."""
-    for stage in _entries(_part(run, "status").get("stages")):
-        for group in _entries(stage.get("groups")):
-            for member in _entries(group.get("members")):
+    for stage in dicts_at(run, "status", "stages"):
+        for group in dicts_at(stage, "groups"):
+            for member in dicts_at(group, "members"):
                 if member.get("state") == UpgradeState.RUNNING and isinstance(member.get("name"), str):
                     yield member["name"]
 
@@ -206,21 +207,12 @@ def _essentials(node: JsonObject) -> JsonObject:
         "apiVersion": node["apiVersion"],
         "kind": node["kind"],
         "metadata": node["metadata"],
-        "spec": {"taints": _part(node, "spec").get("taints") or []},
+        "spec": {"taints": dict_at(node, "spec").get("taints") or []},
     }
 
 
-def _entries(value: Any) -> Iterator[JsonObject]:
-    return (entry for entry in value if isinstance(entry, dict)) if isinstance(value, list) else iter(())
-
-
-def _part(document: JsonObject | None, name: str) -> JsonObject:
-    part = document.get(name) if document is not None else None
-    return part if isinstance(part, dict) else {}
-
-
 def _weight(pool: JsonObject | None) -> int:
-    weight = _part(pool, "spec").get("weight")
+    weight = dict_at(pool, "spec").get("weight")
     return weight if isinstance(weight, int) else 0
 
 
@@ -293,7 +285,7 @@ class _Aliases:
         document = new or old
         assert document is not None
         name = document["metadata"]["name"]
-        text = (_part(new, "metadata").get("annotations") or {}).get(ALIASES) or ""
+        text = (dict_at(new, "metadata").get("annotations") or {}).get(ALIASES) or ""
         aliases = tuple(alias for part in str(text).split(",") if (alias := part.strip()))
         if aliases == self._by_cluster.get(name, ()):
             return

@@ -31,6 +31,7 @@ from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehear
 from webhook.kube.ports import Key
 from webhook.validation.existing import metadata_of
 from webhook.validation.field import Cause, FieldError, printable, quote, shape_errors
+from webhook.validation.live.check import dict_at
 
 _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
@@ -218,7 +219,7 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
         given = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
         document = {**document, "metadata": {**metadata_of(stored), **given}}
     if each.kind == kinds.MEMBER_CLUSTER:
-        status = {**_dict(stored or {}, "status"), **_dict(document, "status")}
+        status = {**dict_at(stored, "status"), **dict_at(document, "status")}
         if not status:
             notes.append(NO_STATUS)
         elif not status.get("agentStatus") and "status" in document:
@@ -230,11 +231,6 @@ def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[J
         if "status" in stored:
             document["status"] = stored["status"]
     return document, notes
-
-
-def _dict(document: Mapping[str, Any], member: str) -> JsonObject:
-    value = document.get(member)
-    return value if isinstance(value, dict) else {}
 
 
 def _agent(now: datetime) -> JsonObject:

@@ -6,7 +6,7 @@ decision is kept as columns and spelled out only when asked for.
 Source: scheduling.md 3, 11, 13 to 15.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -17,11 +17,13 @@ from scorer.api.placement import PlacementType
 from scorer.columns import BoolColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
+from scorer.framework.plugin import FilterPlugin
 from scorer.framework.status import Category, Rejection
 from scorer.placement.holdings import Binding, Holdings, classify, scale_down
 from scorer.placement.pick import Ranks, pick_spread
 from scorer.placement.request import Request
 from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.plugins.topology_spread import TopologySpread
 from scorer.profile import Profile
 
 
@@ -112,25 +114,23 @@ class Round:
 
     def turned_away(self) -> dict[str, int]:
         """Count by plugin the clusters that it was the first to turn away, taken ones left out."""
-        counts: dict[str, int] = {}
-        alive = ~self.cycle.placed
-        plugins = (*self.profile.filters, self.profile.spread)
-        for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
-            if mask is not None and (rejected := int(np.count_nonzero(alive & ~mask))):
-                counts[plugin.name] = rejected
-                alive &= mask
-        return counts
+        return {plugin.name: int(np.count_nonzero(rejected)) for plugin, rejected in self._first_refusals()}
 
     def categories(self) -> dict[Category, int]:
         """Count the clusters that are neither taken nor candidates by why they were turned away."""
         counts: dict[Category, int] = {}
+        for plugin, rejected in self._first_refusals():
+            counts |= plugin.categories(self.cycle, rejected)
+        return counts
+
+    def _first_refusals(self) -> Iterator[tuple[FilterPlugin | TopologySpread, BoolColumn]]:
+        """Yield the plugins that turned clusters away, each with those that it was the first to."""
         alive = ~self.cycle.placed
         plugins = (*self.profile.filters, self.profile.spread)
         for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
             if mask is not None and (rejected := alive & ~mask).any():
-                counts |= plugin.categories(self.cycle, rejected)
+                yield plugin, rejected
                 alive &= mask
-        return counts
 
 
 @dataclass(frozen=True, slots=True)

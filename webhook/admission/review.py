@@ -213,9 +213,9 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
     return status
 
 
-def encode(value: Any) -> bytes:
-    """Write *value* as JSON; a lone surrogate is escaped, so that it cannot break the text."""
+def encode(value: Any, *, sort: bool = False) -> bytes:
+    """Write *value* as JSON; text with lone surrogates, which UTF-8 cannot carry, is escaped to ASCII."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
     except orjson.JSONEncodeError:
-        return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        return json.dumps(value, ensure_ascii=True, sort_keys=sort, separators=(",", ":")).encode("ascii")

@@ -22,9 +22,9 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
-from webhook.admission.review import BadReviewError, answer, parse_review
-from webhook.endpoints.answers import REQUEST_ID, encode, has_json_body, headers, request_id
-from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.admission.review import BadReviewError, answer, encode, parse_review
+from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
+from webhook.endpoints.bodies import THREAD_BYTES, BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.services import Services
@@ -34,8 +34,6 @@ Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
-THREAD_BYTES: Final = 256 * 1024
-"""Reviews longer than this are parsed in a thread, so that they do not hold up the others."""
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
 """How much earlier than the API server we give up, so that our answer still reaches it."""

@@ -4,16 +4,15 @@ Source: serving.md 3.2 and 3.3.
 """
 
 import hashlib
-import json
 import random
 import re
 from typing import Any, Final
 
-import orjson
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from scorer.api.meta import JsonObject
+from webhook.admission.review import encode
 
 REQUEST_ID: Final = "X-Request-Id"
 JSON: Final = "application/json; charset=utf-8"
@@ -34,14 +33,6 @@ def _new_id() -> str:
     """Make a random UUID; several times faster than the standard library's, which draws from the system."""
     digits = f"{random.getrandbits(128):032x}"  # tells requests apart, protects nothing
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
-
-
-def encode(value: JsonObject, *, sort: bool = False) -> bytes:
-    """Write *value* as JSON; text with lone surrogates, which UTF-8 cannot carry, is escaped to ASCII."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, ensure_ascii=True, sort_keys=sort, separators=(",", ":")).encode()
 
 
 def headers(**members: str) -> CIMultiDictProxy[str]:

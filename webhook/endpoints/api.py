@@ -19,7 +19,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.endpoints.answers import has_json_body, request_id
-from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, beside_loop, read_body
 from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
@@ -31,8 +31,6 @@ from webhook.validation.field import quote
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-THREAD_BYTES: Final = 256 * 1024
-"""Bodies longer than this are read in a thread."""
 MOST_MISTAKES: Final = 1000
 """So many mistakes in one body are listed."""
 
@@ -201,30 +199,36 @@ class Api:
         Raises:
             ProblemError: Not JSON, too large, too slow, or not of the model; every mistake is named.
         """
+        body = await self.body(request, self.settings.api_body_bytes)
+        try:
+            return await beside_loop(len(body), lambda: read_model(model, parse_object(body)))
+        except BadReviewError as error:
+            self.metrics.rejected("api", "malformed")
+            raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+
+    async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> bytes:
+        """Return a body that is declared as JSON, of at most *limit* bytes.
+
+        Raises:
+            ProblemError: It is declared as something else, too large, too slow, or broken off.
+        """
         if not has_json_body(request):
-            self.metrics.rejected("api", "media_type")
+            self.metrics.rejected(surface, "media_type")
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
-            body = await read_body(request, self.settings.api_body_bytes, self.settings.body_seconds)
-            if len(body) > THREAD_BYTES:
-                return await asyncio.to_thread(_read, model, body)
-            return _read(model, body)
+            return await read_body(request, limit, self.settings.body_seconds)
         except BodyTooLargeError as error:
-            self.metrics.rejected("api", "size")
+            self.metrics.rejected(surface, "size")
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
         except BodyTimeoutError as error:
-            self.metrics.rejected("api", "timeout")
+            self.metrics.rejected(surface, "timeout")
             raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
-        except (BrokenBodyError, BadReviewError) as error:
-            self.metrics.rejected("api", "malformed")
+        except BrokenBodyError as error:
+            self.metrics.rejected(surface, "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
 
 
 _CLOSE: Final = {"Connection": "close"}
-
-
-def _read(model: type[ModelT], body: bytes) -> ModelT:
-    return read_model(model, parse_object(body))
 
 
 def read_model(model: type[ModelT], value: JsonObject) -> ModelT:

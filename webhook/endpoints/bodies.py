@@ -4,9 +4,16 @@ Source: serving.md 1.8 part A.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+
+THREAD_BYTES: Final = 256 * 1024
+"""What is longer than this is read and written beside the event loop, so that it does not hold up the others."""
+
+ResultT = TypeVar("ResultT")
 
 
 class BodyError(Exception):
@@ -61,3 +68,8 @@ async def read_body(request: web.Request, limit: int, seconds: float) -> bytes:
     if len(body) > limit:
         raise BodyTooLargeError(f"the body has more than the {limit} bytes accepted")
     return body
+
+
+async def beside_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
+    """Do *work* on so many bytes: in a thread when they are many."""
+    return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

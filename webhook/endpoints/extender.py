@@ -9,7 +9,7 @@ Source: serving.md 2.3, 2.5 to 2.7.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,28 +20,22 @@ from scorer.extender.preemption import BIND_REFUSED
 from scorer.extender.question import ExtenderArgs, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
 from webhook.admission.review import BadReviewError, encode, parse_object
-from webhook.endpoints.answers import JSON, has_json_body
+from webhook.endpoints.answers import JSON
 from webhook.endpoints.api import Api
-from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.bodies import beside_loop
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.extending import HubExtender
-from webhook.metrics import BUCKETS, Metrics
-from webhook.settings import Settings
+from webhook.metrics import BUCKETS
 from webhook.validation.field import printable
 
 BUDGET_SECONDS: Final = 1.0
 """How long an answer may take once the question has arrived."""
-THREAD_BYTES: Final = 256 * 1024
-"""Bodies from this size on are read and written beside the event loop."""
 NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 RESULTS: Final = ("answered", "error", "refused")
 """Answered; answered with an ``Error``; not answered but with a problem."""
 
 _HEADERS: Final = {"Content-Type": JSON}
-_CLOSE: Final = {"Connection": "close"}
-
-T = TypeVar("T")
 
 
 class ExtenderMetrics:
@@ -72,7 +66,7 @@ class ExtenderMetrics:
 
 def add_routes(api: Api, extender: HubExtender) -> None:
     """Serve filter, prioritize, preempt and bind."""
-    desk = _Desk(extender, api.settings, api.metrics)
+    desk = _Desk(extender, api)
     for verb in VERBS:
         path = f"/extender/v1/{verb}"
         api.post(path, path, desk.handler(verb), surface="extender", when_synced=False)
@@ -90,11 +84,11 @@ class _Verb:
 class _Desk:
     """Where calls come in."""
 
-    def __init__(self, extender: HubExtender, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, extender: HubExtender, api: Api) -> None:
         self._extender = extender
-        self._settings = settings
-        self._metrics = metrics
-        self._counts = ExtenderMetrics(metrics.registry)
+        self._api = api
+        self._metrics = api.metrics
+        self._counts = ExtenderMetrics(api.metrics.registry)
         self._verbs = {
             "filter": _Verb(extender.read_args, _candidates, self._filter),
             "prioritize": _Verb(extender.read_args, _candidates, self._prioritize),
@@ -120,7 +114,7 @@ class _Desk:
         return handle
 
     async def _answer(self, verb: str, request: web.Request) -> "_Answer":
-        body = await self._body(request)
+        body = await self._api.body(request, self._api.settings.extender_body_bytes, "extender")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUDGET_SECONDS
         try:
@@ -139,26 +133,10 @@ class _Desk:
 
     async def _decide(self, verb: str, body: bytes) -> "_Answer":
         how = self._verbs[verb]
-        args = await _beside_loop(len(body), lambda: how.read(parse_object(body)))
+        args = await beside_loop(len(body), lambda: how.read(parse_object(body)))
         self._counts.nodes[verb].observe(how.count(args))
         value = how.decide(args)
-        return _Answer(value, await _beside_loop(len(body), lambda: encode(value)))
-
-    async def _body(self, request: web.Request) -> bytes:
-        if not has_json_body(request):
-            self._metrics.rejected("extender", "media_type")
-            raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
-        try:
-            return await read_body(request, self._settings.extender_body_bytes, self._settings.body_seconds)
-        except BodyTooLargeError as error:
-            self._metrics.rejected("extender", "size")
-            raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
-        except BodyTimeoutError as error:
-            self._metrics.rejected("extender", "timeout")
-            raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
-        except BrokenBodyError as error:
-            self._metrics.rejected("extender", "malformed")
-            raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+        return _Answer(value, await beside_loop(len(body), lambda: encode(value)))
 
     def _filter(self, args: ExtenderArgs) -> JsonObject:
         return self._extender.filter(args) if self._extender.synced else filter_error(NOT_SYNCED)
@@ -187,8 +165,3 @@ class _Answer:
 
 def _candidates(args: ExtenderArgs) -> int:
     return len(args.candidates or ())
-
-
-async def _beside_loop(size: int, work: Callable[[], T]) -> T:
-    """Do *work* on a body of so many bytes: in a thread when it is large."""
-    return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

@@ -8,6 +8,13 @@ from webhook.endpoints.problems import Problem, ProblemError
 from webhook.services import PlacementRef, ref_prefixes, unknown_placement
 
 
+def ref_in_path(request: web.Request) -> PlacementRef:
+    """Return the placement that a path with ``{name}``, and perhaps ``{namespace}``, means."""
+    namespace = request.match_info.get("namespace", "")
+    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
+    return PlacementRef(kind, request.match_info["name"], namespace)
+
+
 def add_routes(api: Api) -> None:
     """Serve the list of what the caller may list, and the single placement by its reference."""
     advisor = api.services.advisor
@@ -19,9 +26,7 @@ def add_routes(api: Api) -> None:
         return tagged(request, document, str(document["fleetRevision"]))
 
     async def one(request: web.Request) -> web.Response:
-        namespace = request.match_info.get("namespace", "")
-        kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
-        ref = PlacementRef(kind, request.match_info["name"], namespace)
+        ref = ref_in_path(request)
         await api.require_placement(request, ref)
         document = advisor.placement(ref)
         if document is None:

@@ -14,7 +14,8 @@ from scorer.api.kinds import KINDS, PLACEMENT, RESOURCE_PLACEMENT, Kind, api_ver
 from scorer.api.meta import JsonObject
 from scorer.what_if.state import Identity
 from webhook.admission.context import KnownKinds
-from webhook.endpoints.answers import JSON, encode, headers
+from webhook.admission.review import encode
+from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from webhook.endpoints.answers import REQUEST_ID, encode, request_id
+from webhook.admission.review import encode
+from webhook.endpoints.answers import REQUEST_ID, request_id
 
 PROBLEM_JSON: Final = "application/problem+json"
 

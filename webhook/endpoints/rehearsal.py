@@ -15,7 +15,8 @@ from scorer.api.meta import JsonObject
 from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
 from webhook.admission.context import Context, PlacementAuthorization
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
-from webhook.endpoints.answers import JSON, encode, headers
+from webhook.admission.review import encode
+from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError

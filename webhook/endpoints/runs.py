@@ -7,17 +7,16 @@ from aiohttp import web
 
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
+from webhook.endpoints.placements import ref_in_path
 from webhook.history import RunHistory
-from webhook.services import PlacementRef, UnknownObjectError, unknown_placement
+from webhook.services import UnknownObjectError, unknown_placement
 
 
 def add_routes(api: Api, history: RunHistory) -> None:
     """Serve the list of one placement."""
 
     async def runs(request: web.Request) -> web.Response:
-        namespace = request.match_info.get("namespace", "")
-        kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
-        ref = PlacementRef(kind, request.match_info["name"], namespace)
+        ref = ref_in_path(request)
         await api.require_placement(request, ref)
         items = history.runs(ref)
         if items is None:

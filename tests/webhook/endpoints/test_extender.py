@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.scorer.builders import NOW, cluster_document, modest
 from tests.scorer.extender_builders import node, placement, pod
 from tests.vector_families.extender import running
-from webhook.endpoints import extender
+from webhook.endpoints import bodies, extender
 from webhook.endpoints.extender import VERBS
 
 CLUSTER = cluster_document("oslo")
@@ -179,7 +179,7 @@ async def test_whole_nodes_by_the_megabyte_come_back_as_they_were(port):
     images = [{"names": [f"registry/{number}\u2028\ud800"], "sizeBytes": number} for number in range(100)]
     items = [node(f"n-{number}", "oslo") | {"status": {"images": images}, "x": None} for number in range(200)]
     body = {"Pod": pod("p"), "Nodes": {"metadata": {}, "items": items}}
-    assert len(json.dumps(body)) > extender.THREAD_BYTES * 4
+    assert len(json.dumps(body)) > bodies.THREAD_BYTES * 4
     status, _, document = await post(port, "filter", body)
     assert status == 200
     assert document["Nodes"] == {"metadata": {}, "items": items}
@@ -193,7 +193,7 @@ async def test_a_name_that_utf_8_cannot_carry_comes_back_escaped(port):
     assert (await post(port, "filter", body))[2]["NodeNames"] == ["\ud800"]
 
 
-@pytest.mark.parametrize("size", [1, extender.THREAD_BYTES])
+@pytest.mark.parametrize("size", [1, bodies.THREAD_BYTES])
 async def test_an_answer_that_takes_too_long_is_none(port, monkeypatch, size):
     monkeypatch.setattr(extender, "BUDGET_SECONDS", -1)
     answer = await post(port, "filter", json.dumps(SOUND["filter"]).encode() + b" " * size)
