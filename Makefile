@@ -4,10 +4,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+WORKERS ?= 2
 ONCE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test bench lint fmt openapi clean controlplane programs lock
+.PHONY: help setup run test soak bench lint fmt openapi clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -36,8 +37,12 @@ run: $(VENV)/.runtime  ## Run everything on the embedded store with the example 
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
 test: lint programs controlplane  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
-	@echo "==> tests"
-	@$(BIN)/python -m pytest $(ARGS)
+	@echo "==> tests, $(WORKERS) files at a time"
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+
+soak: programs controlplane  ## What takes hours: every fault in full counts, long histories (ARGS: for pytest)
+	@echo "==> soak"
+	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak tests/scorer/rollout/test_histories.py $(ARGS)
 
 controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
 	@$(BIN)/python -m e2e.controlplane.build
