@@ -157,6 +157,7 @@ class EmbeddedStore(Store):
         self,
         kind: Kind,
         since: str,
+        namespace: str | None = None,
         *,
         selects: LabelTest | None = None,
         bookmark_every: timedelta | None = None,
@@ -166,13 +167,14 @@ class EmbeddedStore(Store):
         Args:
             kind: What to watch.
             since: The last resource version already known.
+            namespace: Only what is in it; None: everything.
             selects: Objects whose labels enter the selection are ADDED, those that leave it DELETED.
             bookmark_every: Silence after which a bookmark is sent; None: never.
         """
         self._check_open()
         if not since.isascii() or not since.isdecimal() or len(since) > 19:
             raise ExpiredError(f"resource version {since[:64]!r} is not one of this store: list again")
-        watcher = Watcher(self._journal, kind.group_kind, int(since), selects, bookmark_every)
+        watcher = Watcher(self._journal, kind.group_kind, int(since), selects, bookmark_every, namespace)
         self._watchers.setdefault(kind.group_kind, weakref.WeakSet()).add(watcher)
         return watcher
 

@@ -1,5 +1,6 @@
 """The kinds a store serves: those known by table, and those its CustomResourceDefinitions define."""
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,6 +29,11 @@ class StoredKinds:
     def custom(self) -> Mapping[tuple[str, str], Kind]:
         """What the CustomResourceDefinitions define, by group and kind; a live view."""
         return MappingProxyType(self._custom)
+
+    @property
+    def live(self) -> dict[tuple[str, str], Kind]:
+        """The same, to be part of a larger mapping."""
+        return self._custom
 
     def find(self, group: str, kind: str) -> Kind | None:
         """Return the kind, whatever the version."""
@@ -58,6 +64,20 @@ class StoredKinds:
         if kind := self._by_name.pop(name, None):
             del self._custom[kind.group_kind]
             del self._custom_plurals[kind.group, kind.plural]
+
+
+class EmbeddedKinds:
+    """What an embedded hub serves: all kinds, at once when they are defined.
+
+    Args:
+        kinds: Of the store.
+    """
+
+    def __init__(self, kinds: StoredKinds) -> None:
+        self.kinds: Mapping[tuple[str, str], Kind] = MappingProxyType(ChainMap(dict(KINDS), kinds.live))
+
+    async def refresh(self) -> None:
+        """See `webhook.kube.ports.ServedKinds`: nothing has to be asked."""
 
 
 def kind_of_definition(definition: JsonObject) -> Kind | None:

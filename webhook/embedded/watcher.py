@@ -60,6 +60,7 @@ class Watcher(AsyncIterator[WatchEvent]):
         since: The last version already known.
         selects: Objects that enter the selection are ADDED, those that leave it DELETED.
         bookmark_every: Silence after which a bookmark is yielded; None: never.
+        namespace: Only objects in it; None: all.
 
     Raises:
         ExpiredError: Changes since that version are gone, or it lies in the future.
@@ -72,11 +73,13 @@ class Watcher(AsyncIterator[WatchEvent]):
         since: int,
         selects: LabelTest | None = None,
         bookmark_every: timedelta | None = None,
+        namespace: str | None = None,
     ) -> None:
         self._journal = journal
         self._kind = kind
         self._position = since
         self._selects = selects
+        self._namespace = namespace
         self._silence = bookmark_every.total_seconds() if bookmark_every else None
         self._backlog: deque[Change] = deque()
         self._behind = True
@@ -130,6 +133,8 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._behind = len(rows) == _PAGE
 
     def _event(self, change: Change) -> WatchEvent | None:
+        if self._namespace is not None and change.document["metadata"].get("namespace") != self._namespace:
+            return None
         if not (kind_of_event := self._seen_as(change)):
             return None
         return WatchEvent(kind_of_event, change.document, str(change.version))

@@ -22,7 +22,18 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
 from scorer.fleet import EligibilityLimits, Fleet
-from webhook.kube.ports import EventType, ExpiredError, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
+from webhook.kube.ports import (
+    EventType,
+    ExpiredError,
+    ForbiddenError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+    WatchEvent,
+    key_of,
+)
+from webhook.kube.sharing import Sharing
 
 Handler = Callable[[JsonObject | None, JsonObject | None], None]
 Trim = Callable[[JsonObject], JsonObject]
@@ -40,13 +51,21 @@ log = logging.getLogger(__name__)
 class Shelf:
     """All objects of one kind, by key and by the indexed labels."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind, sharing: Sharing | None = None) -> None:
+        self.kind = kind
+        self._sharing = sharing or Sharing()
+        self.refusal = ""
+        """Why the store does not let us read the kind; empty when it does."""
+        self.watching: asyncio.Task[None] | None = None
         self.objects: dict[Key, JsonObject] = {}
         self.labelled: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
         self.handlers: list[Handler] = []
         self.gone: dict[str, None] = {}
         self.synced = asyncio.Event()
+        """Set once everything has been listed."""
+        self.answered = asyncio.Event()
+        """Set once the store has listed everything, or has said that we may not read it."""
         self.trim: Trim | None = None
         """What is kept of an object; None: all of it."""
         self.events = 0
@@ -65,12 +84,27 @@ class Shelf:
             return
         if self.trim is not None:
             document = self.trim(document)
+        self._sharing.share(document)
         self._unindex(key, old)
         self.objects[key] = document
         self.namespaces[key.namespace][key] = document
         for entry in _label_entries(document):
             self.labelled[entry][key] = document
         self._tell(old, document)
+
+    def show(self, document: JsonObject) -> None:
+        """Show an object that is known in a state that is not stored yet: the next version from the store ends that."""
+        key = key_of(document)
+        old, self.objects[key] = self.objects[key], document
+        self.namespaces[key.namespace][key] = document
+        for entry in _label_entries(document):
+            self.labelled[entry][key] = document
+        self._tell(old, document)
+
+    def unshow(self, shown: JsonObject, stored: JsonObject) -> None:
+        """Show an object as it is stored, unless it is not what *shown* showed any more."""
+        if self.objects.get(key_of(shown)) is shown:
+            self.show(stored)
 
     def drop(self, document: JsonObject) -> None:
         """Forget an object that was deleted; nothing that the watch still brings of it can bring it back."""
@@ -153,7 +187,8 @@ class Cache:
 
     def __init__(self, store: Store, limits: EligibilityLimits | None = None) -> None:
         self._store = store
-        self._shelves: dict[Kind, Shelf] = {}
+        self._shelves: dict[tuple[str, str], Shelf] = {}
+        self._sharing = Sharing()
         self._tasks: asyncio.TaskGroup | None = None
         self.limits = limits or EligibilityLimits()
         self._fleet = Fleet([], limits=self.limits)
@@ -167,8 +202,8 @@ class Cache:
         """Watch the kinds asked for until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            for kind, shelf in self._shelves.items():
-                tasks.create_task(self._follow(kind, shelf))
+            for shelf in self._shelves.values():
+                shelf.watching = tasks.create_task(self._follow(shelf.kind, shelf))
             tasks.create_task(asyncio.Event().wait())
 
     def require(self, kinds: Iterable[Kind]) -> None:
@@ -178,8 +213,32 @@ class Cache:
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait until *kinds*, all by default, have been listed once."""
-        for kind in tuple(self._shelves if kinds is None else kinds):
-            await self.shelf(kind).synced.wait()
+        for shelf in tuple(self._shelves.values()) if kinds is None else [self.shelf(kind) for kind in kinds]:
+            await shelf.synced.wait()
+
+    async def wait_answered(self, kinds: Iterable[Kind]) -> None:
+        """Wait until each of *kinds* has been listed once, or `refusal` says why it cannot be."""
+        for shelf in [self.shelf(kind) for kind in kinds]:
+            await shelf.answered.wait()
+
+    async def catch_up(self, kinds: Iterable[Kind]) -> None:
+        """List *kinds* once more, so that everything written before this call is known after it.
+
+        A watch may be a little behind: whoever takes over from another writer has to know the last of its writes.
+        Tries again until the store answers.
+        """
+        await asyncio.gather(*(self._list(self.shelf(kind)) for kind in kinds))
+
+    async def _list(self, shelf: Shelf) -> None:
+        failures = 0
+        while True:
+            try:
+                listing = await self._store.list(shelf.kind)
+            except StoreError as error:
+                failures = await _pause(shelf.kind, error, failures)
+                continue
+            shelf.replace_all(listing.items, listing.resource_version)
+            return
 
     @property
     def synced(self) -> bool:
@@ -190,27 +249,66 @@ class Cache:
     def freshness(self) -> Iterator[Freshness]:
         """Yield how every kind is doing."""
         now = time.monotonic()
-        for kind, shelf in self._shelves.items():
+        for shelf in self._shelves.values():
             age = max(0.0, now - shelf.seen)
-            yield Freshness(kind.resource, shelf.synced.is_set(), shelf.events, max(0, shelf.lists - 1), age)
+            yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, max(0, shelf.lists - 1), age)
 
     def shelf(self, kind: Kind) -> Shelf:
         """Return the shelf of *kind*, which is watched from then on."""
-        if kind not in self._shelves:
-            shelf = self._shelves[kind] = Shelf()
+        shelf = self._shelves.get(kind.group_kind)
+        if shelf is None:
+            shelf = self._shelves[kind.group_kind] = Shelf(kind, self._sharing)
             shelf.handlers.append(self._count)
             if kind == MEMBER_CLUSTER:
                 shelf.handlers.append(self._note_member)
             if self._tasks is not None:
-                self._tasks.create_task(self._follow(kind, shelf))
-        return self._shelves[kind]
+                shelf.watching = self._tasks.create_task(self._follow(kind, shelf))
+        return shelf
 
-    def subscribe(self, kind: Kind, handler: Handler) -> None:
-        """Call *handler* with (old, new) after every change of an object of *kind*; None: not there."""
+    def watches(self, kind: Kind) -> bool:
+        """Say whether *kind* is watched."""
+        return kind.group_kind in self._shelves
+
+    def release(self, kind: Kind) -> None:
+        """Stop watching *kind* and forget its objects; nobody is told."""
+        shelf = self._shelves.pop(kind.group_kind, None)
+        if shelf is not None and shelf.watching is not None:
+            shelf.watching.cancel()
+
+    def refusal(self, kind: Kind) -> str:
+        """Return why the store does not let us read *kind*; empty when it does, or has not been asked yet."""
+        shelf = self._shelves.get(kind.group_kind)
+        return shelf.refusal if shelf is not None else ""
+
+    def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
+        """Call *handler* with (old, new) after every change of an object of *kind*; None: not there.
+
+        Args:
+            kind: What to follow; it is watched from then on.
+            handler: Called on the event loop.
+            changes_only: Not for what is there already, nor for what the first list brings.
+
+        Returns:
+            What ends that.
+        """
         shelf = self.shelf(kind)
+        if changes_only:
+            told = handler
+
+            def handler(old: JsonObject | None, new: JsonObject | None) -> None:
+                if shelf.synced.is_set():
+                    told(old, new)
+
+        else:
+            for document in list(shelf.objects.values()):
+                handler(None, document)
         shelf.handlers.append(handler)
-        for document in list(shelf.objects.values()):
-            handler(None, document)
+
+        def end() -> None:
+            with suppress(ValueError):
+                shelf.handlers.remove(handler)
+
+        return end
 
     def trim(self, kind: Kind, trim: Trim) -> None:
         """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
@@ -263,8 +361,10 @@ class Cache:
         while True:
             try:
                 listing = await self._store.list(kind)
+                shelf.refusal = ""
                 shelf.replace_all(listing.items, listing.resource_version)
                 shelf.synced.set()
+                shelf.answered.set()
                 failures = 0
                 async for event in self._store.watch(kind, listing.resource_version):
                     _apply(shelf, event)
@@ -275,6 +375,13 @@ class Cache:
                 if not shelf.synced.is_set():
                     log.info("not served by the hub", extra={"resource": kind.resource})
                     shelf.synced.set()
+                    shelf.answered.set()
+                await asyncio.sleep(_RETRY_SECONDS[-1])
+            except ForbiddenError as error:
+                if not shelf.refusal:
+                    log.warning("may not be read", extra={"resource": kind.resource, "error": str(error)})
+                shelf.refusal = str(error)
+                shelf.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ExpiredError:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})

@@ -3,17 +3,21 @@
 Configuration, credentials, TLS and transport are those of kubernetes-asyncio; its generated models are not used:
 objects travel as plain documents. What is chosen differently from its defaults, and why: every request has a timeout
 (an explicit timeout of its own means none at all), the status of a watch is looked at before its lines (the library
-does not), bodies are written by orjson; lone surrogates, which it refuses, go out as U+FFFD.
+does not), bodies are written by orjson; lone surrogates, which it refuses, go out as U+FFFD. The session is our own,
+over its connections: theirs looks for a netrc file, in a thread, before every single request. What the environment
+says of proxies holds all the same.
 
 Source: serving.md 7.
 """
 
 import asyncio
-import logging
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -22,13 +26,17 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from scorer.api.meta import JsonObject, dump_json
+from webhook.kube.credentials import renewal
+from webhook.kube.fence import Fence, FencedBody
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
     ExpiredError,
+    ForbiddenError,
     InvalidObjectError,
     NotFoundError,
     StoreError,
+    UnavailableError,
 )
 
 REQUEST_SECONDS: Final = 30.0
@@ -36,6 +44,12 @@ CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
 """A watch that says nothing for so long, not even a bookmark, is taken for dead."""
 CONNECTIONS: Final = 200
+LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
+"""No object is larger: etcd takes 1.5 MiB."""
+LONGEST_RETRY_SECONDS: Final = 300.0
+"""An answer that asks for more patience than that is not taken by its word."""
+_PASSING: Final = frozenset({408, 425, 429})
+"""Refusals of now, not of what was asked."""
 
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     404: NotFoundError,
@@ -43,16 +57,6 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     410: ExpiredError,
     422: InvalidObjectError,
 }
-
-_log = logging.getLogger(__name__)
-
-
-class UnavailableError(StoreError):
-    """The API server cannot be reached or cannot answer now; trying again later may help."""
-
-
-class ForbiddenError(StoreError):
-    """We may not do this; the message is the API server's."""
 
 
 class ConfigurationError(Exception):
@@ -65,13 +69,18 @@ class ApiServer:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._client = ApiClient(configuration)
+        theirs: aiohttp.ClientSession = self._client.rest_client.pool_manager
+        self._session = aiohttp.ClientSession(
+            connector=theirs.connector, connector_owner=False, read_bufsize=LONGEST_EVENT_BYTES // 2
+        )
         self.address = str(configuration.host).rstrip("/")
+        self._proxy = configuration.proxy or _environment_proxy(self.address)
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
         """Return the API server of a kubeconfig, or of the pod that this runs in when there is none.
 
-        Nothing is asked of the server yet.
+        Nothing is asked of the server yet. Tokens are renewed: `webhook.kube.credentials`.
 
         Raises:
             ConfigurationError: The file cannot be used, or there is none and this is no pod.
@@ -83,6 +92,7 @@ class ApiServer:
             else:
                 await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes a missing file for an empty one
                 await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
+                configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
         except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
             where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
             reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
@@ -97,6 +107,7 @@ class ApiServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
         await self._client.close()
 
     async def request(
@@ -107,18 +118,37 @@ class ApiServer:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
         seconds: float = REQUEST_SECONDS,
+        fence: Fence | None = None,
     ) -> JsonObject:
         """Send one request and return the document that comes back.
 
+        Args:
+            method: ``GET`` and so on.
+            path: On the server, without a query.
+            body: Sent as JSON.
+            query: Parameters.
+            content_type: Of *body*.
+            accept: What may come back.
+            seconds: Patience for all of it.
+            fence: Asked right before the request leaves, whatever it had to wait for before that; what it raises is
+                raised here, and nothing has been sent.
+
         Raises:
-            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer.
+            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer, or when the
+                server cannot answer now: with the seconds that it asks us to wait.
         """
-        async with self._send(method, path, body, query, content_type, _patience(seconds)) as response:
+        content = None if body is None else dump_json(body)
+        data: bytes | FencedBody | None = content
+        if fence is not None:
+            fence()  # spares a connection that would be made for nothing
+            data = FencedBody(content or b"", fence)
+        async with self._send(method, path, data, query, content_type, _patience(seconds), accept) as response:
             content = await response.read()
             document = _decode(content)
             if response.status >= 300:
-                raise _refusal(response.status, document, content)
+                raise _refusal(response, document, content)
             return document
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[JsonObject]:
@@ -132,13 +162,13 @@ class ApiServer:
         async with self._send("GET", path, None, query, "application/json", silence) as response:
             if response.status >= 300:
                 content = await response.read()
-                raise _refusal(response.status, _decode(content), content)
+                raise _refusal(response, _decode(content), content)
             try:
                 async for line in response.content:
                     event = _decode(line)
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
-                        raise _refusal(int(status.get("code") or 500), status, line)
+                        raise _error_of(int(status.get("code") or 500), status, line, None)
                     yield event
             except ValueError as error:  # a line longer than the buffer
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
@@ -148,23 +178,22 @@ class ApiServer:
         self,
         method: str,
         path: str,
-        body: JsonObject | None,
+        data: bytes | FencedBody | None,
         query: Mapping[str, str] | None,
         content_type: str,
         patience: aiohttp.ClientTimeout,
+        accept: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        session: aiohttp.ClientSession = self._client.rest_client.pool_manager
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": "harbormaster"}
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
         for setting in (await self._configuration.auth_settings()).values():
             headers[setting["key"]] = setting["value"]
         extra: dict[str, Any] = {}
         if self._configuration.tls_server_name:
             extra["server_hostname"] = self._configuration.tls_server_name
-        if self._configuration.proxy:
-            extra["proxy"] = self._configuration.proxy
-        data = None if body is None else dump_json(body)
+        if self._proxy:
+            extra["proxy"] = self._proxy
         try:
-            async with session.request(
+            async with self._session.request(
                 method,
                 self.address + path,
                 params=query,
@@ -176,8 +205,18 @@ class ApiServer:
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            if isinstance(data, FencedBody) and data.refusal is not None:
+                raise data.refusal from None
             reason = str(error) or type(error).__name__
             raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
+
+
+def _environment_proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for the API server, None when it names none."""
+    url = urlsplit(address)
+    if proxy_bypass(url.hostname or ""):
+        return None
+    return getproxies().get(url.scheme)
 
 
 def _patience(seconds: float) -> aiohttp.ClientTimeout:
@@ -193,7 +232,11 @@ def _decode(content: bytes) -> JsonObject:
     return document if isinstance(document, dict) else {}
 
 
-def _refusal(code: int, status: JsonObject, content: bytes) -> StoreError:
+def _refusal(response: aiohttp.ClientResponse, status: JsonObject, content: bytes) -> StoreError:
+    return _error_of(response.status, status, content, _retry_after(response.headers.get("Retry-After"), status))
+
+
+def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float | None) -> StoreError:
     message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
     if code == 409 and status.get("reason") == "AlreadyExists":
         return AlreadyExistsError(message)
@@ -201,6 +244,16 @@ def _refusal(code: int, status: JsonObject, content: bytes) -> StoreError:
         return ForbiddenError(message)
     if code == 400 and status.get("reason") == "Expired":
         return ExpiredError(message)
-    if code == 429 or code >= 500:
-        return UnavailableError(message)
+    if code in _PASSING or code >= 500:
+        return UnavailableError(message, retry_after)
     return _ERRORS.get(code, StoreError)(message)
+
+
+def _retry_after(header: str | None, status: JsonObject) -> float | None:
+    """Return the seconds that an answer asks us to wait; a date, which no API server sends, is not read."""
+    given = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
+    try:
+        seconds = float(given) if given is not None else math.nan
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds <= LONGEST_RETRY_SECONDS else None

@@ -1,17 +1,58 @@
 """The hub as a controller sees it: reads from the cache, writes to the store, and its own writes at once.
 
-One process writes for a placement at a time (the leader), so the cache plus one's own writes is as
-good as reading the API server: a binding just made is seen by the very next read.
+One process writes for a placement at a time (the leader), so the cache plus one's own writes is as good as reading
+the API server: a binding just made is seen by the very next read. What the store says differently, a conflict or an
+object that is there already, is read at once, so that the next attempt begins with the truth even while the watch is
+broken.
+
+Statuses are stored behind: `report` shows them in the cache at once and stores them a little later, several changes of
+one object in one write, and after what others wait for. Every status can be found out again from what is stored, so
+a process that ends before has lost nothing.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.writes import Verb, Write
 from webhook.kube.cache import Cache
-from webhook.kube.ports import AlreadyExistsError, NotFoundError, Store, key_of
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, Store, StoreError, key_of
+
+WRITES_AT_ONCE: Final = 32
+STATUS_WRITERS: Final = 8
+STATUS_DELAY_SECONDS: Final = 0.1
+"""So long changes of one status are collected."""
+LONGEST_DELAY_SECONDS: Final = 5.0
+"""So long a status waits at most while many other writes are under way: others wait for those."""
+_RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A status that is not stored yet.
+
+    Args:
+        kind: Of the object.
+        base: The object as it was stored when the status was decided.
+        shown: The object as the cache shows it.
+        due: When to store it, in the loop's time.
+        failures: Attempts that failed.
+        busy: It is being stored.
+    """
+
+    kind: Kind
+    base: JsonObject
+    shown: JsonObject
+    due: float
+    failures: int = 0
+    busy: bool = False
 
 
 class Hub:
@@ -20,54 +61,231 @@ class Hub:
     Args:
         store: Where everything is kept.
         cache: What is known of it.
+        writes_at_once: How many writes may be under way.
     """
 
-    def __init__(self, store: Store, cache: Cache) -> None:
+    def __init__(self, store: Store, cache: Cache, *, writes_at_once: int = WRITES_AT_ONCE) -> None:
         self.store = store
         self.cache = cache
         self.writes = 0
         """How many writes were sent; a second reconcile of anything adds none."""
+        self._slots = asyncio.Semaphore(writes_at_once)
+        self._at_once = writes_at_once
+        self._under_way = 0
+        """Writes that are under way or wait for their turn, statuses left out."""
+        self._calm = asyncio.Event()
+        """Set while so few of them are that statuses hold up nobody."""
+        self._calm.set()
+        self._pending: dict[tuple[str, str, Key], _Pending] = {}
+        self._wake = asyncio.Event()
+
+    @property
+    def idle(self) -> bool:
+        """Whether every status that was reported is stored."""
+        return not self._pending
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store a new object. Raises as the store does."""
-        self.writes += 1
-        return self._known(kind, await self.store.create(kind, document))
+        """Store a new object. Raises as the store does; what is there already is read."""
+        try:
+            async with self._slot():
+                return self._known(kind, await self.store.create(kind, document))
+        except AlreadyExistsError:
+            await self._read(kind, key_of(document))
+            raise
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store an object anew over the version it was read at. Raises as the store does."""
-        self.writes += 1
-        return self._known(kind, await self.store.replace(kind, document))
-
-    async def replace_status(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
-        """Store *status* on the object as it was read; nothing is sent when it says so already."""
-        if document.get("status", {}) == status:
-            return document
-        self.writes += 1
-        return self._known(kind, await self.store.replace_status(kind, {**document, "status": status}))
-
-    async def delete(self, kind: Kind, document: JsonObject) -> None:
-        """Delete an object; one that is gone already is fine."""
-        metadata = document["metadata"]
-        self.writes += 1
-        shelf = self.cache.shelf(kind)
+        """Store an object anew over the version it was read at. Raises as the store does; what is there is read."""
         try:
-            await self.store.delete(kind, key_of(document), uid=metadata.get("uid", ""))
-            shelf.put(await self.store.get(kind, key_of(document)))
+            async with self._slot():
+                return self._known(kind, await self.store.replace(kind, document))
+        except ConflictError:
+            await self._read(kind, key_of(document))
+            raise
         except NotFoundError:
-            shelf.drop(document)
+            self.cache.shelf(kind).drop(document)
+            raise
+
+    async def delete(self, kind: Kind, document: JsonObject, *, this_version: bool = False) -> None:
+        """Delete an object; one that is gone already is fine.
+
+        Args:
+            kind: Its kind.
+            document: As it was read.
+            this_version: Only if nobody has written it since. Raises `ConflictError`; what is there is read.
+        """
+        metadata, key = document["metadata"], key_of(document)
+        version = metadata.get("resourceVersion", "") if this_version else ""
+        try:
+            async with self._slot():
+                await self.store.delete(kind, key, uid=metadata.get("uid", ""), resource_version=version)
+                self.cache.shelf(kind).put(await self.store.get(kind, key))
+        except ConflictError:
+            await self._read(kind, key)
+            raise
+        except NotFoundError:
+            self.cache.shelf(kind).drop(document)
 
     async def carry_out(self, kind: Kind, writes: Iterable[Write]) -> None:
         """Do what a plan asks for, in its order; an object that is there already was made by an earlier attempt."""
         for write in writes:
-            match write.verb:
-                case Verb.CREATE:
-                    with suppress(AlreadyExistsError):
-                        await self.create(kind, write.document)
-                case Verb.REPLACE:
-                    await self.replace(kind, write.document)
-                case Verb.DELETE:
-                    await self.delete(kind, write.document)
+            await self._carry_out(kind, write)
+
+    async def carry_out_at_once(self, kind: Kind, writes: Iterable[Write]) -> None:
+        """Do what a plan asks for, all at once: none of it waits for another. Raises what the first failure says."""
+        await at_once(self._carry_out(kind, write) for write in writes)
+
+    async def _carry_out(self, kind: Kind, write: Write) -> None:
+        match write.verb:
+            case Verb.CREATE:
+                with suppress(AlreadyExistsError):
+                    await self.create(kind, write.document)
+            case Verb.REPLACE:
+                await self.replace(kind, write.document)
+            case Verb.DELETE:
+                await self.delete(kind, write.document)
+
+    def report(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
+        """Say what the status of an object is, and return the object with it.
+
+        Nothing happens when it says so already, or when the object is another one by now: then a change has come, or
+        comes, for whose sake it is decided anew.
+        """
+        known = self.cache.get(kind, *key_of(document))
+        if known is None or known["metadata"].get("uid") != document["metadata"].get("uid"):
+            return document
+        if known["metadata"].get("generation") != document["metadata"].get("generation"):
+            return document
+        if known.get("status", {}) == status:
+            return known
+        place = (*kind.group_kind, key_of(document))
+        shown = {**known, "status": status}
+        pending = self._pending.get(place)
+        if pending is None:
+            due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
+            self._pending[place] = _Pending(kind, known, shown, due)
+            self._wake.set()
+        else:
+            pending.shown = shown
+        self.cache.shelf(kind).show(shown)
+        return shown
+
+    async def run(self) -> None:
+        """Store reported statuses until cancelled; what is not stored by then, the cache shows no longer."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(STATUS_WRITERS):
+                    tasks.create_task(self._store_statuses())
+        finally:
+            for pending in self._pending.values():
+                self.cache.shelf(pending.kind).unshow(pending.shown, pending.base)
+            self._pending.clear()
+
+    async def _store_statuses(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            place = next((place for place, pending in self._pending.items() if not pending.busy), None)
+            if place is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            pending = self._pending[place]
+            pending.busy = True
+            await asyncio.sleep(max(0.0, pending.due - loop.time()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(pending.due + LONGEST_DELAY_SECONDS):
+                    await self._calm.wait()
+            try:
+                await self._store_status(place, pending)
+            except StoreError as error:
+                log.warning("cannot store a status", extra={"object": str(place[2]), "error": str(error)})
+                delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
+                pending.failures += 1
+                loop.call_later(delay, self._again, pending)
+            else:
+                self._again(pending)
+
+    def _again(self, pending: _Pending) -> None:
+        pending.busy = False
+        self._wake.set()
+
+    async def _store_status(self, place: tuple[str, str, Key], pending: _Pending) -> None:
+        """Store one status over the newest version of its object that is known."""
+        kind, shelf = pending.kind, self.cache.shelf(pending.kind)
+        known = shelf.objects.get(place[2])
+        if known is not pending.shown and not self._rebase(pending, known):
+            del self._pending[place]
+            return
+        sent = pending.shown
+        if sent.get("status", {}) == pending.base.get("status", {}):
+            shelf.unshow(sent, pending.base)
+            del self._pending[place]
+            return
+        try:
+            async with self._slots:
+                self.writes += 1
+                stored = await self.store.replace_status(kind, sent)
+        except ConflictError:
+            await self._read(kind, place[2])
+            raise
+        except NotFoundError:
+            shelf.drop(sent)
+            del self._pending[place]
+            return
+        shelf.put(stored)
+        if pending.shown is sent:
+            del self._pending[place]
+            return
+        pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS  # another one has come meanwhile
+        pending.failures = 0
+        if not self._rebase(pending, shelf.objects.get(place[2])):
+            del self._pending[place]
+
+    def _rebase(self, pending: _Pending, known: JsonObject | None) -> bool:
+        """Put a status on a newer version of its object; False: the object is another one, or wants another status."""
+        if known is None or any(
+            known["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
+        ):
+            return False
+        pending.base, pending.shown = known, {**known, "status": pending.shown.get("status", {})}
+        self.cache.shelf(pending.kind).show(pending.shown)
+        return True
 
     def _known(self, kind: Kind, document: JsonObject) -> JsonObject:
-        self.cache.shelf(kind).put(document)
+        """Take in an object as it was just stored, with the status that is still to be stored."""
+        shelf = self.cache.shelf(kind)
+        shelf.put(document)
+        pending = self._pending.get((*kind.group_kind, key_of(document)))
+        if pending is not None and shelf.objects.get(key_of(document)) is document and self._rebase(pending, document):
+            return pending.shown
         return document
+
+    async def _read(self, kind: Kind, key: Key) -> None:
+        """Read an object that is not as we knew it."""
+        shelf = self.cache.shelf(kind)
+        try:
+            shelf.put(await self.store.get(kind, key))
+        except NotFoundError:
+            if (known := shelf.objects.get(key)) is not None:
+                shelf.drop(known)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        self._under_way += 1
+        if self._under_way > self._at_once // 4:
+            self._calm.clear()
+        try:
+            async with self._slots:
+                self.writes += 1
+                yield
+        finally:
+            self._under_way -= 1
+            if self._under_way <= self._at_once // 4:
+                self._calm.set()
+
+
+async def at_once(doings: Iterable[Awaitable[object]]) -> None:
+    """Wait for all of them, whatever becomes of each; then raise the first error, if there was one."""
+    results: Sequence[object] = await asyncio.gather(*doings, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

@@ -80,6 +80,23 @@ class InvalidObjectError(StoreError):
     """The object cannot be stored: its metadata breaks a rule of the store."""
 
 
+class ForbiddenError(StoreError):
+    """We may not do this; the message is the API server's."""
+
+
+class UnavailableError(StoreError):
+    """The store cannot be reached or cannot answer now; trying again later may help.
+
+    Args:
+        message: Fit for a user.
+        retry_after: Seconds that the store asks us to wait; nobody has waited yet. None: it asks for nothing.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class Store(Protocol):
     """API-server semantics over any back end.
 
@@ -96,8 +113,11 @@ class Store(Protocol):
         """Return the objects of *kind*, by namespace and name; *labels* must all be equal."""
         ...
 
-    def watch(self, kind: Kind, since: str) -> AsyncIterator[WatchEvent]:
-        """Yield every change after resource version *since*, in order, for ever. Raises `ExpiredError`."""
+    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        """Yield every change after resource version *since*, in order, for ever, of one namespace when it is given.
+
+        Raises `ExpiredError`.
+        """
         ...
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
@@ -122,4 +142,17 @@ class Store(Protocol):
 
         Raises `NotFoundError`, `ConflictError`.
         """
+        ...
+
+
+class ServedKinds(Protocol):
+    """The kinds that an API server serves with list and watch."""
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Kind]:
+        """By group and kind, as of the last `refresh`; every served version is among ``versions``."""
+        ...
+
+    async def refresh(self) -> None:
+        """Ask the server again. Raises `StoreError`."""
         ...

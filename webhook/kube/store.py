@@ -8,7 +8,7 @@ Source: serving.md 7.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 from scorer.api.kinds import Kind
@@ -29,14 +29,20 @@ class HubStore:
 
     Args:
         server: The connection.
+        fence: Called right before a write leaves; what it raises keeps the write from leaving. None: all may leave.
+        keep_managers: Leave ``managedFields`` in what is read.
     """
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(
+        self, server: ApiServer, *, fence: Callable[[], None] | None = None, keep_managers: bool = False
+    ) -> None:
         self._server = server
+        self._fence = fence
+        self._keep_managers = keep_managers
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return _plain(await self._server.request("GET", path_of(kind, key.namespace, key.name)))
+        return self._read(await self._server.request("GET", path_of(kind, key.namespace, key.name)))
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""
@@ -47,13 +53,13 @@ class HubStore:
         while True:
             page = await self._server.request("GET", path_of(kind, namespace or ""), query=query)
             metadata = page["metadata"]
-            items += [_typed(kind, item) for item in page.get("items") or ()]
+            items += [self._typed(kind, item) for item in page.get("items") or ()]
             if not metadata.get("continue"):
                 items.sort(key=lambda item: (key_of(item).namespace, key_of(item).name))
                 return Listing(tuple(items), str(metadata["resourceVersion"]))
             query["continue"] = metadata["continue"]
 
-    async def watch(self, kind: Kind, since: str) -> AsyncIterator[WatchEvent]:
+    async def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
         """See `webhook.kube.ports.Store`."""
         loop = asyncio.get_running_loop()
         while True:
@@ -64,25 +70,54 @@ class HubStore:
                 "resourceVersion": since,
                 "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load, hides nothing
             }
-            async for event in self._server.watch(path_of(kind), query):
+            async for event in self._server.watch(path_of(kind, namespace or ""), query):
                 document = event["object"]
                 since = str(document["metadata"]["resourceVersion"])
-                yield WatchEvent(EventType(event["type"]), _typed(kind, document), since)
+                yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since)
             if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        namespace = document["metadata"].get("namespace", "")
-        return _plain(await self._server.request("POST", path_of(kind, namespace), document))
+        return await self._write("POST", path_of(kind, document["metadata"].get("namespace", "")), document)
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return _plain(await self._server.request("PUT", _path_of(kind, document), document))
+        return await self._write("PUT", _path_of(kind, document), document)
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return _plain(await self._server.request("PUT", f"{_path_of(kind, document)}/status", document))
+        return await self._write("PUT", f"{_path_of(kind, document)}/status", document)
+
+    async def apply(
+        self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
+    ) -> JsonObject:
+        """Apply an object by server-side apply; it is made when there is none.
+
+        Args:
+            kind: Its kind.
+            document: The fields that *manager* wants; with a ``resourceVersion`` only over that version.
+            manager: Field manager.
+            force: Take over fields that others manage.
+            dry_run: Return what would be stored, and store nothing.
+
+        Raises:
+            ConflictError: Another manager has a field, or the version is another one.
+            InvalidObjectError: The object cannot be stored.
+        """
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        if dry_run:
+            query["dryRun"] = "All"
+        return self._read(
+            await self._server.request(
+                "PATCH",
+                _path_of(kind, document),
+                document,
+                query=query,
+                content_type="application/apply-patch+yaml",
+                fence=self._fence,
+            )
+        )
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
         """See `webhook.kube.ports.Store`."""
@@ -93,7 +128,22 @@ class HubStore:
             "propagationPolicy": "Background",
             "preconditions": {name: value for name, value in conditions.items() if value},
         }
-        await self._server.request("DELETE", path_of(kind, key.namespace, key.name), options)
+        path = path_of(kind, key.namespace, key.name)
+        await self._server.request("DELETE", path, options, fence=self._fence)
+
+    async def _write(self, method: str, path: str, document: JsonObject) -> JsonObject:
+        return self._read(await self._server.request(method, path, document, fence=self._fence))
+
+    def _typed(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """Return an item of a list with the type that lists of built-in kinds leave out."""
+        document.setdefault("apiVersion", kind.api_version)
+        document.setdefault("kind", kind.kind)
+        return self._read(document)
+
+    def _read(self, document: JsonObject) -> JsonObject:
+        if not self._keep_managers:
+            document["metadata"].pop("managedFields", None)
+        return document
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "") -> str:
@@ -107,15 +157,3 @@ def path_of(kind: Kind, namespace: str = "", name: str = "") -> str:
 def _path_of(kind: Kind, document: JsonObject) -> str:
     key = key_of(document)
     return path_of(kind, key.namespace, key.name)
-
-
-def _typed(kind: Kind, document: JsonObject) -> JsonObject:
-    """Return an item of a list with the type that lists of built-in kinds leave out."""
-    document.setdefault("apiVersion", kind.api_version)
-    document.setdefault("kind", kind.kind)
-    return _plain(document)
-
-
-def _plain(document: JsonObject) -> JsonObject:
-    document["metadata"].pop("managedFields", None)
-    return document

@@ -68,7 +68,7 @@ class Diary:
 
 @pytest.fixture
 def shelf():
-    return Shelf()
+    return Shelf(MEMBER_CLUSTER)
 
 
 @pytest.fixture

@@ -40,11 +40,21 @@ async def hub_of(store):
     task = asyncio.create_task(cache.run())
     async with asyncio.timeout(10):
         await cache.wait_synced()
+    hub = Hub(store, cache)
+    storing = asyncio.create_task(hub.run())
     try:
-        yield Hub(store, cache)
+        yield hub
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for each in (task, storing):
+            each.cancel()
+        await asyncio.gather(task, storing, return_exceptions=True)
+
+
+async def stored(hub):
+    """Wait until every reported status is stored."""
+    async with asyncio.timeout(10):
+        while not hub.idle:
+            await asyncio.sleep(0.01)
 
 
 async def echoed(hub):
@@ -76,11 +86,14 @@ async def test_a_write_is_seen_by_the_very_next_read_and_told_once(store):
         assert hub.cache.labelled(BINDING, PARENT_PLACEMENT, "payments") == [made]
         changed = await hub.replace(BINDING, {**made, "spec": {**made["spec"], "state": "Bound"}})
         assert hub.cache.get(BINDING, "a") == changed
-        reported = await hub.replace_status(BINDING, changed, {"conditions": []})
-        assert hub.cache.get(BINDING, "a")["status"] == {"conditions": []}
+        reported = hub.report(BINDING, changed, {"conditions": []})
+        assert hub.cache.get(BINDING, "a") is reported
+        assert reported["status"] == {"conditions": []}
+        await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": []}
         await hub.delete(BINDING, reported)
         assert hub.cache.get(BINDING, "a") is None
-        expected = [("a", "new"), ("a", "changed"), ("a", "changed"), ("a", "gone")]
+        expected = [("a", "new"), ("a", "changed"), ("a", "changed"), ("a", "changed"), ("a", "gone")]
         assert told == expected
         await echoed(hub)
         assert told == expected
@@ -90,11 +103,107 @@ async def test_a_write_is_seen_by_the_very_next_read_and_told_once(store):
 async def test_a_status_that_says_so_already_is_not_written(store):
     async with hub_of(store) as hub:
         made = await hub.create(BINDING, binding("a"))
-        assert await hub.replace_status(BINDING, made, {}) is made
-        reported = await hub.replace_status(BINDING, made, {"conditions": [{"type": "X"}]})
+        assert hub.report(BINDING, made, {}) is made
+        hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
+        await stored(hub)
         before = hub.writes
-        assert await hub.replace_status(BINDING, reported, {"conditions": [{"type": "X"}]}) is reported
+        hub.report(BINDING, hub.cache.get(BINDING, "a"), {"conditions": [{"type": "X"}]})
+        assert (hub.idle, hub.writes) == (True, before)
+
+
+async def test_changes_of_one_status_are_one_write(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        before = hub.writes
+        for word in ("X", "Y", "Z"):
+            document = hub.report(BINDING, document, {"conditions": [{"type": word}]})
+        await stored(hub)
+        assert hub.writes == before + 1
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Z"}]}
+
+
+async def test_a_status_that_comes_back_to_what_is_stored_is_not_written(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        before = hub.writes
+        document = hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        hub.report(BINDING, document, {})
+        await stored(hub)
         assert hub.writes == before
+        assert hub.cache.get(BINDING, "a").get("status", {}) == {}
+
+
+async def test_a_status_outlives_a_write_to_the_rest_of_the_object(store):
+    """Ours or somebody else's, as long as the object wants the same thing: its generation is the same."""
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        document = hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        held = {**document, "metadata": {**document["metadata"], "finalizers": [FINALIZER]}}
+        assert (await hub.replace(BINDING, held))["status"] == {"conditions": [{"type": "X"}]}
+        fresh = await store.get(BINDING, Key("a"))
+        await store.replace(BINDING, {**fresh, "metadata": {**fresh["metadata"], "annotations": {"by": "somebody"}}})
+        await stored(hub)
+        found = await store.get(BINDING, Key("a"))
+        assert found["status"] == {"conditions": [{"type": "X"}]}
+        assert (found["metadata"]["finalizers"], found["metadata"]["annotations"]) == ([FINALIZER], {"by": "somebody"})
+
+
+async def test_a_status_of_what_an_object_wanted_before_is_dropped(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        await store.replace(BINDING, {**document, "spec": {**document["spec"], "state": "Bound"}})
+        await echoed(hub)
+        await stored(hub)
+        assert "status" not in await store.get(BINDING, Key("a"))
+        assert "status" not in hub.cache.get(BINDING, "a")
+
+
+async def test_a_status_reported_while_the_one_before_is_being_stored_comes_after_it(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        replace_status, begun = store.replace_status, asyncio.Event()
+
+        async def slow(kind, status):
+            begun.set()
+            await asyncio.sleep(0.05)
+            return await replace_status(kind, status)
+
+        store.replace_status = slow
+        document = hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        await begun.wait()
+        hub.report(BINDING, document, {"conditions": [{"type": "Y"}]})
+        await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Y"}]}
+        assert hub.cache.get(BINDING, "a")["status"] == {"conditions": [{"type": "Y"}]}
+
+
+async def test_what_is_not_stored_when_the_loop_ends_is_not_shown_any_more(store):
+    cache = Cache(store)
+    cache.require([BINDING])
+    following = asyncio.create_task(cache.run())
+    async with asyncio.timeout(10):
+        await cache.wait_synced()
+    hub = Hub(store, cache)
+    made = await hub.create(BINDING, binding("a"))
+    storing = asyncio.create_task(hub.run())
+    await asyncio.sleep(0)
+    hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
+    storing.cancel()
+    await asyncio.wait([storing])
+    assert cache.get(BINDING, "a") == made
+    following.cancel()
+    await asyncio.wait([following])
+
+
+async def test_the_status_of_what_is_gone_is_nobodys(store):
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
+        await hub.delete(BINDING, made)
+        assert hub.report(BINDING, made, {"conditions": [{"type": "Y"}]}) is made
+        await stored(hub)
+        assert hub.cache.get(BINDING, "a") is None
 
 
 async def test_a_deletion_held_by_a_finalizer_is_a_mark(store):
@@ -189,7 +298,7 @@ async def test_a_member_cluster_just_written_is_in_the_fleet(store):
     async with hub_of(store) as hub:
         made = await hub.create(MEMBER_CLUSTER, cluster_document("a"))
         assert hub.cache.fleet.names == ("a",)
-        await hub.replace_status(MEMBER_CLUSTER, made, {"properties": {"p": {"value": "3"}}})
+        hub.report(MEMBER_CLUSTER, made, {"properties": {"p": {"value": "3"}}})
         assert hub.cache.fleet.quantity("p").double.tolist() == [3.0]
         await hub.delete(MEMBER_CLUSTER, made)
         assert hub.cache.fleet.names == ()

@@ -1,0 +1,202 @@
+"""Two replicas of the loop on a real API server: one leads, whatever happens to it, and never two write."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import install_definitions
+from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject, User
+from e2e.controlplane.service import Service
+from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
+from e2e.test_clients import PLACEMENTS, placement
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/" + LEASE
+SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots"
+LOOPS = ("loop-a", "loop-b")
+TAKE_OVER_SECONDS = 60
+"""A generous bound: the Lease runs out after 15 s, and is looked at every 2 s."""
+
+
+@pytest.fixture(scope="module")
+def hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+    """A hub of this module's own, where each replica is a user of its own, whose writes are all audited."""
+    users = [User(name, ("system:masters",)) for name in LOOPS]
+    found = Cluster(programs, folder / "leaders", etcd, "leaders", users, audited=LOOPS)
+    try:
+        found.start()
+        install_definitions(found)
+        make_namespace(found, SYSTEM)
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def start_loop(hub: Cluster, folder: Path) -> Iterator[Callable[..., Reconciler]]:
+    """Starts replicas; all of them end with the test, and the Lease is free."""
+    running: list[Reconciler] = []
+
+    def start(user: str) -> Reconciler:
+        log_folder = folder / f"leaders-{time.monotonic_ns()}"
+        running.append(Reconciler(hub.kubeconfigs[user], log_folder, user, {"RESOURCE_COLLECTION_SECONDS": 0}))
+        running[-1].start()
+        return running[-1]
+
+    yield start
+    for each in running:
+        if each.program.running:
+            each.program.send(signal.SIGCONT)
+        each.program.stop()
+    try:
+        hub.request("DELETE", LEASES.format(SYSTEM))
+    except ApiError as error:
+        assert error.code == 404, str(error)
+
+
+def make_namespace(hub: Cluster, name: str) -> None:
+    hub.request("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
+def lease(hub: Cluster, namespace: str = SYSTEM) -> JsonObject:
+    """The spec of the Lease; empty when there is none."""
+    try:
+        return dict(hub.request("GET", LEASES.format(namespace))[0]["spec"])
+    except ApiError as error:
+        assert error.code == 404, str(error)
+        return {}
+
+
+def holder(hub: Cluster, namespace: str = SYSTEM) -> str:
+    return str(lease(hub, namespace).get("holderIdentity") or "").partition("_")[0]
+
+
+def wait_until(check: Callable[[], object], what: str, seconds: float = TAKE_OVER_SECONDS) -> None:
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def leads(loop: Reconciler) -> bool:
+    return "\nharbormaster_leader 1.0" in loop.metrics()
+
+
+def wait_leader(hub: Cluster, loop: Reconciler) -> None:
+    wait_until(lambda: leads(loop) and holder(hub) == loop.identity, f"{loop.identity} does not lead")
+
+
+def place(hub: Cluster, prefix: str, count: int) -> set[str]:
+    """Make placements of a namespace that is there; returns their names."""
+    names = {f"{prefix}-{number}" for number in range(count)}
+    for name in names:
+        document = placement(name)
+        document["spec"]["resourceSelectors"][0]["name"] = "default-not"
+        hub.request("POST", PLACEMENTS, document)
+    return names
+
+
+def seen(hub: Cluster) -> set[str]:
+    """The placements that the loop has looked at."""
+    items = hub.request("GET", PLACEMENTS)[0]["items"]
+    return {item["metadata"]["name"] for item in items if (item.get("status") or {}).get("conditions")}
+
+
+def writers(hub: Cluster, since: int) -> set[str]:
+    return {entry["user"]["username"] for entry in hub.audit(since)} & set(LOOPS)
+
+
+def test_one_leads_and_the_other_is_ready_and_writes_nothing(hub, start_loop):
+    mark = hub.audit_mark()
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    b = start_loop("loop-b")
+    wanted = place(hub, "calm", 5)
+    wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
+    assert (leads(a), leads(b)) == (True, False)
+    assert (a.live(), b.live(), b.ready()) == (True, True, True)
+    assert writers(hub, mark) == {"loop-a"}
+    spec = lease(hub)
+    assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (15, 0)
+    assert spec["acquireTime"] <= spec["renewTime"]
+
+
+def test_a_killed_leader_is_followed_by_the_other(hub, start_loop):
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    b = start_loop("loop-b")
+    a.program.stop(number=signal.SIGKILL)
+    wanted = place(hub, "killed", 5)
+    wait_leader(hub, b)
+    wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
+    assert lease(hub)["leaseTransitions"] == 1
+
+
+def test_a_leader_that_stood_still_past_its_lease_writes_nothing_when_it_goes_on(hub, start_loop):
+    """Stopped in the middle of many writes; what it writes is audited as its own user's."""
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    b = start_loop("loop-b")
+    mark = hub.audit_mark()
+    wanted = place(hub, "paused", 60)
+    wait_until(lambda: "loop-a" in writers(hub, mark), "loop-a writes nothing")
+    a.program.send(signal.SIGSTOP)
+    wanted |= place(hub, "meanwhile", 60)  # a good part of it waits for the stopped one
+    wait_leader(hub, b)
+    wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
+    mark = hub.audit_mark()
+    a.program.send(signal.SIGCONT)
+    wait_until(lambda: not leads(a), "loop-a believes that it leads")
+    wanted |= place(hub, "afterwards", 5)
+    wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
+    wait_until(lambda: a.ready(), "loop-a is not ready as a candidate")
+    assert writers(hub, mark) == {"loop-b"}
+    assert a.program.running
+    b.program.stop()
+    wait_leader(hub, a)
+
+
+def test_a_leader_that_is_asked_to_end_frees_the_lease(hub, start_loop):
+    a = start_loop("loop-a")
+    wait_leader(hub, a)
+    before = lease(hub)
+    assert a.program.stop(seconds=30) == 0
+    after = lease(hub)
+    assert (after["holderIdentity"], after["leaseDurationSeconds"]) == ("", 1)
+    assert after["acquireTime"] == before["acquireTime"]
+    wait_leader(hub, start_loop("loop-b"))
+
+
+def test_a_namespace_that_is_missing_is_named_and_waited_for(hub, folder):
+    loop = Reconciler(hub.kubeconfigs["loop-a"], folder / "leaders-homeless", "loop-a", {})
+    loop.program.command.append("--namespace=elsewhere")
+    try:
+        loop.start()
+        wait_until(lambda: "there is no namespace 'elsewhere'" in loop.program.last_words(), "it does not complain")
+        assert not leads(loop)
+        make_namespace(hub, "elsewhere")
+        wait_until(lambda: holder(hub, "elsewhere") == "loop-a", "it does not lead")
+    finally:
+        loop.stop()
+
+
+def test_a_server_that_reconciles_as_well_answers_whether_it_leads_or_not(hub, folder, start_loop):
+    service = Service(hub, folder / "leaders-serve", {}, hub.kubeconfigs["loop-b"])
+    service.program.command += ["--reconcile", "--identity=loop-b"]
+    try:
+        a = start_loop("loop-a")
+        wait_leader(hub, a)
+        service.start()
+        assert service.metric("harbormaster_leader") == 0
+        assert service.ask("GET", "/v1/openapi.json").status == 200
+        a.stop()
+        wait_until(lambda: service.metric("harbormaster_leader") == 1, "the server does not lead")
+        wanted = place(hub, "served", 3)
+        wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
+        assert service.ask("GET", "/v1/openapi.json").status == 200
+        assert service.ready()
+    finally:
+        service.program.stop()
+    assert lease(hub)["holderIdentity"] == ""

@@ -1,0 +1,40 @@
+"""Sharing keeps documents equal, and makes equal parts one."""
+
+import copy
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.meta import dump_json
+from webhook.kube.sharing import MOST_PARTS, Sharing
+
+SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("ab", max_size=2)
+DOCUMENTS = st.recursive(
+    SCALARS,
+    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(st.text("ab", max_size=2), parts, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(documents=st.lists(st.dictionaries(st.text("ab", max_size=2), DOCUMENTS, max_size=4), max_size=6))
+def test_documents_stay_what_they_are(documents):
+    sharing, before = Sharing(), copy.deepcopy(documents)
+    for document in documents:
+        sharing.share(document)
+    assert [dump_json(document) for document in documents] == [dump_json(document) for document in before]
+
+
+def test_equal_parts_are_one():
+    sharing = Sharing()
+    first, second = ({"status": {"conditions": [{"type": "Applied", "status": "True"}]}} for _ in range(2))
+    sharing.share(first)
+    sharing.share(second)
+    assert first["status"]["conditions"][0] is second["status"]["conditions"][0]
+    assert first["status"]["conditions"] is not second["status"]["conditions"]
+
+
+def test_it_remembers_only_so_much():
+    sharing = Sharing()
+    for number in range(MOST_PARTS + 10):
+        sharing.share({"part": {"number": number}})
+    assert len(sharing._parts) == 10

@@ -1,0 +1,78 @@
+"""Which kinds an API server serves, as it says itself.
+
+The aggregated discovery documents are read: two requests for everything. A kind that we know by table keeps what the
+table says of it, with the server's further versions added; so it is the same kind for whoever asks.
+
+Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from scorer.api.kinds import KINDS, Kind
+from scorer.api.meta import JsonObject
+from webhook.kube.client import ApiServer
+
+ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_NEEDED: Final = frozenset({"list", "watch"})
+
+
+class Discovery:
+    """The kinds of one API server that can be listed and watched; none before the first `refresh`.
+
+    Args:
+        server: The connection.
+    """
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self._kinds: Mapping[tuple[str, str], Kind] = MappingProxyType({})
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Kind]:
+        """See `webhook.kube.ports.ServedKinds`."""
+        return self._kinds
+
+    async def refresh(self) -> None:
+        """See `webhook.kube.ports.ServedKinds`."""
+        found: dict[tuple[str, str], Kind] = {}
+        for path in ("/api", "/apis"):
+            listing = await self._server.request("GET", path, accept=ACCEPT)
+            for group in listing.get("items") or ():
+                for kind in _kinds(group):
+                    found[kind.group_kind] = kind
+        self._kinds = MappingProxyType(found)
+
+
+def _kinds(group: JsonObject) -> Iterator[Kind]:
+    """Yield the kinds of one group; versions come in the server's order of preference."""
+    name = str(group["metadata"].get("name") or "")
+    served: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for version in group.get("versions") or ():
+        for resource in version.get("resources") or ():
+            kind = (resource.get("responseKind") or {}).get("kind")
+            if kind and set(resource.get("verbs") or ()) >= _NEEDED:
+                served.setdefault(str(kind), []).append((str(version["version"]), resource))
+    for kind, found in served.items():
+        versions = tuple(version for version, _ in found)
+        known = KINDS.get((name, kind))
+        if known is not None and known.versions[0] in versions:
+            more = tuple(version for version in versions if version not in known.versions)
+            lost = tuple(version for version in known.versions if version in versions)
+            yield known if not more and lost == known.versions else replace(known, versions=(*lost, *more))
+            continue
+        resource = found[0][1]
+        yield Kind(
+            group=name,
+            versions=versions,
+            kind=kind,
+            plural=str(resource["resource"]),
+            namespaced=resource.get("scope") == "Namespaced",
+            short_names=tuple(resource.get("shortNames") or ()),
+            has_status=any(
+                sub.get("subresource") == "status" for _, each in found for sub in each.get("subresources") or ()
+            ),
+            built_in=known is not None,
+        )

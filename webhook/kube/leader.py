@@ -1,0 +1,402 @@
+"""Who leads: one of several processes, by a Lease on the hub.
+
+Leading is a deadline on the monotonic clock that every successful renewal pushes, counted from before the renewal was
+sent: whoever else looks at the Lease starts to wait only after that. Once the deadline is past, `Term.check` refuses,
+whatever else this process has noticed or not: it asks the clock, not a flag that somebody would have had to set. The
+work of a term is cancelled at that deadline, some seconds before anybody else may begin; when it does not stop then,
+the process ends.
+
+Whether somebody else still leads is judged by whether the Lease changes, not by the times written in it: clocks differ.
+
+Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
+after the work has stopped, and the same identity in another process is another candidate.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+)
+
+LEASE: Final = KINDS["coordination.k8s.io", "Lease"]
+
+Body = Callable[["Term"], Coroutine[Any, Any, None]]
+"""The work of a leader; it ends when it is cancelled, with every task of its own."""
+
+log = logging.getLogger(__name__)
+
+
+class NotLeaderError(StoreError):
+    """Somebody else may lead by now, so nothing may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long things may take, in seconds.
+
+    Args:
+        lease: A Lease that has not changed for so long may be taken.
+        renew: So long after a renewal the leader stops.
+        retry: Between two attempts, give or take a fifth.
+        call: One request.
+        stop: The work of a term, once it is cancelled.
+    """
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+    call: float = 5.0
+    stop: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
+            raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
+
+
+def monotonic() -> float:
+    """Return seconds on a clock that goes on while the machine sleeps, and that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def utc_now() -> datetime:
+    """Return the time of day, for those who read the Lease; nothing is decided by it."""
+    return datetime.now(UTC)
+
+
+def end_process(reason: str) -> NoReturn:
+    """End the process at once, whatever it is doing."""
+    log.critical("ends the process", extra={"reason": reason})
+    logging.shutdown()
+    os._exit(1)
+
+
+class Term:
+    """One time of leading; a later one is another term, even of the same process.
+
+    Args:
+        until: When it ends on *clock* unless it is renewed.
+        clock: Monotonic, in seconds.
+    """
+
+    def __init__(self, until: float, clock: Callable[[], float]) -> None:
+        self.until = until
+        self._clock = clock
+
+    def check(self) -> None:
+        """Return when something may be written now; to be called right before it leaves.
+
+        Raises:
+            NotLeaderError: The term is over.
+        """
+        if self._clock() >= self.until:
+            raise NotLeaderError("no longer the leader")
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends, 0 when it has."""
+        return max(0.0, self.until - self._clock())
+
+
+class Leader:
+    """A candidate, and the leader while the Lease is its own.
+
+    Args:
+        store: Where the Lease is.
+        lease: Its name and namespace.
+        identity: Of this process and no other, also not of one that had the same name before.
+        times: How long things may take.
+        clock: Monotonic, in seconds, of the same pace as the event loop's.
+        now: Time of day, only to be read by people.
+        end: Ends the process; given the reason.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lease: Key,
+        identity: str,
+        *,
+        times: LeaseTimes | None = None,
+        clock: Callable[[], float] = monotonic,
+        now: Callable[[], datetime] = utc_now,
+        end: Callable[[str], object] = end_process,
+    ) -> None:
+        self._store = store
+        self._lease = lease
+        self.identity = identity
+        self._times = times or LeaseTimes()
+        self._clock = clock
+        self._now = now
+        self._end = end
+        self._record: JsonObject | None = None
+        self._is_fresh = False  # whether nothing speaks against writing over the record without reading it again
+        self._taken_until = float("-inf")  # so long the Lease is another's
+        self._term: Term | None = None
+        self.trouble = ""
+        """Why the Lease cannot be read or written; empty when it can."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process leads now."""
+        return self._term is not None and self._term.left > 0
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen; empty: nobody, or it has not been seen."""
+        return _holder(self._record)
+
+    def check(self) -> None:
+        """Return when this process leads now. Raises `NotLeaderError`."""
+        if self._term is None:
+            raise NotLeaderError("not the leader")
+        self._term.check()
+
+    async def run(self, body: Body) -> None:
+        """Wait until the Lease is free, lead, and wait again, until cancelled or until *body* ends by itself.
+
+        Raises:
+            Exception: What *body* raises; the Lease is released.
+        """
+        while True:
+            term = await self._win()
+            try:
+                if await self._lead(term, body):
+                    return
+            finally:
+                self._term = None
+
+    async def _win(self) -> Term:
+        while True:
+            until = await self._attempt()
+            if until is not None and until > self._clock():
+                self._term = Term(until, self._clock)
+                log.info("leads", extra={"lease": str(self._lease), "identity": self.identity})
+                return self._term
+            await asyncio.sleep(self._pause())
+
+    async def _lead(self, term: Term, body: Body) -> bool:
+        """Do the work of one term. Returns whether it ended by itself; else the term was lost."""
+        work = asyncio.create_task(body(term), name="term")
+        renewing = asyncio.create_task(self._keep_renewing(term), name="renewing")
+        expiring = asyncio.create_task(_expired(term), name="expiring")
+        ended = False
+        try:
+            await asyncio.wait((work, renewing, expiring), return_when=asyncio.FIRST_COMPLETED)
+            ended = work.done() and term.left > 0
+            if not ended:
+                term.until = min(term.until, self._clock())
+                log.warning("leads no more", extra={"lease": str(self._lease), "holder": self.holder})
+        finally:
+            await self._stopped((work, renewing, expiring))
+            await self._release(term)
+        if ended:
+            work.result()
+        elif not work.cancelled() and (error := work.exception()) is not None:
+            log.error("the work of a leader failed while it stopped", exc_info=error)
+        if not renewing.cancelled():
+            renewing.result()
+        return ended
+
+    async def _stopped(self, tasks: tuple[asyncio.Task[None], ...]) -> None:
+        """Cancel *tasks* and wait for their end, also when cancelled meanwhile: none may go on without an owner."""
+        reason = f"the work of a leader did not stop within {self._times.stop:g} s"
+        limit = asyncio.get_running_loop().call_later(self._times.stop, self._end, reason)
+        cancelled = False
+        for task in tasks:
+            task.cancel()
+        while any(not task.done() for task in tasks):
+            try:
+                await asyncio.wait(tasks)
+            except asyncio.CancelledError:
+                cancelled = True
+        limit.cancel()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _keep_renewing(self, term: Term) -> None:
+        """Push the end of the term, until the Lease is found to be anything but our own."""
+        while True:
+            await asyncio.sleep(self._pause())
+            until = await self._attempt(term)
+            if term.left == 0 or self.holder != self.identity:  # what comes too late brings nothing back
+                return
+            if until is not None:
+                term.until = until
+
+    async def _attempt(self, term: Term | None = None) -> float | None:
+        """Take the Lease, or renew it when *term* is given.
+
+        Returns:
+            Until when we lead then; None: it is somebody else's, or out of reach, as `trouble` says.
+        """
+        for _ in range(2):
+            try:
+                until = await self._take() if term is None else await self._renew()
+            except (ConflictError, AlreadyExistsError):  # somebody wrote first, or a write of ours was not answered
+                self._is_fresh = False
+            except (StoreError, TimeoutError) as error:
+                self._is_fresh = False
+                self._note(self._describe(error))
+                return None
+            else:
+                self._note("")
+                return until
+        return None
+
+    async def _take(self) -> float | None:
+        record = await self._read()
+        if self._clock() < self._taken_until:
+            return None
+        sent = self._clock()
+        if record is None:
+            self._observe(await self._within_call(self._store.create(LEASE, self._first())))
+        else:
+            await self._replace(self._renewed(record))
+        return sent + self._times.renew
+
+    async def _renew(self) -> float | None:
+        record = self._record if self._is_fresh else await self._read()
+        if record is None or _holder(record) != self.identity:
+            return None
+        sent = self._clock()
+        await self._replace(self._renewed(record))
+        return sent + self._times.renew
+
+    async def _read(self) -> JsonObject | None:
+        try:
+            record = await self._within_call(self._store.get(LEASE, self._lease))
+        except NotFoundError:  # whoever held it may not have noticed yet, and is waited for
+            self._record = None
+            return None
+        self._observe(record)
+        return record
+
+    async def _replace(self, document: JsonObject) -> None:
+        try:
+            self._observe(await self._within_call(self._store.replace(LEASE, document)))
+        except NotFoundError as error:
+            raise ConflictError(str(error)) from error
+
+    async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
+        async with asyncio.timeout(self._times.call):
+            return await call
+
+    def _observe(self, record: JsonObject) -> None:
+        """Remember what the Lease says, and since when it has said so."""
+        self._is_fresh = True
+        if self._record is not None and _version(record) == _version(self._record):
+            return
+        holder = _holder(record)
+        if holder in {"", self.identity}:
+            self._taken_until = float("-inf")
+        else:
+            self._taken_until = self._clock() + _duration(record, self._times.lease)
+            if holder != self.holder:
+                log.info("follows", extra={"lease": str(self._lease), "holder": holder})
+        self._record = record
+
+    def _first(self) -> JsonObject:
+        return {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
+            "spec": {**self._held(), "acquireTime": self._micro_time(), "leaseTransitions": 0},
+        }
+
+    def _renewed(self, record: JsonObject) -> JsonObject:
+        spec = {**(record.get("spec") or {}), **self._held()}
+        if _holder(record) != self.identity:
+            before = spec.get("leaseTransitions")
+            spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
+            spec["acquireTime"] = self._micro_time()
+        return {**record, "spec": spec}
+
+    def _held(self) -> JsonObject:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": round(self._times.lease),
+            "renewTime": self._micro_time(),
+        }
+
+    async def _release(self, term: Term) -> None:
+        """Let others begin at once, after the work has stopped; when that fails, they wait until the Lease expires."""
+        in_time = term.left > 0
+        term.until = float("-inf")
+        self._term = None
+        for _ in range(2):
+            try:
+                record = self._record if self._is_fresh else await self._read()
+                if not in_time or record is None or _holder(record) != self.identity:
+                    return
+                spec = {**record["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+                spec["renewTime"] = self._micro_time()
+                await self._replace({**record, "spec": spec})
+            except ConflictError:  # a renewal that was under way has been stored
+                self._is_fresh = False
+            except (StoreError, TimeoutError) as error:
+                log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})
+                return
+            else:
+                log.info("lease released", extra={"lease": str(self._lease)})
+                return
+
+    def _pause(self) -> float:
+        return self._times.retry * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, hides nothing
+
+    def _micro_time(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _describe(self, error: StoreError | TimeoutError) -> str:
+        namespace = self._lease.namespace
+        if isinstance(error, NotFoundError):
+            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; make it, or name another one"
+        if isinstance(error, ForbiddenError):
+            return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._times.call:g} s"
+        return str(error)
+
+    def _note(self, trouble: str) -> None:
+        """Log what is wrong, once per reason."""
+        if trouble and trouble != self.trouble:
+            log.warning("lease out of reach", extra={"lease": str(self._lease), "reason": trouble})
+        self.trouble = trouble
+
+
+async def _expired(term: Term) -> None:
+    while term.left > 0:  # noqa: ASYNC110 - what ends it is time, and it is pushed
+        await asyncio.sleep(term.left)
+
+
+def _holder(record: JsonObject | None) -> str:
+    return str(((record or {}).get("spec") or {}).get("holderIdentity") or "")
+
+
+def _duration(record: JsonObject, default: float) -> float:
+    """Return how long the holder of a Lease asks to be waited for."""
+    with suppress(TypeError, ValueError):
+        seconds = float((record.get("spec") or {}).get("leaseDurationSeconds") or 0)
+        if seconds > 0:
+            return seconds
+    return default
+
+
+def _version(record: JsonObject) -> str:
+    return str(record["metadata"].get("resourceVersion", ""))
