@@ -21,6 +21,8 @@ PARENT_PLACEMENT_NAMESPACE = FLEET + "parent-placement-namespace"
 PARENT_RESOURCE_SNAPSHOT_INDEX = FLEET + "parent-resource-snapshot-index"
 MEMBER_NAME = FLEET + "member-name"
 IS_FLEET_RESOURCE = FLEET + "is-fleet-resource"
+PARENT_OVERRIDE = FLEET + "parent-resource-override"
+OVERRIDE_INDEX = FLEET + "override-index"
 
 # Annotations.
 PLACEMENT_GENERATION = FLEET + "CRP-generation"
@@ -35,6 +37,8 @@ PARENT_RESOURCE_SNAPSHOT_NAME = FLEET + "parent-resource-snapshot-name"
 PARENT_OVERRIDE_HASH = FLEET + "parent-resource-override-snapshot-hash"
 PARENT_CLUSTER_OVERRIDE_HASH = FLEET + "parent-cluster-resource-override-snapshot-hash"
 SPEC_HASH = FLEET + "spec-hash"
+WORK_GENERATION = OURS + "work-generation"
+"""On a Work: its generation as the hub wrote it last. A higher one: somebody else has changed what it holds."""
 LAST_APPLIED = FLEET + "last-applied-configuration"
 
 # Finalizers.
@@ -43,6 +47,7 @@ SCHEDULER_CLEANUP = FLEET + "scheduler-cleanup"
 SCHEDULER_BINDING_CLEANUP = FLEET + "scheduler-crb-cleanup"
 WORK_CLEANUP = FLEET + "work-cleanup"
 MEMBER_CLUSTER_FINALIZER = FLEET + "membercluster-finalizer"
+OVERRIDE_CLEANUP = FLEET + "override-cleanup"
 
 MEMBER_NAMESPACE_PREFIX = "fleet-member-"
 SYSTEM_NAMESPACE_PREFIXES = ("kube-", "fleet-")

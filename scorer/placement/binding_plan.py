@@ -6,8 +6,9 @@ workload because of bookkeeping.
 Source: scheduling.md 3 (step 6) and 4; DV-14.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from scorer.api.binding import BindingState
@@ -72,7 +73,6 @@ def plan_bindings(
     snapshot: str,
     documents: Iterable[JsonObject],
     blank: JsonObject,
-    suffix: Callable[[], str],
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
 
@@ -82,7 +82,6 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        suffix: Makes the 8 hexadecimal characters that end a new name.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but does not say what it was before.
@@ -93,11 +92,32 @@ def plan_bindings(
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
-            create.append(_new_binding(placement, pick.cluster, snapshot, decision, blank, suffix()))
+            create.append(
+                _new_binding(
+                    placement,
+                    pick.cluster,
+                    snapshot,
+                    decision,
+                    blank,
+                    name_suffix(placement, pick.cluster, stored.values()),
+                )
+            )
         else:
             replace.append(_picked_again(stored[old.name], old, snapshot, decision))
     replace += (_dropped(stored[binding.name], binding) for binding in run.dropped)
     return BindingPlan(tuple(create), tuple(replace))
+
+
+def name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
+    """Return the 8 hexadecimal characters that end the name of a new binding.
+
+    They follow from the placement, the cluster and the bindings that the placement has had there and that are still
+    on their way out. So whoever makes the binding again, because nobody heard what became of the first attempt, makes
+    the same one.
+    """
+    there = (document for document in documents if document["spec"].get("targetCluster") == cluster)
+    known = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in there)
+    return sha256("/".join([placement["metadata"].get("uid", ""), cluster, *known]).encode()).hexdigest()[:8]
 
 
 def binding_name(placement: str, cluster: str, suffix: str) -> str:

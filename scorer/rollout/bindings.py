@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import PREVIOUS_BINDING_STATE
+from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 from scorer.rollout.documents import (
     annotation,
     conditions_of,
@@ -22,6 +22,7 @@ from scorer.rollout.documents import (
     name_of,
     spec_of,
     status_of,
+    with_finalizer,
     with_spec,
 )
 
@@ -171,7 +172,11 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:
-    """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists."""
+    """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists.
+
+    It also gets the finalizer that has to be there before its first Work: in the same write.
+    """
+    document = with_finalizer(document, WORK_CLEANUP) or document
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 

@@ -101,6 +101,23 @@ def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
     return {**document, "spec": {key: value for key, value in merged.items() if value is not None}}
 
 
+def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object with *finalizer*, None when it has it already."""
+    finalizers = document["metadata"].get("finalizers") or []
+    if finalizer in finalizers:
+        return None
+    return {**document, "metadata": {**document["metadata"], "finalizers": [*finalizers, finalizer]}}
+
+
+def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
+    """Return the object without *finalizer*, None when it does not have it."""
+    finalizers = document["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        return None
+    kept = [name for name in finalizers if name != finalizer]
+    return {**document, "metadata": {**document["metadata"], "finalizers": kept}}
+
+
 def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
     """Return the reference by which *owner* controls an object."""
     return {

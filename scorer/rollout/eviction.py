@@ -1,24 +1,51 @@
 """May a placement be taken off a cluster? What one eviction comes to.
 
-Source: rollout.md 19.2; KubeFleet pkg/controllers/clusterresourceplacementeviction.
+An eviction that deletes a binding has its uid written on it first. Whoever goes on after a crash thereby knows which
+deletion was meant: when that binding is gone or going, the eviction was executed, whatever the placement looks like by
+then, even if the scheduler has picked the cluster again. While it is still there, nothing has happened yet and
+everything is decided anew. So a crash neither blocks an eviction that took place nor costs a second binding.
+
+Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides anew after
+a crash and then finds no binding, or a new one.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from scorer.api.binding import BindingState
-from scorer.api.conditions import TRUE
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.int_or_percent import scaled_up
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
 from scorer.api.placement import PlacementType
-from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed
-from scorer.rollout.documents import is_deleting, name_of, spec_of
+from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed, views
+from scorer.rollout.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    generation_of,
+    is_deleting,
+    metadata,
+    name_of,
+    spec_of,
+    status_of,
+    with_metadata,
+)
+
+VALID = "Valid"
+EXECUTED = "Executed"
+
+EVICTED_BINDING = OURS + "evicted-binding"
+"""On an eviction: the uid of the binding that it deletes, written before it does."""
 
 
 class EvictionReason(StrEnum):
-    """Reasons of the conditions ``Valid`` and ``Executed``; only the first two of them are told apart by status."""
+    """Reasons of the conditions ``Valid`` (the first two) and ``Executed``."""
 
+    VALID = "ClusterResourcePlacementEvictionValid"
     INVALID = "ClusterResourcePlacementEvictionInvalid"
     EXECUTED = "ClusterResourcePlacementEvictionExecuted"
     NOT_EXECUTED = "ClusterResourcePlacementEvictionNotExecuted"
@@ -30,15 +57,17 @@ class Eviction:
 
     Args:
         binding: Name of the binding that it is about; empty when there is none, or several.
-        reason: What it comes to.
+        reason: What it comes to; never `EvictionReason.VALID`, which goes without saying when it is executed or not.
         message: Why, with the numbers of the budget where one was looked at.
         budget: Name of the disruption budget that decided, empty when none did.
+        deletes: Whether the binding has to be deleted for it; one that is going already has not.
     """
 
     binding: str
     reason: EvictionReason
     message: str
     budget: str = ""
+    deletes: bool = False
 
     @property
     def executed(self) -> bool:
@@ -77,9 +106,11 @@ def judge_eviction(
     if BindingState.BOUND not in (binding.state, binding.previous_state):
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, "nothing has been placed there yet")
     if is_failed(binding) or has_diff_reported(binding):
-        return Eviction(binding.name, EvictionReason.EXECUTED, "what is there does not run, so no budget is asked")
+        return Eviction(
+            binding.name, EvictionReason.EXECUTED, "what is there does not run, so no budget is asked", deletes=True
+        )
     if budget is None:
-        return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget")
+        return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
     return _within(binding, bindings, budget, kind, policy.get("numberOfClusters") or 0)
 
 
@@ -110,4 +141,61 @@ def _within(
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
     reason = EvictionReason.EXECUTED if allowed > 0 else EvictionReason.NOT_EXECUTED
     message = f"budget {name} has {limit}; {available} of {total} clusters are available"
-    return Eviction(binding.name, reason, message, name)
+    return Eviction(binding.name, reason, message, name, deletes=allowed > 0)
+
+
+def is_finished(eviction: Mapping[str, Any]) -> bool:
+    """Say whether an eviction has its answer: that is final, whatever happens to the placement afterwards."""
+    if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
+        return True
+    return (current_condition(eviction, VALID) or {}).get("status") == FALSE
+
+
+def decide_eviction(
+    eviction: JsonObject,
+    placement: Mapping[str, Any] | None,
+    bindings: Sequence[JsonObject],
+    budget: Mapping[str, Any] | None,
+) -> Eviction:
+    """Say what an eviction that is not finished comes to.
+
+    Args:
+        eviction: The ClusterResourcePlacementEviction.
+        placement: The ClusterResourcePlacement that it names; None: there is none.
+        bindings: All bindings of the placement, deleting ones included.
+        budget: The disruption budget of the placement's name; None: there is none.
+
+    Raises:
+        ValueError: The state of a binding is none of the three states.
+    """
+    meant = annotation(eviction, EVICTED_BINDING)
+    if meant and not any(metadata(each).get("uid") == meant and not is_deleting(each) for each in bindings):
+        return Eviction("", EvictionReason.EXECUTED, "it has been removed")
+    return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
+
+
+def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
+    """Return the eviction with the binding that it deletes written on it, None when it is already."""
+    uid = str(metadata(binding).get("uid") or "")
+    if annotation(eviction, EVICTED_BINDING) == uid:
+        return None
+    return with_metadata(eviction, annotations={EVICTED_BINDING: uid})
+
+
+def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of an eviction that came to *outcome*: its last word (rollout.md 19.3)."""
+    spec, generation = spec_of(eviction), generation_of(eviction)
+
+    def say(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:
+        status: ConditionStatus = TRUE if good else FALSE
+        return make_condition(kind, status, str(reason), message, generation=generation, now=now)
+
+    names = f"spec.placementName {spec.get('placementName')!r}, spec.clusterName {spec.get('clusterName')!r}"
+    if outcome.reason is EvictionReason.INVALID:
+        made = [say(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
+    else:
+        made = [
+            say(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
+            say(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
+        ]
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), made)}

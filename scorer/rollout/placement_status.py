@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
@@ -127,10 +127,17 @@ class SnapshotView:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A Normal event on the placement."""
+    """Something worth telling about an object.
+
+    Args:
+        reason: One word.
+        message: For people.
+        type: ``Normal`` or ``Warning``.
+    """
 
     reason: str
     message: str
+    type: Literal["Normal", "Warning"] = "Normal"
 
 
 @dataclass(frozen=True, slots=True)

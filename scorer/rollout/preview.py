@@ -1,8 +1,9 @@
 """In which order a rollout would reach the clusters: the planner asked again and again.
 
 Every step is what `plan_rollout` picks at once. The next one assumes that what was started by then has become
-available, and that what was deleted is gone; only what is known to have failed stays failed, for nobody can know that
-it recovers. So the order is the real one, and where nothing more can be picked is where the real rollout stops.
+available, that what was deleted is gone, and that the overrides of a cluster stay as they are; only what is known to
+have failed stays failed, for nobody can know that it recovers. So the order is the real one, and where nothing more
+can be picked is where the real rollout stops.
 
 Source: rollout.md 7.
 """
@@ -110,9 +111,10 @@ def preview_rollout(
     if _is_done(bindings, latest):
         return RolloutPreview("RollingUpdate", limits, pushed)
     ready, seen = _ready_conditions(strategy), views(bindings)
+    overrides = {binding.cluster: binding.overrides for binding in seen if not binding.deleting}
     steps: list[Step] = []
     while True:
-        plan = plan_rollout(wanted, strategy, seen, latest, now)
+        plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides)
         moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
         if moved and len(steps) == MOST_STEPS:
             left = len(moved) + len(plan.blocked) + len(plan.held_removals)
@@ -136,8 +138,6 @@ def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
         if (
             spec.get("state") != BindingState.BOUND
             or spec.get("resourceSnapshotName") != latest
-            or spec.get("clusterResourceOverrideSnapshots")
-            or spec.get("resourceOverrideSnapshots")
             or is_deleting(binding)
         ):
             return False

@@ -3,14 +3,15 @@
 Source: rollout.md 11, 13 and 14; KubeFleet pkg/controllers/workapplier/status.go.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, dump_json, format_time
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.availability import Availability, AvailabilityReason
 from scorer.rollout.documents import conditions_of, generation_of, status_of
@@ -20,6 +21,14 @@ OBJECT_SIZE_LIMIT = 1_415_578
 
 DETAIL_LIMIT = 100
 """Entries of one object's list of drifts or differences (rollout.md 14)."""
+
+OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
+"""How old the time of an observation may get while what was observed stays the same.
+
+Rollout.md 14 says that it is the time of each pass. Then each pass would write the Work, be woken by that and write
+again, and everybody who looks at Works would wake up with it. So the time is renewed with every change of what was
+observed, else as often as this.
+"""
 
 
 class ManifestReason(StrEnum):
@@ -107,7 +116,8 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     """
     report_diff = reports_diff(work)
     entries = status_of(work).get("manifestConditions") or ()
-    before = {_identity(entry.get("identifier") or {}): entry for entry in entries}
+    stored = dict(zip(_identities(entry.get("identifier") or {} for entry in entries), entries, strict=True))
+    before = [stored.get(identity) for identity in _identities(result.identifier() for result in results)]
     conditions = work_conditions(
         results,
         report_diff=report_diff,
@@ -118,12 +128,12 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     full = {
         "conditions": conditions,
         "manifestConditions": [
-            manifest_status(result, before.get(_identity(result.identifier())), report_diff=report_diff, now=now)
-            for result in results
+            manifest_status(result, old, report_diff=report_diff, now=now)
+            for result, old in zip(results, before, strict=True)
         ],
     }
     size = len(dump_json({**work, "status": full}))
-    return full if size <= OBJECT_SIZE_LIMIT else _trimmed(work, full, size, now)
+    return full if size <= OBJECT_SIZE_LIMIT else _trimmed(work, full, before, size, now)
 
 
 def work_conditions(
@@ -201,39 +211,66 @@ def manifest_status(
     }
     if result.drifts:
         first = (known.get("driftDetails") or {}).get("firstDriftedObservedTime") or format_time(now)
-        entry["driftDetails"] = {
-            "observationTime": format_time(now),
+        details = {
             "observedInMemberClusterGeneration": generation,
             "firstDriftedObservedTime": first,
             "observedDrifts": [dict(detail) for detail in result.drifts[:DETAIL_LIMIT]],
         }
+        entry["driftDetails"] = _observed(details, known.get("driftDetails"), now)
     if result.diffs:
         first = (known.get("diffDetails") or {}).get("firstDiffedObservedTime") or format_time(now)
-        entry["diffDetails"] = {
-            "observationTime": format_time(now),
+        details = {
             "firstDiffedObservedTime": first,
             "observedDiffs": [dict(detail) for detail in result.diffs[:DETAIL_LIMIT]],
         }
         if result.observed_generation is not None:
-            entry["diffDetails"]["observedInMemberClusterGeneration"] = generation
+            details["observedInMemberClusterGeneration"] = generation
+        entry["diffDetails"] = _observed(details, known.get("diffDetails"), now)
     if result.observed_status is not None:
-        entry["backReportedStatus"] = {"observedStatus": result.observed_status, "observationTime": format_time(now)}
+        reported = {"observedStatus": result.observed_status}
+        entry["backReportedStatus"] = _observed(reported, known.get("backReportedStatus"), now)
     return entry
 
 
-def _identity(identifier: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Tell manifests apart over generations: by object where it is known, else by position."""
-    names = {key: value for key, value in identifier.items() if key != "ordinal"}
-    return tuple(sorted((names or {"ordinal": identifier.get("ordinal")}).items()))
+def _observed(found: JsonObject, old: Mapping[str, Any] | None, now: datetime) -> JsonObject:
+    """Return *found* with the time of its observation: that of *old* while nothing else changed and it is young."""
+    before = (old or {}).get("observationTime")
+    if old is not None and before is not None and {**found, "observationTime": before} == old:
+        try:
+            if timedelta(0) <= now - parse_time(before) < OBSERVED_AGAIN_AFTER:
+                return {**found, "observationTime": before}
+        except ValueError:  # written by others
+            pass
+    return {"observationTime": format_time(now), **found}
 
 
-def _trimmed(work: JsonObject, full: JsonObject, size: int, now: datetime) -> JsonObject:
+def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+    """Tell manifests apart over generations: by object where it is known, else by position.
+
+    An object that comes several times is told apart by which of them it is: only the first is applied.
+    """
+    found: list[tuple[object, ...]] = []
+    times: Counter[tuple[object, ...]] = Counter()
+    for identifier in identifiers:
+        names = {key: value for key, value in identifier.items() if key != "ordinal"}
+        identity = tuple(sorted((names or {"ordinal": identifier.get("ordinal")}).items()))
+        times[identity] += 1
+        found.append((*identity, times[identity]))
+    return found
+
+
+def _trimmed(
+    work: JsonObject, full: JsonObject, before: Sequence[Mapping[str, Any] | None], size: int, now: datetime
+) -> JsonObject:
     entries = []
-    for entry in full["manifestConditions"]:
+    for entry, old in zip(full["manifestConditions"], before, strict=True):
+        known = old or {}
         short = {key: value for key, value in entry.items() if key != "backReportedStatus"}
         for details, observed in (("driftDetails", "observedDrifts"), ("diffDetails", "observedDiffs")):
             if details in short:
-                short[details] = {**short[details], observed: [_summary(short[details][observed])]}
+                found = {name: value for name, value in short[details].items() if name != "observationTime"}
+                summary = {**found, observed: [_summary(found[observed])]}
+                short[details] = _observed(summary, known.get(details), now)
         entries.append(short)
     message = f"details are left out: the object would have {size} bytes, the limit is {OBJECT_SIZE_LIMIT}"
     trimmed = make_condition("StatusTrimmed", TRUE, "Oversized", message, generation=generation_of(work), now=now)

@@ -3,6 +3,8 @@
 One Work per snapshot of the group and one per envelope, under names that follow from what they hold: planning again
 on the result plans nothing.
 
+A Work that somebody edits by hand is made again: unlike the reference, which looks at labels and hashes only.
+
 Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 """
 
@@ -27,6 +29,7 @@ from scorer.api.names import (
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
+    WORK_GENERATION,
     member_namespace,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
@@ -34,6 +37,7 @@ from scorer.rollout.bindings import ROLLOUT_STARTED
 from scorer.rollout.documents import (
     annotation,
     current_condition,
+    generation_of,
     is_deleting,
     label,
     name_of,
@@ -258,7 +262,8 @@ class _WorkPlanner:
         return all(annotation(work, key) == value for key, value in self._hashes.items())
 
     def _is_current(self, work: JsonObject, index: int) -> bool:
-        return label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
+        same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
+        return same and not _is_edited(work)
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)
@@ -267,7 +272,7 @@ class _WorkPlanner:
             "reportBackStrategy": spec.get("reportBackStrategy"),
         }
         if stored != self._strategy and not is_deleting(work):
-            yield replace(with_spec(work, **self._strategy))
+            yield replace(with_spec(_signed(work), **self._strategy))
 
     def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
         namespace = namespace_of(self._binding)
@@ -286,9 +291,8 @@ class _WorkPlanner:
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
         workload = {"manifests": self._manifests(slot)}
-        return with_spec(
-            with_metadata(document, labels=labels, annotations=annotations), workload=workload, **self._strategy
-        )
+        signed = _signed(with_metadata(document, labels=labels, annotations=annotations))
+        return with_spec(signed, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
         if slot.envelope is None:
@@ -309,6 +313,21 @@ class _WorkPlanner:
 
 def _hash_list(items: Sequence[Any] | None) -> str:
     return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _signed(work: JsonObject) -> JsonObject:
+    """Return the Work with the generation that it has once it is written."""
+    return with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work) + 1)})
+
+
+def _is_edited(work: JsonObject) -> bool:
+    """Say whether somebody else has changed what a Work holds since the hub wrote it.
+
+    An unsigned one is the reference's. One whose last write changed nothing of its content is signed one too high,
+    and the next edit of it goes unseen until its content is due again.
+    """
+    text = annotation(work, WORK_GENERATION)
+    return text.isascii() and text.isdigit() and generation_of(work) > int(text)
 
 
 def abandoned(work: JsonObject) -> JsonObject | None:

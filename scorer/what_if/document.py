@@ -159,7 +159,7 @@ def _schedule(state: HubState, placement: JsonObject) -> tuple[Schedule, list[Js
     bindings, snapshots = list(state.bindings_of(placement)), list(state.policy_snapshots_of(placement))
     run = decide(placement, state.fleet, bindings, snapshots, state.now)
     policy = plan_policy_snapshots(placement, snapshots, policy_hash(spec_of(placement).get("policy")))
-    plan = plan_bindings(run, placement, policy.name, bindings, {}, lambda: "00000000")
+    plan = plan_bindings(run, placement, policy.name, bindings, {})
     written = {name_of(document): document for document in plan.replace}
     return run, [*(written.get(name_of(each), each) for each in bindings), *plan.create]
 

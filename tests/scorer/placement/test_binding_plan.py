@@ -1,7 +1,6 @@
 """Bindings to write: names, states, annotations, order (scheduling.md 3 step 6, 4; DV-14)."""
 
 import copy
-import itertools
 import re
 
 import pytest
@@ -41,8 +40,20 @@ def plan(wanted, names, documents=(), *, placement=PLACEMENT, namespace=""):
     judged = run(
         wanted, map(make_cluster, names), [read_binding(entry, LATEST) for entry in documents], namespace=namespace
     )
-    suffixes = map("{:08x}".format, itertools.count())
-    return plan_bindings(judged, placement, LATEST, documents, BLANK, lambda: next(suffixes))
+    return plan_bindings(judged, placement, LATEST, documents, BLANK)
+
+
+def test_a_binding_that_is_made_again_is_the_same_one():
+    """Nobody heard what became of the first attempt; while its predecessor is on its way out, it is another one."""
+    (first,), (second,) = plan(pick_n(1), "a").create, plan(pick_n(1), "a").create
+    assert first == second
+    assert re.fullmatch(r"payments-a-[0-9a-f]{8}", first["metadata"]["name"])
+    leaving = document("a", "Unscheduled", name=first["metadata"]["name"], deleting=True)
+    (third,) = plan(pick_n(1), "a", [leaving]).create
+    assert third["metadata"]["name"] != first["metadata"]["name"]
+    other = {"metadata": {"name": "payments", "uid": "made-anew"}}
+    (fourth,) = plan(pick_n(1), "a", placement=other).create
+    assert fourth["metadata"]["name"] != first["metadata"]["name"]
 
 
 def states(documents):
@@ -54,7 +65,7 @@ def test_a_new_binding():
     assert made == {
         **BLANK,
         "metadata": {
-            "name": "payments-a-00000000",
+            "name": made["metadata"]["name"],
             "labels": {PARENT_PLACEMENT: "payments"},
             "finalizers": [SCHEDULER_BINDING_CLEANUP],
         },
@@ -147,7 +158,7 @@ def test_nothing_to_write_when_all_is_as_wanted():
 def test_an_invalid_policy_unschedules_dangling_bindings_only():
     documents = [document("a", snapshot="payments-0"), document("gone")]
     held = hold("x", Fleet.of([make_cluster("a")]), [read_binding(entry, LATEST) for entry in documents], NOW)
-    made = plan_bindings(held, PLACEMENT, LATEST, documents, BLANK, str)
+    made = plan_bindings(held, PLACEMENT, LATEST, documents, BLANK)
     assert made.create == ()
     assert states(made.replace) == {"gone": "Unscheduled"}
 

@@ -1,10 +1,23 @@
 """Evictions: the examples of the reference, and every other way out."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from scorer.api.binding import BindingState
 from scorer.rollout.bindings import BindingView
-from scorer.rollout.eviction import EvictionReason, judge_eviction
+from scorer.rollout.eviction import (
+    EVICTED_BINDING,
+    Eviction,
+    EvictionReason,
+    decide_eviction,
+    eviction_status,
+    is_finished,
+    judge_eviction,
+    meaning,
+)
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 READY = {"Available": {"status": "True", "reason": "AllWorkAreAvailable"}}
 FAILED = {"Available": {"status": "False", "reason": "NotAllWorkAreAvailable"}}
@@ -48,7 +61,7 @@ def holdings(total, available):
 )
 def test_a_budget_decides(kind, limits, total, available, allowed):
     found = judge_eviction(placement(kind), "m0", holdings(total, available), budget(**limits))
-    assert found.executed is allowed
+    assert (found.executed, found.deletes) == (allowed, allowed)
     assert (found.binding, found.budget) == ("b0", "web")
 
 
@@ -97,4 +110,130 @@ def test_what_is_decided_before_any_budget_is_asked(subject, bindings, reason, w
 
 
 def test_without_a_budget_an_eviction_is_executed():
-    assert judge_eviction(placement(), "m0", holdings(1, 1), None).executed
+    found = judge_eviction(placement(), "m0", holdings(1, 1), None)
+    assert (found.executed, found.deletes) == (True, True)
+
+
+def test_what_is_going_is_not_deleted_again():
+    found = judge_eviction(placement(), "m0", [BindingView("b0", "m0", BindingState.BOUND, deleting=True)], None)
+    assert (found.executed, found.deletes) == (True, False)
+
+
+def test_e5_what_cannot_be_tracked_is_available_at_once():
+    """The waiting period of the rolling update is not looked at."""
+    just_now = {"status": "True", "reason": "NotAllWorkAreAvailabilityTrackable", "lastTransitionTime": "2026-11-20"}
+    bindings = [
+        BindingView(f"b{at}", f"m{at}", BindingState.BOUND, conditions={"Available": just_now}) for at in range(10)
+    ]
+    found = judge_eviction(placement(), "m0", bindings, budget(minAvailable=9))
+    assert found.executed
+    assert "10 of 10 clusters are available" in found.message
+
+
+def test_e6_what_failed_goes_while_far_fewer_are_available_than_needed():
+    bindings = [BindingView("b", "m", BindingState.BOUND, conditions=FAILED), *holdings(9, 2)]
+    assert judge_eviction(placement(), "m", bindings, budget(minAvailable=9)).deletes
+
+
+def test_differences_that_were_reported_make_it_go_as_well():
+    seen = {"DiffReported": {"status": "False", "reason": "NotAllWorkHaveDiffReported"}}
+    bindings = [BindingView("b", "m", BindingState.BOUND, conditions=seen)]
+    assert judge_eviction(placement(), "m", bindings, budget(maxUnavailable=0)).deletes
+
+
+def make_eviction(*conditions, meant=""):
+    annotations = {EVICTED_BINDING: meant} if meant else {}
+    return {
+        "metadata": {"name": "e", "generation": 2, "annotations": annotations},
+        "spec": {"placementName": "web", "clusterName": "m0"},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def condition(kind, status, generation=2):
+    return {"type": kind, "status": status, "observedGeneration": generation}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "finished"),
+    [
+        pytest.param([], False, id="not-looked-at"),
+        pytest.param([condition("Valid", "True")], False, id="valid-is-half-the-answer"),
+        pytest.param([condition("Valid", "False")], True, id="invalid"),
+        pytest.param([condition("Valid", "False", 1)], False, id="invalid-as-it-was"),
+        pytest.param([condition("Valid", "True"), condition("Executed", "True")], True, id="executed"),
+        pytest.param([condition("Valid", "True"), condition("Executed", "False")], True, id="blocked"),
+        pytest.param([condition("Executed", "Unknown", 1)], True, id="any-executed-is-final"),
+    ],
+)
+def test_an_answer_is_final(conditions, finished):
+    assert is_finished(make_eviction(*conditions)) is finished
+
+
+def make_binding(uid="u0", **metadata):
+    metadata = {"name": "b0", "uid": uid, "generation": 1, **metadata}
+    return {"metadata": metadata, "spec": {"state": "Bound", "targetCluster": "m0"}}
+
+
+@pytest.mark.parametrize(
+    ("meant", "bindings", "reason"),
+    [
+        pytest.param("", [make_binding()], NOT_EXECUTED, id="nothing-was-meant-yet"),
+        pytest.param("u0", [make_binding()], NOT_EXECUTED, id="still-there-so-decided-anew"),
+        pytest.param("u0", [make_binding(deletionTimestamp="x")], EXECUTED, id="going"),
+        pytest.param("u0", [], EXECUTED, id="gone"),
+        pytest.param("u0", [make_binding("u1")], EXECUTED, id="gone-and-picked-again"),
+    ],
+)
+def test_a_deletion_that_was_meant_is_remembered(meant, bindings, reason):
+    found = decide_eviction(make_eviction(meant=meant), placement(), bindings, budget(maxUnavailable=0))
+    assert (found.reason, found.deletes) == (reason, False)
+
+
+def test_a_deletion_that_was_meant_counts_even_when_the_placement_is_gone():
+    assert decide_eviction(make_eviction(meant="u0"), None, [], None).executed
+
+
+def test_the_binding_that_is_meant_is_written_down_once():
+    marked = meaning(make_eviction(), make_binding())
+    assert marked is not None
+    assert marked["metadata"]["annotations"] == {EVICTED_BINDING: "u0"}
+    assert meaning(marked, make_binding()) is None
+    again = meaning(marked, make_binding("u1"))
+    assert again is not None
+    assert again["metadata"]["annotations"] == {EVICTED_BINDING: "u1"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "conditions"),
+    [
+        pytest.param(
+            Eviction("", INVALID, "why"),
+            [("Valid", "False", "ClusterResourcePlacementEvictionInvalid")],
+            id="invalid",
+        ),
+        pytest.param(
+            Eviction("b0", EXECUTED, "why"),
+            [
+                ("Valid", "True", "ClusterResourcePlacementEvictionValid"),
+                ("Executed", "True", "ClusterResourcePlacementEvictionExecuted"),
+            ],
+            id="executed",
+        ),
+        pytest.param(
+            Eviction("b0", NOT_EXECUTED, "why"),
+            [
+                ("Valid", "True", "ClusterResourcePlacementEvictionValid"),
+                ("Executed", "False", "ClusterResourcePlacementEvictionNotExecuted"),
+            ],
+            id="blocked",
+        ),
+    ],
+)
+def test_the_status_says_valid_and_executed(outcome, conditions):
+    """The state table of rollout.md 19.3."""
+    status = eviction_status(make_eviction(), outcome, NOW)
+    assert [(each["type"], each["status"], each["reason"]) for each in status["conditions"]] == conditions
+    assert {each["observedGeneration"] for each in status["conditions"]} == {2}
+    assert "why" in status["conditions"][-1]["message"]
+    assert is_finished({**make_eviction(), "status": status})

@@ -101,6 +101,7 @@ def test_one_work_per_snapshot():
         FLEET + "parent-resource-snapshot-name": "shop-0-snapshot",
         FLEET + "parent-resource-override-snapshot-hash": nothing,
         FLEET + "parent-cluster-resource-override-snapshot-hash": nothing,
+        "harbormaster.dev/work-generation": "1",
     }
     assert work["spec"]["applyStrategy"]["serverSideApplyConfig"] == {"force": False}
     Work.read(work)

@@ -1,0 +1,120 @@
+"""What the hub keeps for a member that joins, and how each piece is put right when it was changed or deleted by hand.
+
+Every ``plan_`` function answers None when nothing is to be done: a second pass writes nothing. What others
+have added (labels, annotations, further finalizers) stays.
+
+Differs from the reference: the pieces carry no owner reference to the MemberCluster. A foreground deletion of
+it would delete the namespace, and with it the Works, before the agent has let go of what they placed.
+
+Source: rollout.md 21.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scorer.api.internal_member_cluster import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import IS_FLEET_RESOURCE, MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, member_namespace
+from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
+
+HEARTBEAT_PERIOD_SECONDS = 60
+"""Period of a member that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One object that is not as it should be.
+
+    Args:
+        kind: Of the object.
+        document: As it should be stored; with a resource version: over that version.
+        stored: As it is stored; None: it is not there.
+        anew: What differs cannot be changed: delete the object, then create it.
+        reason: Of the event that tells of the repair.
+        message: Of the event.
+    """
+
+    kind: Kind
+    document: JsonObject
+    stored: JsonObject | None
+    reason: str
+    message: str
+    anew: bool = False
+
+
+def plan_member(member: JsonObject) -> JsonObject | None:
+    """Return a MemberCluster with its finalizer and the label of its name."""
+    metadata = member["metadata"]
+    labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
+    if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
+        return None
+    held = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
+    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": held}
+    return {**member, "metadata": changed}
+
+
+def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:
+    """Keep the member's namespace, marked as the fleet's."""
+    metadata = {"name": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
+    wanted = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
+    return _repair(NAMESPACE, wanted, stored, ("NamespaceCreated", "NamespacePatched"))
+
+
+def plan_role(cluster: str, stored: JsonObject | None) -> Repair | None:
+    """Keep the Role of the member's agent."""
+    return _repair(ROLE, agent_role(cluster), stored, ("RoleCreated", "RoleUpdated"), "rules")
+
+
+def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None) -> Repair | None:
+    """Keep the RoleBinding of the member's agent.
+
+    Raises:
+        scorer.membership.access.InvalidIdentityError: Nobody can be bound.
+    """
+    wanted = agent_role_binding(cluster, identity)
+    reasons = ("RoleBindingCreated", "RoleBindingUpdated")
+    return _repair(ROLE_BINDING, wanted, stored, reasons, "subjects", fixed="roleRef")
+
+
+def plan_internal_member(member: JsonObject, stored: JsonObject | None, state: MemberState) -> Repair | None:
+    """Keep the InternalMemberCluster, by which the agent is told what to do."""
+    cluster, spec = member["metadata"]["name"], member.get("spec") or {}
+    period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
+    wanted = {
+        "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
+        "kind": INTERNAL_MEMBER_CLUSTER.kind,
+        "metadata": {"name": cluster, "namespace": member_namespace(cluster)},
+        "spec": {"state": state.value, "heartbeatPeriodSeconds": period},
+    }
+    reasons = ("InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated")
+    return _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
+
+
+def _repair(
+    kind: Kind,
+    wanted: JsonObject,
+    stored: JsonObject | None,
+    reasons: tuple[str, str],
+    *fields: str,
+    fixed: str = "",
+) -> Repair | None:
+    """Compare labels, *fields* and the field that cannot be changed."""
+    name, (made, changed) = wanted["metadata"]["name"], reasons
+    if stored is None:
+        return Repair(kind, wanted, None, made, f"{kind.kind} {name} was created")
+    if fixed and stored.get(fixed) != wanted[fixed]:
+        return Repair(
+            kind, wanted, stored, changed, f"{kind.kind} {name} was made anew: its {fixed} differed", anew=True
+        )
+    wrong = [field for field in fields if stored.get(field) != wanted[field]]
+    labels: Mapping[str, str] = wanted["metadata"].get("labels") or {}
+    found: Mapping[str, str] = stored["metadata"].get("labels") or {}
+    metadata = stored["metadata"]
+    if not labels.items() <= found.items():
+        wrong.append("labels")
+        metadata = {**metadata, "labels": {**found, **labels}}
+    if not wrong:
+        return None
+    document = {**stored, **{field: wanted[field] for field in fields}, "metadata": metadata}
+    return Repair(kind, document, stored, changed, f"{kind.kind} {name}: {', '.join(wrong)} put right")

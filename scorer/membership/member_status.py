@@ -1,0 +1,184 @@
+"""Status of a MemberCluster: what its agents report, and whether the member has joined.
+
+Copied from the InternalMemberCluster: agents, resource usage, properties, namespaces and further conditions. Two things
+are not taken over as they are: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
+(`scorer.membership.heartbeats`): a condition whose status changed did so when the heartbeat came that said so.
+
+An InternalMemberCluster that no agent has written to says nothing; when it takes the place of one that was deleted by
+hand, what was reported before stays, and grows old.
+
+Source: rollout.md 17 and 21.1; scheduling.md 19.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject, format_time
+from scorer.membership.heartbeats import Heard, agents_of, read_time
+
+JOINED: Final = "Joined"
+READY_TO_JOIN: Final = "ReadyToJoin"
+EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
+"""Types of agents that every member has to have."""
+
+_REPORTS: Final = ("properties", "resourceUsage", "namespaces")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberEvent:
+    """Something worth telling of a MemberCluster."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """The status to store, and what is worth an event."""
+
+    status: JsonObject
+    events: tuple[MemberEvent, ...] = ()
+
+
+def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_AGENTS) -> tuple[bool | None, str]:
+    """Say whether the expected agents have joined (True), have left (False), or neither (None), and why.
+
+    Args:
+        status: With ``agentStatus``; agents that nobody expects do not count.
+        expected: Types of agents.
+    """
+    agents = {agent["type"]: agent for agent in agents_of(status)}
+    states = set()
+    for kind in sorted(expected):
+        if kind not in agents:
+            return None, f"{kind} has not reported"
+        found = next((entry for entry in _conditions(agents[kind]) if entry.get("type") == JOINED), None)
+        if found is None:
+            return None, f"{kind} does not say whether it has joined"
+        states.add(found.get("status"))
+    if states == {TRUE}:
+        return True, "all agents have joined"
+    if states == {FALSE}:
+        return False, "all agents have left"
+    return None, "some agents have joined, some have not"
+
+
+def member_status(
+    member: JsonObject,
+    internal: JsonObject | None,
+    heard: Heard,
+    now: datetime,
+    *,
+    problem: str = "",
+    expected: Iterable[str] = EXPECTED_AGENTS,
+) -> MemberReport:
+    """Return the status of a member.
+
+    Args:
+        member: The MemberCluster.
+        internal: Its InternalMemberCluster; None: not there.
+        heard: When the heartbeats came, from `scorer.membership.heartbeats.hear`.
+        now: The hub's clock.
+        problem: Why the hub cannot let the agent in; empty when it can.
+        expected: Types of agents that the member has to have.
+    """
+    old: JsonObject = member.get("status") or {}
+    generation = int(member["metadata"].get("generation") or 0)
+    reported = (internal or {}).get("status") or {}
+    source = reported if any(agents_of(reported)) else {}
+    agents = [*_agents(source or old, old, heard, generation, now)]
+    status = {name: value for name, value in old.items() if name not in ("conditions", "agentStatus", *_REPORTS)}
+    status |= {name: (source or old)[name] for name in _REPORTS if name in (source or old)}
+    if agents:
+        status["agentStatus"] = agents
+    mine = [*_own_conditions(joined_state(status, expected), problem, generation, now)]
+    names = {entry["type"] for entry in mine}
+    came = heard[MEMBER_AGENT].received if MEMBER_AGENT in heard else now
+    extra = [entry for entry in _conditions(reported) if entry.get("type") not in names]
+    before = _conditions(old)
+    new = [*merge_conditions(before, mine), *_received(extra, before, generation, came)]
+    named = {entry["type"] for entry in new}
+    status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
+    return MemberReport(status, tuple(_events(before, mine)))
+
+
+def _agents(
+    source: Mapping[str, Any], old: Mapping[str, Any], heard: Heard, generation: int, now: datetime
+) -> Iterator[JsonObject]:
+    before = {agent["type"]: agent for agent in agents_of(old)}
+    for agent in agents_of(source):
+        known, beat = before.get(agent["type"], {}), heard.get(agent["type"])
+        made = {name: value for name, value in agent.items() if name != "lastReceivedHeartbeat"}
+        if beat is not None:
+            made["lastReceivedHeartbeat"] = format_time(beat.received)
+        elif source is old and "lastReceivedHeartbeat" in agent:
+            made["lastReceivedHeartbeat"] = agent["lastReceivedHeartbeat"]
+        came = beat.received if beat is not None else now
+        if "conditions" in agent:
+            made["conditions"] = _received(_conditions(agent), _conditions(known), generation, came)
+        yield made
+
+
+def _received(
+    reported: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]], generation: int, came: datetime
+) -> list[JsonObject]:
+    """Return conditions as the hub stores them: for its generation, in its time.
+
+    Args:
+        reported: As the agent wrote them.
+        before: As the hub stored them.
+        generation: Of the MemberCluster.
+        came: When the report came.
+    """
+    known = {entry.get("type"): entry for entry in before}
+    made = []
+    for entry in reported:
+        at = came
+        if entry.get("type") not in known and (said := read_time(entry.get("lastTransitionTime"))) is not None:
+            at = min(came, said)  # nothing tells better
+        made.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
+    return merge_conditions(known.values(), made)
+
+
+def _own_conditions(
+    joined: tuple[bool | None, str], problem: str, generation: int, now: datetime
+) -> Iterator[JsonObject]:
+    state, why = joined
+    if problem:
+        ready = (FALSE, "MemberClusterNotReadyToJoin", problem)
+    elif state is False:
+        ready = (FALSE, "MemberClusterNotReadyToJoin", "the member is leaving")
+    else:
+        ready = (TRUE, "MemberClusterReadyToJoin", "the hub is ready for the agent")
+    yield make_condition(READY_TO_JOIN, *ready, generation=generation, now=now)
+    status, reason = {
+        True: (TRUE, "MemberClusterJoined"),
+        False: (FALSE, "MemberClusterLeft"),
+        None: (UNKNOWN, "MemberClusterJoinStateUnknown"),
+    }[state]
+    yield make_condition(JOINED, status, reason, why, generation=generation, now=now)
+
+
+def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> Iterator[MemberEvent]:
+    """Yield an event for each change of state that is worth one.
+
+    A member whose agents have not reported yet is no cause for a warning; one whose agents had, is.
+    """
+    known = {entry.get("type"): entry.get("status") for entry in before}
+    for entry in mine:
+        was, is_now = known.get(entry["type"]), entry["status"]
+        if was == is_now or is_now == FALSE:
+            continue
+        if is_now == TRUE:
+            yield MemberEvent(entry["reason"], entry["message"])
+        elif was is not None:
+            yield MemberEvent(entry["reason"], entry["message"], warning=True)
+
+
+def _conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [entry for entry in status.get("conditions") or () if isinstance(entry, Mapping) and entry.get("type")]

@@ -1,0 +1,61 @@
+"""What goes, and in which order, when a placement is deleted; above all, what stays on the members.
+
+``deleteStrategy.propagationPolicy: Abandon`` holds for a placement that is itself deleted, and for no other loss of a
+cluster. By the time the Works are deleted the placement may be gone, so what it wanted is written down first: on each
+binding before it is deleted, on each Work before it is deleted. That order is also what makes it safe: a crash
+anywhere leaves nothing deleted that was not marked, and a Work that the work generator makes while the placement is
+already going is marked when its turn to be deleted comes, like all others of its binding.
+
+Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scorer.api.meta import JsonObject
+from scorer.rollout.documents import annotation, is_deleting, name_of, namespace_of, spec_of, with_metadata
+from scorer.rollout.works import ABANDON, abandoned
+from scorer.rollout.writes import Write, delete, replace
+
+
+def leaves_objects(placement: Mapping[str, Any]) -> bool:
+    """Say whether the objects of a placement stay on the members when it is deleted."""
+    strategy = (spec_of(placement).get("strategy") or {}).get("deleteStrategy") or {}
+    return strategy.get("propagationPolicy") == "Abandon"
+
+
+def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[Write]:
+    """Return what takes all bindings of a placement away that is being deleted, in order.
+
+    A binding that is going already is left alone: whatever takes it away, it is not this deletion, and its objects go.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement with a deletion mark.
+        bindings: All of its bindings.
+    """
+    writes = []
+    for binding in sorted(bindings, key=name_of):
+        if is_deleting(binding):
+            continue
+        if leaves_objects(placement) and annotation(binding, ABANDON) != "true":
+            writes.append(replace(with_metadata(binding, annotations={ABANDON: "true"})))
+        writes.append(delete(binding))
+    return writes
+
+
+def plan_work_deletion(binding: JsonObject, works: Iterable[JsonObject]) -> list[Write]:
+    """Return what takes all Works of a binding away that is being deleted, in order; nothing when all are going.
+
+    Args:
+        binding: A binding with a deletion mark.
+        works: All of its Works.
+    """
+    writes = []
+    leaves = annotation(binding, ABANDON) == "true"
+    for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
+        if is_deleting(work):
+            continue
+        if leaves and (marked := abandoned(work)) is not None:
+            writes.append(replace(marked))
+        writes.append(delete(work))
+    return writes

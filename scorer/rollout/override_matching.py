@@ -1,0 +1,159 @@
+"""Which override snapshots concern what a placement places, and on which member clusters.
+
+An override whose rules cannot be read counts as one that holds for every cluster: the binding then names it, and says
+why it cannot be applied, where a user looks. Leaving it out would place the objects unchanged and in silence.
+
+Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.override import PlacementScope
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.documents import name_of, namespace_of
+from scorer.rollout.envelopes import EnvelopeError, unwrap
+from scorer.rollout.override_rules import RulesError, member_labels, override_spec, read_rules
+from scorer.rollout.override_snapshots import latest_override_snapshots
+from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope
+
+
+class Selected(NamedTuple):
+    """What a selector of an override names; *namespace* is that of a ResourceOverride, else empty."""
+
+    namespace: str
+    group: str
+    version: str
+    kind: str
+    name: str
+
+
+def selected_by(snapshot: JsonObject) -> Iterator[Selected]:
+    """Yield what an override snapshot selects."""
+    namespace, spec = namespace_of(snapshot), override_spec(snapshot)
+    selectors = spec.get("resourceSelectors" if namespace else "clusterResourceSelectors") or ()
+    for selector in filter(lambda entry: isinstance(entry, Mapping), selectors):
+        group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
+        yield Selected(namespace, group, version, kind, name)
+
+
+def selections_of(content: JsonObject) -> tuple[Selected, ...]:
+    """Return by what an object can be selected, ClusterResourceOverrides first.
+
+    A cluster-scoped object by itself; a namespaced one by its Namespace, and by itself in a ResourceOverride.
+    """
+    group, version = split_api_version(str(content.get("apiVersion") or ""))
+    kind, name, namespace = str(content.get("kind") or ""), name_of(content), namespace_of(content)
+    if not namespace:
+        return (Selected("", group, version, kind, name),)
+    return by_namespace(namespace), Selected(namespace, group, version, kind, name)
+
+
+def by_namespace(namespace: str) -> Selected:
+    """Return how a ClusterResourceOverride selects everything in a namespace."""
+    return Selected("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
+
+
+def placement_key(override: Mapping[str, Any], namespace: str) -> str:
+    """Return the key of the placement that an override is for: ``name`` or ``namespace/name``; empty: for any.
+
+    Args:
+        override: ``spec`` of the override.
+        namespace: That of the override, empty for a ClusterResourceOverride.
+    """
+    placement = override.get("placement")
+    if not placement:
+        return ""
+    name = str(placement.get("name") or "")
+    return f"{namespace}/{name}" if placement.get("scope") == PlacementScope.NAMESPACED else name
+
+
+def matching_overrides(
+    placement: JsonObject,
+    group: SnapshotGroup,
+    snapshots: Iterable[JsonObject],
+    *,
+    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+) -> list[JsonObject]:
+    """Return the override snapshots that concern what a placement places, in the order in which they are applied.
+
+    Args:
+        placement: ClusterResourcePlacement or ResourcePlacement.
+        group: What it places.
+        snapshots: Override snapshots of both kinds; only the latest of each override counts.
+        kinds: Tells the scope of the kinds in envelopes.
+    """
+    key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
+    meant = [
+        snapshot
+        for snapshot in latest_override_snapshots(snapshots)
+        if placement_key(override_spec(snapshot), namespace_of(snapshot)) in ("", key)
+    ]
+    if not meant:
+        return []
+    placed = set(_placed(group, kinds))
+    return [snapshot for snapshot in meant if not placed.isdisjoint(selected_by(snapshot))]
+
+
+def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[Selected]:
+    """Yield by what the objects of a group can be selected; an envelope by what is in it, never by itself."""
+    for content in group.objects():
+        if not is_envelope(content):
+            yield from selections_of(content)
+            continue
+        if content.get("kind") == NAMESPACED_ENVELOPE.kind:
+            yield by_namespace(namespace_of(content))
+        for wrapped in _wrapped(content, kinds):
+            yield from selections_of(wrapped)
+
+
+def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
+    """Yield the objects in an envelope that can be placed; what is wrong with the others is said when they are."""
+    data = envelope.get("data")
+    for entry, content in data.items() if isinstance(data, Mapping) else ():
+        found = unwrap({**envelope, "data": {entry: content}}, kinds)
+        if not isinstance(found, EnvelopeError):
+            yield from found
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOverrides:
+    """The override lists that the bindings of a placement should hold.
+
+    Args:
+        by_cluster: For `scorer.rollout.planner.plan_rollout`; a cluster without overrides is left out.
+        missing: Clusters that have no MemberCluster, so that nobody can tell: try again later.
+    """
+
+    by_cluster: Mapping[str, Overrides]
+    missing: tuple[str, ...] = ()
+
+
+def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, JsonObject | None]) -> ClusterOverrides:
+    """Return which of the override snapshots hold for which cluster.
+
+    Args:
+        matching: As `matching_overrides` returns them.
+        members: MemberClusters by name; None for one that does not exist.
+    """
+    if not matching:
+        return ClusterOverrides({})
+    read = [(snapshot, read_rules(snapshot)) for snapshot in matching]
+    found: dict[str, Overrides] = {}
+    for cluster, member in sorted(members.items()):
+        if member is None:
+            continue
+        labels = member_labels(member)
+        held = [
+            snapshot
+            for snapshot, rules in read
+            if isinstance(rules, RulesError) or any(rule.holds_for(labels) for rule in rules)
+        ]
+        cluster_wide = tuple(name_of(snapshot) for snapshot in held if not namespace_of(snapshot))
+        namespaced = tuple((namespace_of(snapshot), name_of(snapshot)) for snapshot in held if namespace_of(snapshot))
+        if (overrides := Overrides(cluster_wide, namespaced)) != NO_OVERRIDES:
+            found[cluster] = overrides
+    return ClusterOverrides(found, tuple(sorted(name for name, member in members.items() if member is None)))

@@ -1,0 +1,91 @@
+"""What the hub keeps for a member, and how it is put right."""
+
+import copy
+
+import pytest
+
+from scorer.api.internal_member_cluster import MemberState
+from scorer.membership.joining import (
+    plan_internal_member,
+    plan_member,
+    plan_namespace,
+    plan_role,
+    plan_role_binding,
+)
+
+IDENTITY = {"kind": "User", "name": "lion"}
+MEMBER = {
+    "apiVersion": "cluster.kubernetes-fleet.io/v1beta1",
+    "kind": "MemberCluster",
+    "metadata": {"name": "lion", "labels": {"region": "eu"}, "finalizers": ["example.com/mine"]},
+    "spec": {"identity": IDENTITY},
+}
+PLANS = {
+    "namespace": lambda stored: plan_namespace("lion", stored),
+    "role": lambda stored: plan_role("lion", stored),
+    "role-binding": lambda stored: plan_role_binding("lion", IDENTITY, stored),
+    "internal-member": lambda stored: plan_internal_member(MEMBER, stored, MemberState.JOIN),
+}
+
+
+def as_stored(document):
+    """Return a document as a server stores it, with what others have added."""
+    stored = copy.deepcopy(document)
+    stored["metadata"] |= {"uid": "1", "resourceVersion": "7", "annotations": {"note": "by hand"}}
+    stored["metadata"]["labels"] = {**stored["metadata"].get("labels", {}), "team": "a"}
+    return stored
+
+
+def test_a_member_is_held_and_labelled_and_keeps_what_it_has():
+    held = plan_member(MEMBER)
+    assert held["metadata"]["labels"] == {"region": "eu", "kubernetes-fleet.io/member-name": "lion"}
+    assert held["metadata"]["finalizers"] == ["example.com/mine", "kubernetes-fleet.io/membercluster-finalizer"]
+    assert plan_member(held) is None
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_is_missing_is_made_and_then_left_alone(name):
+    made = PLANS[name](None)
+    assert made.stored is None
+    assert made.reason.endswith("Created")
+    assert PLANS[name](as_stored(made.document)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        pytest.param("namespace", {"metadata": {"labels": {}}}, "NamespacePatched", id="namespace-label"),
+        pytest.param("role", {"rules": []}, "RoleUpdated", id="rules"),
+        pytest.param("role", {"metadata": {"labels": {}}}, "RoleUpdated", id="role-label"),
+        pytest.param("role-binding", {"subjects": [{"kind": "User", "name": "eve"}]}, "RoleBindingUpdated", id="eve"),
+        pytest.param(
+            "internal-member", {"spec": {"state": "Leave"}}, "InternalMemberClusterSpecUpdated", id="told-to-leave"
+        ),
+    ],
+)
+def test_what_was_changed_by_hand_is_put_right(name, change, reason):
+    wanted = PLANS[name](None).document
+    stored = as_stored(wanted)
+    stored |= {key: value for key, value in change.items() if key != "metadata"}
+    stored["metadata"] |= change.get("metadata", {})
+    repair = PLANS[name](stored)
+    assert repair.reason == reason
+    assert not repair.anew
+    assert repair.document["metadata"]["resourceVersion"] == "7", "over the version that was read"
+    assert repair.document["metadata"]["annotations"] == {"note": "by hand"}, "what others added stays"
+    assert PLANS[name](repair.document) is None
+
+
+def test_a_role_binding_to_another_role_is_made_anew():
+    stored = as_stored(PLANS["role-binding"](None).document)
+    repair = PLANS["role-binding"](stored | {"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}})
+    assert repair.anew
+    assert "resourceVersion" not in repair.document["metadata"]
+    assert repair.document["roleRef"]["name"] == "fleet-role-lion"
+
+
+@pytest.mark.parametrize(("written", "seconds"), [({}, 60), ({"heartbeatPeriodSeconds": 5}, 5)])
+def test_the_period_of_heartbeats_is_passed_on(written, seconds):
+    member = {**MEMBER, "spec": {**MEMBER["spec"], **written}}
+    document = plan_internal_member(member, None, MemberState.LEAVE).document
+    assert document["spec"] == {"state": "Leave", "heartbeatPeriodSeconds": seconds}
