@@ -5,17 +5,30 @@ then those that were idle for longest are closed again, so a thousand members do
 files. Stores in memory are never closed, since that would empty them.
 """
 
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
+from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import AlreadyExistsError, Key, Listing, Store, StoreError, WatchEvent, key_of
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    Key,
+    Listing,
+    NotFoundError,
+    ServedKinds,
+    StoreError,
+    WatchEvent,
+    key_of,
+)
+from webhook.member.merge import last_applied, three_way_merge
+from webhook.member.owners import owners, with_owners
+from webhook.member.ports import MemberStore
 
 RETAINED = 256
 """Versions that a store of a member keeps for resuming; few, since nothing watches it."""
@@ -99,55 +112,119 @@ async def _furnish(store: EmbeddedStore) -> None:
         return
 
 
-class ObservedStore(Store):
+class ObservedStore(MemberStore):
     """A member's store as its agent sees it: tells what was written, and may refuse to be written to.
+
+    Server-side apply is a merge over the manifest that the object keeps. Managers of fields are not told apart, so
+    there are no conflicts.
 
     Args:
         store: The store itself.
         refuses: Message with which every object is refused; the agent's own books are kept all the same.
     """
 
-    def __init__(self, store: Store, refuses: str = "") -> None:
+    def __init__(self, store: EmbeddedStore, refuses: str = "") -> None:
         self._store = store
         self._refuses = refuses
+        self._served = _StoredKindsServed(store)
         self.written: dict[tuple[Kind, Key], None] = {}
         self.deleted = False
 
+    @property
+    def served(self) -> ServedKinds:
+        """See `MemberStore.served`."""
+        return self._served
+
     async def get(self, kind: Kind, key: Key) -> JsonObject:
         """See `Store.get`."""
-        return await self._store.get(kind, key)
+        return await self._store.get(self._stored(kind), key)
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `Store.list`."""
-        return await self._store.list(kind, namespace, labels)
+        return await self._store.list(self._stored(kind), namespace, labels)
 
-    def watch(self, kind: Kind, since: str) -> AsyncIterator[WatchEvent]:
+    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
         """See `Store.watch`."""
-        return self._store.watch(kind, since)
+        return self._store.watch(self._stored(kind), since, namespace)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `Store.create`."""
         self._check(kind)
-        return self._note(kind, await self._store.create(kind, document))
+        return self._note(kind, await self._store.create(self._stored(kind), document))
 
-    async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """See `Store.replace`."""
+    async def replace(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
+        """See `MemberStore.replace`."""
+        if dry_run:
+            return await self._store.replace(self._stored(kind), document, dry_run=True)
         self._check(kind)
-        return self._note(kind, await self._store.replace(kind, document))
+        return self._note(kind, await self._store.replace(self._stored(kind), document))
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `Store.replace_status`."""
-        return await self._store.replace_status(kind, document)
+        return await self._store.replace_status(self._stored(kind), document)
 
-    async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
-        """See `Store.delete`."""
+    async def apply(
+        self,
+        kind: Kind,
+        document: JsonObject,
+        *,
+        manager: str,  # noqa: ARG002 - see above
+        force: bool,  # noqa: ARG002
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """See `MemberStore.apply`."""
+        try:
+            live = await self.get(kind, key_of(document))
+        except NotFoundError:
+            return document if dry_run else await self.create(kind, document)
+        given = document["metadata"]
+        for member in ("uid", "resourceVersion"):
+            if given.get(member, live["metadata"][member]) != live["metadata"][member]:
+                raise ConflictError(f"{kind.kind} {key_of(document)} is not the object, or the version, that was read")
+        merged = three_way_merge(kind, last_applied(live), document, live)
+        references = {owner["uid"]: owner for owner in (*owners(live), *owners(document))}
+        if references:
+            merged = with_owners(merged, list(references.values()))
+        if dry_run or merged == live:
+            return merged
+        return await self.replace(kind, merged)
+
+    async def delete(
+        self,
+        kind: Kind,
+        key: Key,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        foreground: bool = False,  # noqa: ARG002 - dependents go in the same moment
+    ) -> None:
+        """See `MemberStore.delete`."""
         self.deleted = True
-        await self._store.delete(kind, key, uid=uid, resource_version=resource_version)
+        await self._store.delete(self._stored(kind), key, uid=uid, resource_version=resource_version)
+
+    def _stored(self, kind: Kind) -> Kind:
+        """Return the kind as the store knows it: objects are kept in its preferred version."""
+        return self._store.kinds.find(*kind.group_kind) or kind
 
     def _check(self, kind: Kind) -> None:
-        if self._refuses and kind != APPLIED_WORK:
+        if self._refuses and kind.group_kind != APPLIED_WORK.group_kind:
             raise StoreError(self._refuses)
 
     def _note(self, kind: Kind, document: JsonObject) -> JsonObject:
-        self.written[kind, key_of(document)] = None
+        self.written[self._stored(kind), key_of(document)] = None
         return document
+
+
+class _StoredKindsServed:
+    """The kinds of an embedded store; always up to date."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    @property
+    def kinds(self) -> Mapping[tuple[str, str], Kind]:
+        """See `ServedKinds.kinds`."""
+        return ChainMap(KINDS, self._store.kinds.custom)  # type: ignore[arg-type]  # it is only read
+
+    async def refresh(self) -> None:
+        """See `ServedKinds.refresh`."""

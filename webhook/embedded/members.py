@@ -4,10 +4,10 @@ Each has its own store, in which its agent (`webhook.member`) applies the Works 
 which `webhook.embedded.kubelet` makes the objects ready. What a member reports and how it behaves
 is said in its MemberCluster: see `webhook.embedded.simulation`.
 
-The hub's part of joining and leaving is played here as well: label, finalizer and namespace of a
-member that joins; the end of its Works, its namespace and its finalizer when it has left.
+Only agents are played here. Like real ones they do what the InternalMemberCluster says (Join or Leave) and report
+into its status; the hub's part is that of `webhook.controllers.members`, as everywhere.
 
-Two watches on the hub serve all members. Everything that has to be done, now or later, is an entry
+Three watches on the hub serve all members. Everything that has to be done, now or later, is an entry
 of one agenda, handled by a few workers: a member at rest costs a place in a heap.
 
 Source: rollout.md 11 and 21; scheduling.md 18 and 19.
@@ -17,26 +17,22 @@ import asyncio
 import logging
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.internal_member_cluster import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import (
-    IS_FLEET_RESOURCE,
-    MEMBER_CLUSTER_FINALIZER,
-    MEMBER_NAME,
-    MEMBER_NAMESPACE_PREFIX,
-    WORK_CLEANUP,
-    member_namespace,
-)
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP, member_namespace
+from scorer.rollout.documents import with_finalizer, without_finalizer
 from webhook.embedded.kubelet import SIMULATED_KINDS, WORKLOAD_KINDS, is_simulated, requests, settle
 from webhook.embedded.member_stores import MemberStores, ObservedStore
 from webhook.embedded.simulation import (
     SIMULATE_APPLY,
+    SIMULATE_LEAVING,
     Behaviour,
     figures,
     node_count,
@@ -45,7 +41,6 @@ from webhook.embedded.simulation import (
 )
 from webhook.embedded.store import EmbeddedStore, utc_now
 from webhook.kube.ports import (
-    AlreadyExistsError,
     ConflictError,
     EventType,
     ExpiredError,
@@ -58,6 +53,7 @@ from webhook.kube.ports import (
 )
 from webhook.member.agenda import Agenda
 from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.fingerprints import Fingerprints
 from webhook.member.heartbeat import next_heartbeat, report
 from webhook.member.owners import is_applied_work, owners
 from webhook.member.requeue import Pace, next_pace
@@ -73,7 +69,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Look(NamedTuple):
-    """The MemberCluster has to be looked at."""
+    """What the member is told to do, or how it is to behave, has to be looked at."""
 
     cluster: str
     what: str = "member"
@@ -112,17 +108,22 @@ class _Member:
 
     mark: tuple[Any, ...]
     behaviour: Behaviour
-    joined: bool = False
-    leaving: bool = False
+    state: MemberState | None = None
     has_beaten: bool = False
     counted: bool = False
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
     placed: dict[str, int] = field(default_factory=dict)
     namespaces: dict[str, str] = field(default_factory=dict)
 
     @property
     def applies(self) -> bool:
         """Whether its agent takes Works."""
-        return self.joined and not self.leaving and not self.behaviour.silent
+        return self.state is MemberState.JOIN and not self.behaviour.silent
+
+    @property
+    def beats(self) -> bool:
+        """Whether its agent reports; one that has left does not, unless it is to stay leaving."""
+        return self.state is MemberState.JOIN or (self.state is MemberState.LEAVE and self.behaviour.leaving)
 
 
 class SimulatedMembers:
@@ -154,6 +155,7 @@ class SimulatedMembers:
         self._stores = MemberStores(data / "members" if data is not None else None, now, open_stores)
         self._agenda: Agenda[_Entry] = Agenda(now, sleep)
         self._members: dict[str, _Member] = {}
+        self._told: dict[str, tuple[Any, ...]] = {}
         self._works: dict[str, dict[str, tuple[Any, ...]]] = {}
         self._paces: dict[_Apply, Pace] = {}
         self._failures: dict[_Entry, int] = {}
@@ -165,6 +167,8 @@ class SimulatedMembers:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._agenda.run())
                 group.create_task(self._follow(MEMBER_CLUSTER, self._members_listed, self._member_changed))
+                told = self._follow(INTERNAL_MEMBER_CLUSTER, self._internals_listed, self._internal_changed)
+                group.create_task(told)
                 group.create_task(self._follow(WORK, self._works_listed, self._work_changed))
                 for _ in range(self._workers):
                     group.create_task(self._worker())
@@ -231,9 +235,8 @@ class SimulatedMembers:
             metadata["uid"],
             metadata.get("generation"),
             metadata.get("deletionTimestamp"),
-            tuple(metadata.get("finalizers") or ()),
+            SIMULATE_LEAVING in (metadata.get("finalizers") or ()),
             tuple(sorted((metadata.get("annotations") or {}).items())),
-            (metadata.get("labels") or {}).get(MEMBER_NAME),
         )
         known = self._members.get(name)
         if known is not None and known.mark == mark:
@@ -253,6 +256,31 @@ class SimulatedMembers:
             self._agenda.forget(_Beat(name))
             for work in self._works.get(name, ()):
                 self._agenda.forget(_Apply(name, work))
+
+    def _internals_listed(self, items: Sequence[JsonObject]) -> None:
+        listed = {key_of(item) for item in items}
+        for cluster in [name for name in self._told if Key(name, member_namespace(name)) not in listed]:
+            self._internal_gone(cluster)
+        for item in items:
+            self._note_internal(item)
+
+    def _internal_changed(self, event: WatchEvent) -> None:
+        key = key_of(event.document)
+        if event.type is not EventType.DELETED:
+            self._note_internal(event.document)
+        elif key.namespace == member_namespace(key.name):
+            self._internal_gone(key.name)
+
+    def _note_internal(self, document: JsonObject) -> None:
+        key, metadata = key_of(document), document["metadata"]
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"))
+        if key.namespace == member_namespace(key.name) and self._told.get(key.name) != mark:
+            self._told[key.name] = mark
+            self._agenda.add(_Look(key.name))
+
+    def _internal_gone(self, cluster: str) -> None:
+        if self._told.pop(cluster, None) is not None:
+            self._agenda.add(_Look(cluster))
 
     def _works_listed(self, items: Sequence[JsonObject]) -> None:
         listed = {key_of(item) for item in items}
@@ -335,103 +363,74 @@ class SimulatedMembers:
                 await self._settle(entry)
 
     async def _look(self, cluster: str) -> None:
-        """Bring the member in, out, or up to date with its annotations."""
+        """Have the agent do what it is told, and behave as the annotations say."""
         member = self._members.get(cluster)
         if member is None:
             return
+        key = Key(cluster, member_namespace(cluster))
+        try:
+            spec = (await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)).get("spec") or {}
+            member.state = MemberState(spec.get("state") or "")
+        except (NotFoundError, ValueError):
+            member.state = None
+        await self._keep_leaving(cluster, member)
+        if member.state is MemberState.LEAVE and not member.behaviour.silent:
+            await self._drop_works(cluster)
+        if member.beats:
+            self._agenda.add(_Beat(cluster))
+            for work in self._works.get(cluster, ()):
+                self._take_up(cluster, work)
+            return
+        self._agenda.forget(_Beat(cluster))
+        if member.state is MemberState.LEAVE and not member.behaviour.silent:
+            with suppress(NotFoundError):
+                reported = figures(member.behaviour, member.placed, member.namespaces)
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, self._now(), joined=False)
+
+    async def _keep_leaving(self, cluster: str, member: _Member) -> None:
+        """Ask a member that is to stay leaving to leave, and hold it; let any other go.
+
+        The hub lets go of it after the force-delete wait; our finalizer stays.
+        """
         try:
             document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
+            metadata = document["metadata"]
+            deleting = bool(metadata.get("deletionTimestamp"))
+            if not member.behaviour.leaving:
+                changed = without_finalizer(document, SIMULATE_LEAVING)
+            else:
+                changed = None if deleting else with_finalizer(document, SIMULATE_LEAVING)
+            if changed is not None:
+                await self._hub.replace(MEMBER_CLUSTER, changed)
+            if member.behaviour.leaving and not deleting and member.state is MemberState.JOIN:
+                await self._hub.delete(MEMBER_CLUSTER, Key(cluster), uid=metadata["uid"])
         except NotFoundError:
             return
-        member.leaving = bool(document["metadata"].get("deletionTimestamp"))
-        if member.leaving:
-            await self._drop_works(cluster)
-            if not member.behaviour.leaving:
-                await self._leave(cluster, member)
-                return
-        else:
-            await self._join(document)
-            if member.behaviour.leaving:
-                await self._hub.delete(MEMBER_CLUSTER, Key(cluster), uid=document["metadata"]["uid"])
-        member.joined = True
-        self._agenda.add(_Beat(cluster))
-        for work in self._works.get(cluster, ()):
-            self._take_up(cluster, work)
-
-    async def _join(self, document: JsonObject) -> None:
-        """Do the hub's part of joining: finalizer, label and namespace (rollout.md 21.1)."""
-        metadata = document["metadata"]
-        cluster = metadata["name"]
-        labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
-        if labels.get(MEMBER_NAME) != cluster or MEMBER_CLUSTER_FINALIZER not in finalizers:
-            held = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
-            changed = {**metadata, "labels": {**labels, MEMBER_NAME: cluster}, "finalizers": held}
-            await self._hub.replace(MEMBER_CLUSTER, {**document, "metadata": changed})
-        namespace = Key(member_namespace(cluster))
-        try:
-            await self._hub.get(NAMESPACE, namespace)
-        except NotFoundError:
-            labelled = {"name": namespace.name, "labels": {IS_FLEET_RESOURCE: "true"}}
-            try:
-                await self._hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": labelled})
-            except AlreadyExistsError:
-                return
 
     async def _drop_works(self, cluster: str) -> None:
-        """Do the agent's part of leaving: let go of the Works; what was placed stays on the member."""
+        """Let go of the Works; what was placed stays on the member."""
         for work in (await self._hub.list(WORK, member_namespace(cluster))).items:
-            await self._release(WORK, work, keep=lambda finalizer: finalizer != WORK_CLEANUP)
-
-    async def _leave(self, cluster: str, member: _Member) -> None:
-        """Report that the agent has left, then do the hub's part of leaving (rollout.md 21.2)."""
-        namespace = member_namespace(cluster)
-        try:
-            if not member.behaviour.silent:
-                reported = figures(member.behaviour, member.placed, member.namespaces)
-                await report(self._hub, MEMBER_CLUSTER, Key(cluster), reported, self._now(), joined=False)
-            for work in (await self._hub.list(WORK, namespace)).items:
-                await self._release(WORK, work, keep=lambda _: False)
-            await self._delete(WORK, [key_of(work) for work in (await self._hub.list(WORK, namespace)).items])
-            await self._delete(NAMESPACE, [Key(namespace)])
-            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
-        except NotFoundError:
-            return
-        await self._release(MEMBER_CLUSTER, document, keep=lambda finalizer: finalizer != MEMBER_CLUSTER_FINALIZER)
-
-    async def _release(self, kind: Kind, document: JsonObject, *, keep: Callable[[str], bool]) -> None:
-        metadata = document["metadata"]
-        finalizers = list(metadata.get("finalizers") or ())
-        kept = [finalizer for finalizer in finalizers if keep(finalizer)]
-        if kept != finalizers:
-            try:
-                await self._hub.replace(kind, {**document, "metadata": {**metadata, "finalizers": kept}})
-            except NotFoundError:
-                return
-
-    async def _delete(self, kind: Kind, keys: Sequence[Key]) -> None:
-        for key in keys:
-            try:
-                await self._hub.delete(kind, key)
-            except NotFoundError:
-                continue
+            if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
+                with suppress(NotFoundError):
+                    await self._hub.replace(WORK, free)
 
     async def _beat(self, cluster: str) -> None:
         """Report what the member's agent reports each period."""
         member = self._members.get(cluster)
-        if member is None:
+        if member is None or not member.beats:
             return
+        key = Key(cluster, member_namespace(cluster))
         try:
-            document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
             if member.behaviour.silent:
-                await self._adopt(document, member.behaviour)
+                await self._adopt(key, member.behaviour)
                 return
             await self._count(cluster, member)
             now = self._now()
             reported = figures(member.behaviour, member.placed, member.namespaces)
-            await report(self._hub, MEMBER_CLUSTER, Key(cluster), reported, now)
+            stored = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, now)
         except NotFoundError:
             return
-        period = (document.get("spec") or {}).get("heartbeatPeriodSeconds") or 60
+        period = (stored.get("spec") or {}).get("heartbeatPeriodSeconds") or 60
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
         else:  # all members start together; from then on they are spread over the period
@@ -439,13 +438,14 @@ class SimulatedMembers:
             member.has_beaten = True
         self._agenda.add_at(_Beat(cluster), due)
 
-    async def _adopt(self, document: JsonObject, behaviour: Behaviour) -> None:
+    async def _adopt(self, key: Key, behaviour: Behaviour) -> None:
         """Give a silent member the status that was written for it, once."""
+        document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)
         if document.get("status"):
             return
         status = silent_status(behaviour, self._now(), generation=document["metadata"].get("generation", 0))
         if status:
-            await self._hub.replace_status(MEMBER_CLUSTER, {**document, "status": status})
+            await self._hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": status})
 
     async def _count(self, cluster: str, member: _Member) -> None:
         """Sum up what is placed on the member, if that has changed."""
@@ -474,9 +474,8 @@ class SimulatedMembers:
             await self._recover(cluster, store)
             observed = ObservedStore(store, refuses)
             try:
-                outcome = await reconcile_work(
-                    Key(entry.work, member_namespace(cluster)), self._hub, observed, self._now()
-                )
+                key = Key(entry.work, member_namespace(cluster))
+                outcome = await reconcile_work(key, self._hub, observed, self._now(), member.fingerprints)
             finally:
                 self._look_after(cluster, member, observed)
         if outcome.gone:

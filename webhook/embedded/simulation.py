@@ -22,10 +22,12 @@ everything allocatable is. What is placed on the member is taken off ``available
 
 **Behaviour.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma separated:
 
-* ``silent``: its agent does nothing; the status is what was written, heartbeat included;
+* ``silent``: its agent does nothing; its last report is what was written, heartbeat included;
   ``silent=14m``: the last heartbeat was 14 minutes before the member was added;
+  deleted, it is waited for as the hub waits for any agent that does not answer;
 * ``unhealthy``: its API server is not ready;
-* ``leaving``: it is asked to leave as soon as it has joined, and stays leaving.
+* ``leaving``: it is asked to leave as soon as it has joined, and stays leaving, for which the MemberCluster has the
+  finalizer ``harbormaster.dev/simulate-leaving``.
 
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
 ``slow=3s`` makes its agent take up each changed Work that much later.
@@ -52,6 +54,7 @@ from webhook.member.heartbeat import Figures
 
 SIMULATE_APPLY = OURS + "simulate-apply"
 SIMULATE_STATUS = OURS + "simulate-status"
+SIMULATE_LEAVING = OURS + "simulate-leaving"
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 _BINARY_UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))

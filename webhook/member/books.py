@@ -6,27 +6,34 @@ is its own. An object that an earlier pass put there and the Work no longer hold
 Source: rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.conditions import FALSE, make_condition
-from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, WORK, Kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kind, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import ManifestReason
-from webhook.kube.ports import Key, NotFoundError, Store, StoreError
+from webhook.kube.ports import ConflictError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.manifests import (
-    FindKind,
     Identity,
+    KnownKinds,
     Manifest,
     Rejected,
     kinds_of,
     manifest_result,
 )
-from webhook.member.owners import is_applied_work, owners, with_owners
+from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
+from webhook.member.ports import MemberStore
+
+ATTEMPTS: Final = 4
+"""How often an object is read again when somebody else wrote it in the same moment."""
+
+_log = logging.getLogger(__name__)
 
 
-async def applied_work(key: Key, member: Store) -> JsonObject:
+async def applied_work(key: Key, member: MemberStore) -> JsonObject:
     """Return the AppliedWork that owns the Work's objects; make it when there is none.
 
     Raises:
@@ -41,39 +48,40 @@ async def applied_work(key: Key, member: Store) -> JsonObject:
             "metadata": {"name": key.name},
             "spec": {"workName": key.name, "workNamespace": key.namespace},
         }
-        return await member.create(APPLIED_WORK, document)
+        try:
+            return await member.create(APPLIED_WORK, document)
+        except NotFoundError as error:
+            what = f"the member does not know the kind {APPLIED_WORK}: apply there what `harbormaster crds` prints"
+            raise StoreError(f"{what} ({error})") from error
     if found["metadata"].get("deletionTimestamp"):
         raise StoreError(f"AppliedWork {key.name} of an earlier Work is still being deleted on the member")
     return found
 
 
-async def kinds(member: Store, manifests: Sequence[object]) -> FindKind:
-    """Return the look-up of kinds; CustomResourceDefinitions are read only when something needs them.
+async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> KnownKinds:
+    """Return the kinds that *manifests* may be of; the member is asked once when it does not seem to know one.
 
-    One that travels in the Work itself counts: it is applied in an earlier wave than its objects.
+    Args:
+        member: Whose kinds they are.
+        manifests: As in the Work.
+        applies: What a definition among them defines will be there when its objects are applied.
     """
-    named = {_group_kind(manifest) for manifest in manifests}
-    if named <= KINDS.keys():
-        return lambda group, kind: KINDS.get((group, kind))
-    return await _all_kinds(member, manifests)
-
-
-async def _all_kinds(member: Store, manifests: Sequence[object] = ()) -> FindKind:
-    stored = (await member.list(CUSTOM_RESOURCE_DEFINITION)).items
-    coming = [
+    definitions = [
         manifest
         for manifest in manifests
-        if isinstance(manifest, Mapping) and _group_kind(manifest) == CUSTOM_RESOURCE_DEFINITION.group_kind
+        if isinstance(manifest, Mapping) and group_kind(manifest) == CUSTOM_RESOURCE_DEFINITION.group_kind
     ]
-    custom = kinds_of([*coming, *stored])
-    return lambda group, kind: KINDS.get((group, kind)) or custom.get((group, kind))
+    coming = kinds_of(definitions) if applies else {}
+    served = KnownKinds(member.served.kinds)
+    for manifest in manifests:
+        if isinstance(manifest, Mapping) and served.find(*group_kind(manifest), _version(manifest)) is None:
+            await member.served.refresh()
+            break
+    return KnownKinds(member.served.kinds, coming)
 
 
-def _group_kind(manifest: object) -> tuple[str, str]:
-    if not isinstance(manifest, Mapping):
-        return "", ""
-    group, slash, _ = str(manifest.get("apiVersion")).rpartition("/")
-    return group if slash else "", str(manifest.get("kind"))
+def _version(manifest: Mapping[str, Any]) -> str:
+    return split_api_version(str(manifest.get("apiVersion", "")))[1]
 
 
 def _identity(identifier: Mapping[str, Any]) -> Identity | None:
@@ -104,50 +112,101 @@ def _was_applied(entry: Mapping[str, Any]) -> bool:
 
 
 async def delete_left_overs(
-    work: JsonObject,
-    owner: JsonObject,
-    decoded: Sequence[Manifest | Rejected],
-    member: Store,
-    find_kind: FindKind,
-) -> None:
-    """Delete what earlier passes applied and the Work no longer holds; what others own too is only let go."""
+    work: JsonObject, owner: JsonObject, decoded: Sequence[Manifest | Rejected], member: MemberStore
+) -> list[Identity]:
+    """Delete what earlier passes applied and the Work no longer holds; what others own too is only let go.
+
+    Returns:
+        What the member refused to let go of; the next pass tries again.
+
+    Raises:
+        StoreError: The member does not answer.
+    """
     wanted = {item.identity for item in decoded}
     left = [identity for identity in recorded(work, owner) if identity not in wanted]
-    if not left:
-        return
-    find_kind = await find_all(left, find_kind, member)
-    for identity in left:
-        kind = find_kind(identity.group, identity.kind)
-        if kind is not None:  # with its definition the object has gone too
+    refused = []
+    for identity, kind in await served_kinds(left, member):
+        try:
             await let_go(kind, Key(identity.name, identity.namespace), owner, member, delete=True)
+        except StoreError as error:
+            if isinstance(error, UnavailableError):
+                await still_answers(member, owner)
+            fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
+            _log.warning("the member does not let go of an object that its Work no longer holds", extra=fields)
+            refused.append(identity)
+    return refused
 
 
-async def find_all(identities: Iterable[Identity], find_kind: FindKind, member: Store) -> FindKind:
-    """Return a look-up that knows the kinds of all *identities*, as far as the member does."""
-    unknown = any(find_kind(identity.group, identity.kind) is None for identity in identities)
-    return await _all_kinds(member) if unknown else find_kind
+async def still_answers(member: MemberStore, owner: JsonObject) -> None:
+    """Tell what went wrong with one object (a webhook of the member fails, say) from a member that is not there.
+
+    Raises:
+        StoreError: The member does not even answer for the AppliedWork: nothing can be said about any object.
+    """
+    await member.get(APPLIED_WORK, Key(owner["metadata"]["name"]))
 
 
-async def let_go(kind: Kind, key: Key, owner: JsonObject, member: Store, *, delete: bool) -> None:
+async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> list[tuple[Identity, Kind]]:
+    """Return the objects whose kinds the member serves; with its definition an object has gone, too."""
+    if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
+        await member.served.refresh()
+    known = member.served.kinds
+    return [
+        (identity, known[identity.group, identity.kind])
+        for identity in identities
+        if (identity.group, identity.kind) in known
+    ]
+
+
+async def let_go(kind: Kind, key: Key, owner: JsonObject, member: MemberStore, *, delete: bool) -> None:
     """Take our owner reference off an object; with *delete*, delete it when nobody else owns it.
 
     An object that is gone or not ours is left alone.
     """
-    try:
-        live = await member.get(kind, key)
-    except NotFoundError:
-        return
-    name, uid = owner["metadata"]["name"], live["metadata"].get("uid", "")
-    others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
-    if len(others) == len(owners(live)):
-        return
-    if delete and not others:
+    name = owner["metadata"]["name"]
+
+    async def change(live: JsonObject) -> None:
+        others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
+        if len(others) == len(owners(live)):
+            return
+        if delete and not others:
+            await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
+        else:
+            await member.replace(kind, with_owners(live, others))
+
+    await _on_latest(kind, key, member, change)
+
+
+async def unblock(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> None:
+    """Let an AppliedWork that is stuck in deletion go before its objects that others own, too.
+
+    Source: rollout.md 20.
+    """
+    for identity, kind in await served_kinds(identities, member):
+        key = Key(identity.name, identity.namespace)
+
+        async def change(live: JsonObject, kind: Kind = kind) -> None:
+            changed = unblocked(live, owner["metadata"]["uid"])
+            if changed is not live:
+                await member.replace(kind, changed)
+
+        await _on_latest(kind, key, member, change)
+
+
+async def _on_latest(
+    kind: Kind, key: Key, member: MemberStore, change: Callable[[JsonObject], Awaitable[None]]
+) -> None:
+    """Do *change* to an object as it is now, again when somebody wrote it meanwhile; nothing when it is gone."""
+    for attempt in range(ATTEMPTS):
         try:
-            await member.delete(kind, key, uid=uid)
+            await change(await member.get(kind, key))
         except NotFoundError:
             return
-    else:
-        await member.replace(kind, with_owners(live, others))
+        except ConflictError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return
 
 
 async def write_ahead(
@@ -174,7 +233,11 @@ async def write_ahead(
 
 
 async def record(
-    owner: JsonObject, decoded: Sequence[Manifest | Rejected], live: Mapping[Identity, JsonObject], member: Store
+    owner: JsonObject,
+    decoded: Sequence[Manifest | Rejected],
+    live: Mapping[Identity, JsonObject],
+    refused: Iterable[Identity],
+    member: MemberStore,
 ) -> None:
     """Write into the AppliedWork which objects are its own; what failed this time keeps its entry.
 
@@ -182,6 +245,7 @@ async def record(
         owner: The AppliedWork as stored.
         decoded: The manifests of the Work.
         live: The objects that were applied in this pass.
+        refused: Left-overs that are still there.
         member: Where the AppliedWork is.
     """
     before = {_identity(entry): entry for entry in (owner.get("status") or {}).get("appliedResources") or ()}
@@ -193,6 +257,9 @@ async def record(
             resources.append({**identifier, "uid": document["metadata"].get("uid", "")})
         elif (entry := before.get(item.identity)) is not None and not _listed(item, decoded):
             resources.append(entry)
+    for identity in refused:
+        named = {name: text for name, text in identity._asdict().items() if text}
+        resources.append(before.get(identity) or {"ordinal": len(decoded), **named})
     status = {"appliedResources": resources}
     if status != (owner.get("status") or {"appliedResources": []}):
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})

@@ -1,15 +1,24 @@
 """How an object on the member differs from its manifest.
 
+Partial comparison asks the member what applying the manifest would make of the object and compares that with what is
+there: defaults and other ways of writing the same value are then the same on both sides. Where the member finds the
+outcome invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
+Full comparison always compares the manifest itself, so everything that only the member has counts.
+
 Source: rollout.md 14.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.rollout.work_status import DETAIL_LIMIT
-from webhook.member.merge import three_way_merge
+from webhook.kube.ports import InvalidObjectError, StoreError
+from webhook.member.manifests import Manifest
+from webhook.member.ports import MANAGER, MemberStore
 
 WHOLE_OBJECT = "(the whole object)"
 REDACTED = "(redacted)"
@@ -35,28 +44,58 @@ _SYSTEM_KEYS = ("kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/")
 _ABSENT = object()
 
 
-def differences(kind: Kind, manifest: JsonObject, live: JsonObject, *, full: bool) -> tuple[JsonObject, ...]:
+class Comparison(NamedTuple):
+    """What a comparison found: ``{path, valueInMember, valueInHub}`` per field; *degraded*: not the way asked for."""
+
+    details: tuple[JsonObject, ...]
+    degraded: bool = False
+
+
+class NotComparableError(StoreError):
+    """The two objects cannot be compared."""
+
+
+async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full: bool) -> Comparison:
+    """Compare a manifest with the object on the member.
+
+    Raises:
+        StoreError: The member did not say what applying it would come to.
+        NotComparableError: One of the two is nested too deeply.
+    """
+    if full:
+        return Comparison(differences(item.kind, item.document, live))
+    try:
+        wanted = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
+    except InvalidObjectError:
+        return Comparison(differences(item.kind, item.document, live), degraded=True)
+    return Comparison(differences(item.kind, wanted, live))
+
+
+def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonObject, ...]:
     """Return ``{path, valueInMember, valueInHub}`` for every field that differs, by path, at most 100.
 
     Args:
         kind: The kind of both.
-        manifest: What the hub wants.
+        wanted: What the hub wants, or what applying that would come to.
         live: The object on the member.
-        full: Compare every field. Otherwise only what applying the manifest would change.
+
+    Raises:
+        NotComparableError: One of the two is nested too deeply.
     """
-    wanted = manifest if full else three_way_merge(kind, {}, manifest, live)
-    found = _differences((), _comparable(live), _comparable(wanted))
     secret = kind.group_kind == ("", "Secret")
     details = []
-    for path, in_member, in_hub in found:
-        detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
-        hidden = secret and path[0] in ("data", "stringData")
-        for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):
-            if value is not _ABSENT:
-                detail[field] = REDACTED if hidden else _text(value)
-        details.append(detail)
-        if len(details) == DETAIL_LIMIT:
-            break
+    try:
+        for path, in_member, in_hub in _differences((), _comparable(live), _comparable(wanted)):
+            detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
+            hidden = secret and path[0] in ("data", "stringData")
+            for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):
+                if value is not _ABSENT:
+                    detail[field] = REDACTED if hidden else _text(value)
+            details.append(detail)
+            if len(details) == DETAIL_LIMIT:
+                break
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        raise NotComparableError("the object is nested too deeply to be compared") from error
     return tuple(details)
 
 

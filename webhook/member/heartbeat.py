@@ -11,17 +11,33 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
-from webhook.kube.ports import Key, Store
+from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
 """Heartbeats come up to this share of the period early or late."""
 
 NAMESPACE_LIMIT = 200
 """Namespaces that are reported; with more, the report says that it is incomplete."""
+
+MOST_ATTEMPTS = 3
+"""So often a heartbeat is written when others write the same object at the same moment."""
+
+LONGEST_MESSAGE = 1024
+"""Characters of a condition's message that are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A condition that a source of properties makes about itself."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,13 @@ class Figures:
         namespaces: Namespace to the Work that made it, or to an empty text; None: not collected.
         healthy: Whether the member's API server answers ``/readyz``.
         problem: Why the properties could not be collected; empty when they could.
+        problem_reason: The reason of the condition that shows *problem*.
+        ailment: What the API server said instead of being ready.
+        remark: Added to the message of a collection that went well.
+        statements: Further conditions, after those of the collection.
+        observed: When the properties were found; None: at the time of the heartbeat.
+        keeps_others: Properties that the last report has and *properties* does not name stay.
+        usage_known: False: there are no sums yet; those of the last report stay.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +66,13 @@ class Figures:
     namespaces: Mapping[str, str] | None = None
     healthy: bool = True
     problem: str = ""
+    problem_reason: str = "Failed"
+    ailment: str = ""
+    remark: str = ""
+    statements: tuple[Statement, ...] = ()
+    observed: datetime | None = None
+    keeps_others: bool = False
+    usage_known: bool = True
 
 
 def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetime:
@@ -84,15 +114,8 @@ def heartbeat_status(
         conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
     status: JsonObject = {
         "conditions": merge_conditions(old.get("conditions") or (), conditions),
-        "properties": {
-            name: {"value": value, "observationTime": at} for name, value in sorted(figures.properties.items())
-        },
-        "resourceUsage": {
-            "capacity": dict(figures.capacity),
-            "allocatable": dict(figures.allocatable),
-            "available": dict(figures.available),
-            "observationTime": at,
-        },
+        "properties": _properties(old, figures, format_time(figures.observed or now)),
+        "resourceUsage": _usage(old, figures, at),
         "agentStatus": [agent, *(other for other in agents if other.get("type") != MEMBER_AGENT)],
     }
     if figures.namespaces is not None:
@@ -100,22 +123,48 @@ def heartbeat_status(
     return status
 
 
+def _properties(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+    found = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
+    kept = (old.get("properties") or {}) if figures.keeps_others else {}
+    return dict(sorted({**kept, **found}.items()))
+
+
+def _usage(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+    if not figures.usage_known:
+        return dict(old.get("resourceUsage") or {})
+    return {
+        "capacity": dict(figures.capacity),
+        "allocatable": dict(figures.allocatable),
+        "available": dict(figures.available),
+        "observationTime": at,
+    }
+
+
 async def report(
     hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool = True
 ) -> JsonObject:
     """Write one heartbeat into the status of the object; return the object as stored.
 
+    API servers take a custom object only over the version that was read, so whoever writes between costs another turn.
+
     Raises:
         NotFoundError: The object is gone: the member has left.
+        ConflictError: Others write the object all the time.
         StoreError: The hub did not answer.
     """
+    for _ in range(MOST_ATTEMPTS - 1):
+        try:
+            return await _report(hub, kind, key, figures, now, joined=joined)
+        except ConflictError:
+            continue
+    return await _report(hub, kind, key, figures, now, joined=joined)
+
+
+async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool) -> JsonObject:
     document = await hub.get(kind, key)
-    metadata = document["metadata"]
-    status = heartbeat_status(
-        kind, document.get("status") or {}, figures, now, generation=metadata.get("generation", 0), joined=joined
-    )
-    unversioned = {name: value for name, value in metadata.items() if name != "resourceVersion"}
-    return await hub.replace_status(kind, {**document, "metadata": unversioned, "status": status})
+    generation = document["metadata"].get("generation", 0)
+    status = heartbeat_status(kind, document.get("status") or {}, figures, now, generation=generation, joined=joined)
+    return await hub.replace_status(kind, {**document, "status": status})
 
 
 def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
@@ -134,7 +183,7 @@ def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: d
             "Healthy",
             figures.healthy,
             ("InternalMemberClusterHealthy", "InternalMemberClusterUnhealthy"),
-            ("the API server is ready", "the API server is not ready"),
+            ("the API server is ready", f"the API server is not ready{_detail(figures.ailment)}"),
         ),
     ]
 
@@ -162,8 +211,8 @@ def _collection_conditions(figures: Figures, generation: int, now: datetime) -> 
         make_condition(
             "ClusterPropertyCollectionSucceeded",
             TRUE if good else FALSE,
-            "Succeeded" if good else "Failed",
-            figures.problem or "all properties were collected",
+            "Succeeded" if good else figures.problem_reason,
+            (figures.problem or f"all properties were collected{_detail(figures.remark)}")[:LONGEST_MESSAGE],
             generation=generation,
             now=now,
         )
@@ -176,4 +225,14 @@ def _collection_conditions(figures: Figures, generation: int, now: datetime) -> 
         made.append(
             make_condition("NamespaceCollectionSucceeded", status, reason, message, generation=generation, now=now)
         )
+    made += [
+        make_condition(
+            each.type, each.status, each.reason, each.message[:LONGEST_MESSAGE], generation=generation, now=now
+        )
+        for each in figures.statements
+    ]
     return made
+
+
+def _detail(text: str) -> str:
+    return f": {text}" if text else ""

@@ -7,9 +7,9 @@ Source: rollout.md 2.6 and 11.2.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -19,9 +19,8 @@ from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
 
-FindKind: TypeAlias = Callable[[str, str], Kind | None]
-"""Group and kind to the kind as the member serves it."""
-
+MESSAGE_LIMIT: Final = 4096
+"""Characters of what an API server says that a condition may repeat."""
 
 _DECIDED_BY_THE_MEMBER = frozenset(
     {
@@ -40,6 +39,48 @@ _DECIDED_BY_THE_MEMBER = frozenset(
 _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/last-applied-configuration"})
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKinds:
+    """The kinds that manifests may be of, by group and kind.
+
+    Args:
+        served: By the member now.
+        coming: Defined by CustomResourceDefinitions among the manifests; with their versions.
+    """
+
+    served: Mapping[tuple[str, str], Kind]
+    coming: Mapping[tuple[str, str], Kind] = field(default_factory=dict)
+
+    def find(self, group: str, kind: str, version: str) -> Kind | None:
+        """Return the kind with *version* first; None when it is neither served nor coming in that version."""
+        for known in (self.served.get((group, kind)), self.coming.get((group, kind))):
+            if known is not None and version in known.versions:
+                return in_version(known, version)
+        return None
+
+    def serves(self, kind: Kind) -> bool:
+        """Say whether the member serves *kind* in its first version."""
+        known = self.served.get(kind.group_kind)
+        return known is not None and kind.versions[0] in known.versions
+
+    def what_is_wrong(self, group: str, kind: str, version: str) -> str:
+        """Return why there are no such objects on the member."""
+        known = self.served.get((group, kind)) or self.coming.get((group, kind))
+        if known is None:
+            return (
+                f"the member cluster does not know the kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
+            )
+        versions = ", ".join(known.versions)
+        return f"the member cluster does not serve version {version:.100} of {known}, only {versions:.200}"
+
+
+def in_version(kind: Kind, version: str) -> Kind:
+    """Return *kind* with *version*, which is one of its own, as the one that requests go to."""
+    if kind.versions[0] == version:
+        return kind
+    return replace(kind, versions=(version, *(other for other in kind.versions if other != version)))
+
+
 class Identity(NamedTuple):
     """Tells objects apart. Without the version: one object may be served under several."""
 
@@ -55,17 +96,20 @@ class Manifest:
 
     Args:
         ordinal: Position in the Work.
-        kind: Its kind on the member.
-        version: The version it is written in.
+        kind: Its kind on the member, the version that it is written in first.
         key: Its key on the member.
         document: The object without status and without what the member decides.
     """
 
     ordinal: int
     kind: Kind
-    version: str
     key: Key
     document: JsonObject
+
+    @property
+    def version(self) -> str:
+        """The version it is written in."""
+        return self.kind.versions[0]
 
     @property
     def identity(self) -> Identity:
@@ -85,7 +129,7 @@ class Rejected:
     message: str
 
 
-def decode(manifests: Sequence[object], find_kind: FindKind) -> list[Manifest | Rejected]:
+def decode(manifests: Sequence[object], kinds: KnownKinds) -> list[Manifest | Rejected]:
     """Read the manifests of a Work, in order.
 
     The same object twice (whatever the version): the second one is turned away.
@@ -93,7 +137,7 @@ def decode(manifests: Sequence[object], find_kind: FindKind) -> list[Manifest | 
     decoded: list[Manifest | Rejected] = []
     seen: dict[Identity, int] = {}
     for ordinal, document in enumerate(manifests):
-        item = _decode(ordinal, document, find_kind)
+        item = _decode(ordinal, document, kinds)
         if isinstance(item, Manifest):
             first = seen.setdefault(item.identity, ordinal)
             if first != ordinal:
@@ -107,24 +151,23 @@ def _rejected(item: Manifest, reason: ManifestReason, message: str) -> Rejected:
     return Rejected(item.ordinal, item.identity, item.version, item.kind.plural, reason, message)
 
 
-def _decode(ordinal: int, document: object, find_kind: FindKind) -> Manifest | Rejected:
+def _decode(ordinal: int, document: object, kinds: KnownKinds) -> Manifest | Rejected:
     if not isinstance(document, Mapping):
         return Rejected(ordinal, Identity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object")
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     group, version = split_api_version(_text(document, "apiVersion"))
     identity = Identity(group, _text(document, "kind"), _text(metadata, "namespace"), _text(metadata, "name"))
-    kind = find_kind(identity.group, identity.kind)
+    kind = kinds.find(identity.group, identity.kind, version)
 
     def reject(reason: ManifestReason, message: str) -> Rejected:
         return Rejected(ordinal, identity, version, kind.plural if kind else "", reason, message)
 
-    for field in ("apiVersion", "kind"):
-        if not _text(document, field):
-            return reject(ManifestReason.DECODING_ERRED, f"{field} is {document.get(field)!r:.64}, expected a name")
-    if kind is None or version not in kind.versions:
-        what = f"{identity.kind} {document['apiVersion']}"
-        return reject(ManifestReason.DECODING_ERRED, f"the member cluster does not know the kind {what:.200}")
+    for member in ("apiVersion", "kind"):
+        if not _text(document, member):
+            return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
+    if kind is None:
+        return reject(ManifestReason.DECODING_ERRED, kinds.what_is_wrong(identity.group, identity.kind, version))
     if not identity.name:
         if metadata.get("generateName"):
             message = "generateName cannot be used here: a name is needed to find the object again"
@@ -138,7 +181,7 @@ def _decode(ordinal: int, document: object, find_kind: FindKind) -> Manifest | R
         return reject(ManifestReason.DECODING_ERRED, message)
     namespace = identity.namespace if kind.namespaced else ""
     key = Key(identity.name, namespace)
-    return Manifest(ordinal, kind, version, key, applicable(document, kind))
+    return Manifest(ordinal, kind, key, applicable(document, kind))
 
 
 def _text(document: Mapping[str, Any], field: str) -> str:
@@ -179,7 +222,7 @@ def manifest_result(
         namespace=item.identity.namespace,
         name=item.identity.name,
         reason=reason,
-        message=message,
+        message=message[:MESSAGE_LIMIT],
         observed_generation=live["metadata"].get("generation", 0) if live else None,
         **details,
     )

@@ -13,8 +13,11 @@ Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import orjson
+
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.names import LAST_APPLIED
 
 Path: TypeAlias = tuple[str, ...]
 """Member names from the root; list positions are left out."""
@@ -78,6 +81,16 @@ def three_way_merge(kind: Kind, last: JsonObject, wanted: JsonObject, live: Json
     if "apiVersion" in live:
         merged["apiVersion"] = live["apiVersion"]  # one object, several versions: the store's way of writing it stays
     return merged
+
+
+def last_applied(live: Mapping[str, Any]) -> JsonObject:
+    """Return the manifest applied last time; empty when none is kept or it is not readable."""
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    try:
+        last = orjson.loads(annotations.get(LAST_APPLIED) or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return last if isinstance(last, dict) else {}
 
 
 def _merge_maps(

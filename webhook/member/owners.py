@@ -39,3 +39,13 @@ def is_owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
 def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObject:
     """Return *document* with these owners and no others."""
     return {**document, "metadata": {**document["metadata"], "ownerReferences": references}}
+
+
+def unblocked(document: JsonObject, uid: str) -> JsonObject:
+    """Return *document* so that its owner *uid* can go before it; itself when it can, or has no other owner."""
+    references = owners(document)
+    ours = [owner for owner in references if owner["uid"] == uid]
+    if len(references) == len(ours) or not any(owner.get("blockOwnerDeletion") for owner in ours):
+        return document
+    freed = [{**owner, "blockOwnerDeletion": False} if owner["uid"] == uid else owner for owner in references]
+    return with_owners(document, freed)

@@ -10,10 +10,20 @@ import pytest
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
+from webhook.controllers.members import WATCHED, MemberController, concerned_member
+from webhook.controllers.queue import WorkQueue
 from webhook.embedded.kubelet import SIMULATE
 from webhook.embedded.members import SimulatedMembers
-from webhook.embedded.simulation import SIMULATE_APPLY, SIMULATE_STATUS, keep_status, parse_behaviour
+from webhook.embedded.simulation import (
+    SIMULATE_APPLY,
+    SIMULATE_LEAVING,
+    SIMULATE_STATUS,
+    keep_status,
+    parse_behaviour,
+)
 from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -49,6 +59,48 @@ class Clock:
             self.moved.notify_all()
 
 
+class HubsPart:
+    """The controller that does the hub's part of joining and leaving, as the loop runs it."""
+
+    def __init__(self, store, now):
+        self.store = store
+        self.cache = Cache(store)
+        self.hub = Hub(store, self.cache)
+        self.controller = MemberController(self.hub, now, lambda *_: None)
+        self.queue = WorkQueue("member", self.controller.reconcile)
+        self.cache.require((*WATCHED, WORK))
+
+    async def run(self):
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cache.run())
+            await self.cache.wait_synced()
+            for kind in WATCHED:
+                self.cache.subscribe(kind, self.wake(kind))
+            tasks.create_task(self.hub.run())
+            tasks.create_task(self.queue.run())
+
+    def wake(self, kind):
+        def handle(old, new):
+            if (name := concerned_member(kind, old, new)) is not None:
+                self.queue.add(name)
+
+        return handle
+
+    def wake_all(self):
+        """Look at everything again, as the loop does every few minutes."""
+        for document in self.cache.list(MEMBER_CLUSTER):
+            self.queue.add(document["metadata"]["name"])
+
+    async def at_rest(self):
+        """Say whether nothing is being done, and everything is known that was done."""
+        if not self.queue.idle or not self.hub.idle or not self.cache.synced:
+            return False
+        for kind in (*WATCHED, WORK):
+            if len(self.cache.list(kind)) != len((await self.store.list(kind)).items):
+                return False
+        return True
+
+
 class Fleet:
     """A hub with simulated members, and what people and controllers do to it."""
 
@@ -57,24 +109,31 @@ class Fleet:
         self.data = data
         self.hub = EmbeddedStore.open(None, now=self.clock.now)
         self.members = None
+        self.hubs_part = None
 
     @asynccontextmanager
     async def running(self, **options):
         self.members = SimulatedMembers(self.hub, self.data, now=self.clock.now, sleep=self.clock.sleep, **options)
-        task = asyncio.create_task(self.members.run())
+        self.hubs_part = HubsPart(self.hub, self.clock.now)
+        tasks = [asyncio.create_task(part.run()) for part in (self.members, self.hubs_part)]
         try:
             yield self
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def rest(self):
         """Wait until nothing more happens at this time."""
-        quiet = 0
+        quiet, version = 0, ""
         async with asyncio.timeout(20):
             while quiet < 20:
-                await asyncio.sleep(0)
-                quiet = 0 if self.members.busy else quiet + 1
+                await asyncio.sleep(0 if quiet else 0.001)
+                still = (
+                    not self.members.busy and await self.hubs_part.at_rest() and version == self.hub.resource_version
+                )
+                version = self.hub.resource_version
+                quiet = quiet + 1 if still else 0
 
     async def pass_time(self, seconds, step=1):
         """Let time pass in steps, with everything done in between."""
@@ -133,6 +192,12 @@ class Fleet:
                 return await store.get(kind, Key(name, space))
             except NotFoundError:
                 return None
+
+
+@pytest.fixture(autouse=True)
+def _stored_at_once(monkeypatch):
+    """Statuses are not held back: a test waits until all is stored, again and again."""
+    monkeypatch.setattr("webhook.kube.hub.STATUS_DELAY_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -309,6 +374,8 @@ async def test_a_silent_member_does_nothing(fleet):
             assert found.last_received_heartbeat == START - timedelta(minutes=14)
             assert (await fleet.member(name)).status.resource_usage.available == {"cpu": "10", "memory": "40Gi"}
         assert (await fleet.member("bare")).status.agent_status == ()
+        joined = {entry.type: entry.reason for entry in (await fleet.member("bare")).status.conditions}["Joined"]
+        assert joined == "MemberClusterJoinStateUnknown"
         assert await fleet.conditions("by-age") == {}
         await fleet.annotate("by-age", simulate="")
         await fleet.rest()
@@ -384,6 +451,20 @@ async def test_a_member_leaves_and_its_objects_stay(fleet):
         assert await fleet.conditions(name="other-work") == APPLIED, "what was left behind is taken over"
 
 
+async def test_a_silent_member_is_waited_for_before_it_goes(fleet):
+    await fleet.add_member(simulate="silent=14m")
+    async with fleet.running():
+        await fleet.rest()
+        await fleet.place(namespace())
+        await fleet.hub.delete(MEMBER_CLUSTER, Key("bravelion"))
+        for minutes, gone in ((14, False), (1, True)):
+            await fleet.pass_time(60 * minutes, step=60)
+            fleet.hubs_part.wake_all()
+            await fleet.rest()
+            assert await fleet.gone(MEMBER_CLUSTER, Key("bravelion")) is gone
+            assert await fleet.gone(NAMESPACE, Key("fleet-member-bravelion")) is gone
+
+
 async def test_a_leaving_member_stays_leaving_until_it_may_go(fleet):
     await fleet.add_member(simulate="leaving")
     async with fleet.running():
@@ -391,14 +472,58 @@ async def test_a_leaving_member_stays_leaving_until_it_may_go(fleet):
         member = await fleet.member()
         assert member.metadata.deletion_timestamp == START
         assert member.status.agent_status[0].last_received_heartbeat == START
+        assert {entry.type: entry.status for entry in member.status.conditions}["Joined"] == "True"
         await fleet.place(namespace())
         await fleet.pass_time(300, step=60)
+        assert (await fleet.member()).status.agent_status[0].last_received_heartbeat > START
         work = await fleet.hub.get(WORK, Key("web-work", "fleet-member-bravelion"))
         assert WORK_CLEANUP not in work["metadata"].get("finalizers", ())
         assert await fleet.conditions() == {}
         await fleet.annotate("bravelion", simulate="")
         await fleet.rest()
         assert await fleet.gone(MEMBER_CLUSTER, Key("bravelion"))
+
+
+async def test_a_leaving_member_stays_leaving_when_the_hub_has_let_go_of_it(fleet):
+    await fleet.add_member(simulate="leaving")
+    async with fleet.running():
+        await fleet.pass_time(900, step=60)
+        fleet.hubs_part.wake_all()
+        await fleet.rest()
+        metadata = (await fleet.hub.get(MEMBER_CLUSTER, Key("bravelion")))["metadata"]
+        assert metadata["finalizers"] == [SIMULATE_LEAVING]
+        assert await fleet.gone(NAMESPACE, Key("fleet-member-bravelion"))
+        await fleet.annotate("bravelion", simulate="")
+        await fleet.rest()
+        assert await fleet.gone(MEMBER_CLUSTER, Key("bravelion"))
+
+
+async def test_an_agent_does_what_its_hub_says_not_what_it_guesses(fleet):
+    """Without an order it neither reports nor applies anything."""
+    await fleet.add_member()
+    fleet.hubs_part = None
+    members = SimulatedMembers(fleet.hub, fleet.data, now=fleet.clock.now, sleep=fleet.clock.sleep)
+    task = asyncio.create_task(members.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    document = await fleet.hub.get(MEMBER_CLUSTER, Key("bravelion"))
+    assert document["metadata"]["resourceVersion"] == fleet.hub.resource_version, "nothing was written"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_heartbeat_costs_two_writes(fleet):
+    """One of the agent, one of the hub: whatever else is written is too much."""
+    await fleet.add_member()
+    async with fleet.running():
+        await fleet.pass_time(60)
+        written = []
+        for _ in range(300):
+            before = int(fleet.hub.resource_version)
+            await fleet.pass_time(1)
+            written.append(int(fleet.hub.resource_version) - before)
+        assert set(written) == {0, 2}
+        assert written.count(2) == 5
 
 
 async def test_many_members_are_cheap_at_rest(tmp_path):
@@ -409,7 +534,7 @@ async def test_many_members_are_cheap_at_rest(tmp_path):
         await fleet.rest()
         tasks = len(asyncio.all_tasks())
         await fleet.pass_time(60, step=5)
-        assert tasks < 20
+        assert tasks < 50, "none for a member of its own"
         assert fleet.members.open_stores == 0
         stale = fleet.clock.now() - timedelta(seconds=61)
         for number in range(300):

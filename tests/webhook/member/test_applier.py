@@ -7,8 +7,10 @@ import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP
+from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, key_of
+from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, UnavailableError, key_of
+from webhook.member import steps
 from webhook.member.applier import ABANDON, reconcile_work
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -61,7 +63,7 @@ class Cluster:
         return await self.hub.replace(WORK, {**work, "spec": spec})
 
     async def reconcile(self, name="web-work"):
-        return await reconcile_work(Key(name, SPACE), self.hub, self.member, self.time)
+        return await reconcile_work(Key(name, SPACE), self.hub, ObservedStore(self.member), self.time)
 
     async def work(self, name="web-work"):
         return await self.hub.get(WORK, Key(name, SPACE))
@@ -162,6 +164,16 @@ async def test_nulls_in_a_manifest_do_not_make_it_write_again(cluster):
     await cluster.place(namespace(), with_nulls)
     await cluster.reconcile()
     versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_time_that_passes_writes_nothing(cluster):
+    """Also for manifests that name nothing, and for those that name the same object."""
+    await cluster.place(namespace(), config_map(), {"kind": "x"}, config_map(), {"kind": "x"}, config_map())
+    await cluster.reconcile()
+    versions = cluster.versions
+    cluster.time += timedelta(hours=1)
     await cluster.reconcile()
     assert cluster.versions == versions
 
@@ -303,7 +315,7 @@ class Failing:
 async def test_a_pass_cut_off_on_the_hub_is_finished_by_the_next(cluster, hub_writes):
     await cluster.place(namespace(), config_map(), deployment())
     try:
-        await reconcile_work(KEY, Failing(cluster.hub, hub_writes), cluster.member, START)
+        await reconcile_work(KEY, Failing(cluster.hub, hub_writes), ObservedStore(cluster.member), START)
     except ConflictError:
         applied = await cluster.live(CONFIG_MAP, "settings")
         assert applied is None or (await cluster.work())["status"]["manifestConditions"], "write ahead, then apply"
@@ -315,7 +327,7 @@ async def test_a_pass_cut_off_on_the_hub_is_finished_by_the_next(cluster, hub_wr
 async def test_what_a_cut_off_pass_applied_is_cleaned_up_when_the_work_changed_meanwhile(cluster):
     await cluster.place(namespace(), config_map("first"))
     with pytest.raises(ConflictError):  # finalizer and write-ahead get through, the results do not
-        await reconcile_work(KEY, Failing(cluster.hub, 2), cluster.member, START)
+        await reconcile_work(KEY, Failing(cluster.hub, 2), ObservedStore(cluster.member), START)
     assert await cluster.live(CONFIG_MAP, "first") is not None
     assert await cluster.reasons() == ["PreparingToProcess", "PreparingToProcess"]
     await cluster.place(namespace(), config_map("second"))
@@ -446,7 +458,7 @@ async def test_from_comparing_to_applying(cluster):
     assert await cluster.reasons() == ["FoundDiff", "FoundDiff"]
     await cluster.place(*manifests, applyStrategy={})
     with pytest.raises(ConflictError):
-        await reconcile_work(KEY, Failing(cluster.hub, 1), cluster.member, START)
+        await reconcile_work(KEY, Failing(cluster.hub, 1), ObservedStore(cluster.member), START)
     assert await cluster.reasons() == ["PreparingToProcess", "PreparingToProcess"]
     await cluster.reconcile()
     assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
@@ -542,7 +554,7 @@ async def test_waves_follow_each_other_even_when_one_fails(cluster):
     binding = {**role, "kind": "ClusterRoleBinding", "metadata": {"name": "binding"}}
     await cluster.place(deployment(), binding, role, account, namespace())
     member = Order(cluster.member, {("", "ServiceAccount")})
-    await reconcile_work(KEY, cluster.hub, member, START)
+    await reconcile_work(KEY, cluster.hub, ObservedStore(member), START)
     assert member.created == ["web-work", "web", "sa", "role", "binding", "shop"]
     assert await cluster.reasons() == ["Applied", "Applied", "Applied", "ManifestApplyFailed", "Applied"]
     assert await cluster.message(3) == "no ServiceAccount here"
@@ -574,3 +586,135 @@ async def test_a_manifest_that_moves_to_another_version_stays(cluster):
     versions = cluster.versions
     await cluster.reconcile()
     assert cluster.versions == versions
+
+
+async def test_a_drift_that_stays_is_written_again_every_few_minutes_only(cluster):
+    strategy = {"comparisonOption": "FullComparison"}
+    await cluster.place(namespace(), config_map(level="info"), applyStrategy=strategy)
+    await cluster.reconcile()
+    await cluster.edit(CONFIG_MAP, "settings", data={"level": "info", "foreign": "f"})
+    await cluster.reconcile()
+    versions = cluster.versions
+    cluster.time += timedelta(minutes=4)
+    await cluster.reconcile()
+    assert cluster.versions == versions
+    cluster.time += timedelta(minutes=1)
+    await cluster.reconcile()
+    details = (await cluster.work())["status"]["manifestConditions"][1]["driftDetails"]
+    assert details["observationTime"] == "2026-03-01T12:05:00Z"
+    assert details["firstDriftedObservedTime"] == "2026-03-01T12:00:00Z"
+
+
+class Flaky(ObservedStore):
+    """A member whose answers fail: *failures* maps (method, name) to the errors to come, one per call."""
+
+    def __init__(self, store, failures):
+        super().__init__(store)
+        self.failures = failures
+
+    def _fail(self, method, name):
+        errors = self.failures.get((method, name))
+        if errors:
+            raise errors.pop(0)
+
+    async def get(self, kind, key):
+        self._fail("get", key.name)
+        return await super().get(kind, key)
+
+    async def create(self, kind, document):
+        self._fail("create", document["metadata"]["name"])
+        return await super().create(kind, document)
+
+    async def replace(self, kind, document, *, dry_run=False):
+        self._fail("replace", document["metadata"]["name"])
+        return await super().replace(kind, document, dry_run=dry_run)
+
+
+GONE = UnavailableError("the member does not answer")
+BUSY = ConflictError("the object has been modified")
+
+
+@pytest.mark.parametrize(
+    ("failures", "reason"),
+    [
+        pytest.param({("create", "settings"): [GONE]}, "Applied", id="once"),
+        pytest.param({("create", "settings"): [GONE] * 9}, "ManifestApplyFailed", id="only-this-object"),
+        pytest.param({("get", "settings"): [GONE] * 9}, "FailedToFindObjInMemberCluster", id="reading-it"),
+        pytest.param({("create", "settings"): [BUSY] * 3}, "Applied", id="written-by-others-meanwhile"),
+        pytest.param({("create", "settings"): [BUSY] * 9}, "ManifestApplyFailed", id="all-the-time"),
+        pytest.param({("create", "settings"): [StoreError("no")]}, "ManifestApplyFailed", id="refused"),
+    ],
+)
+async def test_what_the_member_does_not_do_concerns_one_manifest(cluster, monkeypatch, failures, reason):
+    monkeypatch.setattr(steps, "RETRY_SECONDS", 0)
+    await cluster.place(namespace(), config_map(), config_map("other"))
+    await reconcile_work(KEY, cluster.hub, Flaky(cluster.member, failures), START)
+    assert await cluster.reasons() == ["Applied", reason, "Applied"]
+
+
+async def test_a_member_that_does_not_answer_any_more_ends_the_pass(cluster, monkeypatch):
+    """Nothing is said of any object then, since nothing is known."""
+    monkeypatch.setattr(steps, "RETRY_SECONDS", 0)
+    await cluster.place(namespace(), config_map(), config_map("other"), deployment())
+    await cluster.reconcile()
+    before = cluster.versions
+    await cluster.place(namespace(), config_map(level="debug"), config_map("other"), deployment(replicas=3))
+    work = await cluster.work()
+    member = Flaky(cluster.member, {("replace", "settings"): [GONE] * 9})
+
+    async def lost(kind, key):
+        if kind == APPLIED_WORK and member.failures[("replace", "settings")] != [GONE] * 9:
+            raise GONE
+        return await cluster.member.get(kind, key)
+
+    member.get = lost
+    with pytest.raises(UnavailableError):
+        await reconcile_work(KEY, cluster.hub, member, START)
+    assert (await cluster.work())["status"] == work["status"]
+    assert cluster.versions[1] == before[1], "later waves have not begun"
+
+
+async def test_a_hub_that_does_not_answer_is_not_held_against_an_object(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    await cluster.place(config_map(level="two"), name="other-work")
+
+    class Lost(Failing):
+        async def get(self, kind, key):
+            if key == KEY:
+                raise GONE
+            return await cluster.hub.get(kind, key)
+
+    with pytest.raises(UnavailableError):
+        await reconcile_work(Key("other-work", SPACE), Lost(cluster.hub, 9), ObservedStore(cluster.member), START)
+    assert await cluster.reasons("other-work") == ["PreparingToProcess"]
+
+
+async def test_left_overs_that_the_member_keeps_are_not_forgotten(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    await cluster.place(namespace())
+
+    class Keeping(ObservedStore):
+        async def delete(self, kind, key, **conditions):
+            raise StoreError("a webhook does not let it go")
+
+    for _ in range(2):
+        await reconcile_work(KEY, cluster.hub, Keeping(cluster.member), START)
+        assert (await cluster.conditions())["Applied"][0] == "True"
+    assert await cluster.live(CONFIG_MAP, "settings") is not None
+    await cluster.reconcile()
+    assert await cluster.live(CONFIG_MAP, "settings") is None
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_a_member_without_our_definitions_says_what_to_do(cluster):
+    class Bare(ObservedStore):
+        async def create(self, kind, document):
+            raise NotFoundError("the server could not find the requested resource")
+
+    await cluster.place(namespace())
+    with pytest.raises(StoreError, match="harbormaster crds"):
+        await reconcile_work(KEY, cluster.hub, Bare(cluster.member), START)

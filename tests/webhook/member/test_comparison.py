@@ -3,9 +3,40 @@
 import pytest
 
 from scorer.api.kinds import KINDS
-from webhook.member.comparison import REDACTED, differences
+from webhook.embedded.member_stores import ObservedStore
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.ports import InvalidObjectError, Key, UnavailableError
+from webhook.member.comparison import REDACTED, NotComparableError, compare, differences
+from webhook.member.manifests import Manifest
 
-CONFIG_MAP = KINDS["", "ConfigMap"]
+CONFIG_MAP, NAMESPACE = KINDS["", "ConfigMap"], KINDS["", "Namespace"]
+PLACE = {"name": "c", "namespace": "app"}
+
+
+class Member(ObservedStore):
+    """A member that may refuse to say what applying comes to."""
+
+    refusal = None
+
+    async def apply(self, kind, document, *, manager, force, dry_run=False):
+        assert (manager, force, dry_run) == ("work-api-agent", True, True), "a comparison stores nothing"
+        if self.refusal is not None:
+            raise self.refusal
+        return await super().apply(kind, document, manager=manager, force=force, dry_run=dry_run)
+
+
+@pytest.fixture
+def member():
+    store = EmbeddedStore.open(None)
+    yield Member(store)
+    store.close()
+
+
+async def compared(member, manifest, live, *, full):
+    await member.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "app"}})
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": PLACE}
+    made = await member.create(CONFIG_MAP, {**head, **live})
+    return await compare(Manifest(0, CONFIG_MAP, Key("c", "app"), {**head, **manifest}), made, member, full=full)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +71,31 @@ CONFIG_MAP = KINDS["", "ConfigMap"]
         ),
     ],
 )
-def test_differences(manifest, live, partial, full):
-    assert list(differences(CONFIG_MAP, manifest, live, full=False)) == partial
-    assert list(differences(CONFIG_MAP, manifest, live, full=True)) == full
+async def test_differences(member, manifest, live, partial, full):
+    assert list((await compared(member, manifest, live, full=False)).details) == partial
+    assert list(differences(CONFIG_MAP, manifest, live)) == full
+
+
+async def test_what_would_be_invalid_is_compared_itself(member):
+    member.refusal = InvalidObjectError("data: field is immutable")
+    found = await compared(member, {"data": {"a": "1"}}, {"data": {"a": "2", "b": "3"}}, full=False)
+    assert found.degraded
+    assert [detail["path"] for detail in found.details] == ["/data/a", "/data/b"]
+
+
+async def test_a_member_that_does_not_say_is_an_error(member):
+    member.refusal = UnavailableError("gone")
+    with pytest.raises(UnavailableError):
+        await compared(member, {}, {}, full=False)
+
+
+def test_what_is_nested_too_deeply_is_said_so():
+    deep = {}
+    for _ in range(5000):
+        deep = {"d": deep}
+    for wanted, live in (({"data": deep}, {}), ({"spec": deep}, {"spec": deep})):
+        with pytest.raises(NotComparableError, match="nested too deeply"):
+            differences(CONFIG_MAP, wanted, {"metadata": {}, **live})
 
 
 def test_what_the_system_writes_is_not_compared():
@@ -60,13 +113,11 @@ def test_what_the_system_writes_is_not_compared():
         "status": {"a": 1},
     }
     manifest = {"metadata": {"name": "x", "annotations": {"note": "n"}}, "spec": {"template": {"metadata": {}}}}
-    assert differences(CONFIG_MAP, manifest, live, full=True) == ()
+    assert differences(CONFIG_MAP, manifest, live) == ()
 
 
 def test_secrets_are_not_shown():
-    found = differences(
-        KINDS["", "Secret"], {"data": {"a": "cGFzcw=="}}, {"data": {"a": "Zm9v"}, "type": "x"}, full=True
-    )
+    found = differences(KINDS["", "Secret"], {"data": {"a": "cGFzcw=="}}, {"data": {"a": "Zm9v"}, "type": "x"})
     assert found == (
         {"path": "/data/a", "valueInMember": REDACTED, "valueInHub": REDACTED},
         {"path": "/type", "valueInMember": "x"},
@@ -74,8 +125,6 @@ def test_secrets_are_not_shown():
 
 
 def test_at_most_a_hundred_are_listed():
-    assert len(differences(CONFIG_MAP, {"data": {str(n): "x" for n in range(200)}}, {}, full=True)) == 1
-    assert (
-        len(differences(CONFIG_MAP, {"data": {str(n): "x" for n in range(200)}}, {"data": {"y": "z"}}, full=True))
-        == 100
-    )
+    many = {"data": {str(n): "x" for n in range(200)}}
+    assert len(differences(CONFIG_MAP, many, {})) == 1
+    assert len(differences(CONFIG_MAP, many, {"data": {"y": "z"}})) == 100

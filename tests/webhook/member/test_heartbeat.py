@@ -7,8 +7,16 @@ import pytest
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.member_cluster import MemberCluster
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import Key, NotFoundError
-from webhook.member.heartbeat import NAMESPACE_LIMIT, Figures, heartbeat_status, next_heartbeat, report
+from webhook.kube.ports import ConflictError, Key, NotFoundError
+from webhook.member.heartbeat import (
+    MOST_ATTEMPTS,
+    NAMESPACE_LIMIT,
+    Figures,
+    Statement,
+    heartbeat_status,
+    next_heartbeat,
+    report,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIGURES = Figures(
@@ -111,3 +119,51 @@ async def test_report_writes_only_the_status(kind):
     with pytest.raises(NotFoundError):
         await report(hub, kind, Key("b", namespace), FIGURES, NOW)
     hub.close()
+
+
+def test_what_was_not_collected_stays_as_it_was_reported():
+    before = status()
+    figures = Figures(
+        properties={"b": "2"}, keeps_others=True, usage_known=False, problem="no", problem_reason="TimedOut"
+    )
+    after = status(figures, before, NOW + timedelta(minutes=1))
+    assert (
+        after["properties"]["kubernetes-fleet.io/node-count"] == before["properties"]["kubernetes-fleet.io/node-count"]
+    )
+    assert after["properties"]["b"]["observationTime"] == "2026-03-01T12:01:00Z"
+    assert after["resourceUsage"] == before["resourceUsage"]
+    assert by_type(after["conditions"])["ClusterPropertyCollectionSucceeded"] == ("False", "TimedOut")
+
+
+def test_a_source_speaks_for_itself():
+    said = Statement("ClusterPropertyProviderStarted", "True", "Started", "x" * 5000)
+    found = status(Figures(statements=(said,)))["conditions"][-1]
+    assert (found["type"], found["status"], found["reason"]) == ("ClusterPropertyProviderStarted", "True", "Started")
+    assert len(found["message"]) == 1024
+
+
+class Contended:
+    """A hub where somebody else writes first, so many times."""
+
+    def __init__(self, conflicts):
+        self.conflicts = conflicts
+        self.written = 0
+
+    async def get(self, kind, key):
+        return {"metadata": {"name": key.name, "resourceVersion": "1"}}
+
+    async def replace_status(self, kind, document):
+        assert document["metadata"]["resourceVersion"] == "1"
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ConflictError("late")
+        self.written += 1
+        return document
+
+
+async def test_whoever_writes_between_does_not_lose_us_a_heartbeat():
+    hub = Contended(MOST_ATTEMPTS - 1)
+    await report(hub, INTERNAL_MEMBER_CLUSTER, Key("a", "fleet-member-a"), FIGURES, NOW)
+    assert hub.written == 1
+    with pytest.raises(ConflictError):
+        await report(Contended(MOST_ATTEMPTS), INTERNAL_MEMBER_CLUSTER, Key("a", "b"), FIGURES, NOW)

@@ -2,13 +2,11 @@
 
 import pytest
 
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import KINDS, Kind
 from scorer.rollout.work_status import ManifestReason
-from webhook.member.manifests import Manifest, Rejected, applicable, decode, kinds_of, manifest_hash
+from webhook.member.manifests import KnownKinds, Manifest, Rejected, applicable, decode, kinds_of, manifest_hash
 
-
-def find_kind(group, kind):
-    return KINDS.get((group, kind))
+KNOWN = KnownKinds(KINDS)
 
 
 def config_map(name="c", namespace="app", **metadata):
@@ -33,7 +31,7 @@ def config_map(name="c", namespace="app", **metadata):
         pytest.param(
             {"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "x", "namespace": "n"}},
             ManifestReason.DECODING_ERRED,
-            "Deployment apps/v1beta1",
+            "does not serve version v1beta1 of Deployment.apps, only v1",
             id="version-not-served",
         ),
         pytest.param(
@@ -69,7 +67,7 @@ def config_map(name="c", namespace="app", **metadata):
     ],
 )
 def test_what_cannot_be_applied_says_why(document, reason, words):
-    (item,) = decode([document], find_kind)
+    (item,) = decode([document], KNOWN)
     assert isinstance(item, Rejected)
     assert item.reason is reason
     assert words in item.message
@@ -84,7 +82,7 @@ def test_the_second_of_two_equal_objects_is_a_duplicate():
         {**hpa, "apiVersion": "autoscaling/v2"},
         {**hpa, "apiVersion": "autoscaling/v1"},
     ]
-    decoded = decode(manifests, find_kind)
+    decoded = decode(manifests, KNOWN)
     assert [type(item) for item in decoded] == [Manifest, Manifest, Rejected, Manifest, Rejected]
     assert [item.reason for item in decoded if isinstance(item, Rejected)] == [ManifestReason.DUPLICATED] * 2
     assert "manifest 0" in decoded[2].message
@@ -114,7 +112,7 @@ def test_what_the_member_decides_is_left_out():
 
 def test_a_cluster_scoped_object_loses_its_namespace():
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "x"}}
-    (item,) = decode([document], find_kind)
+    (item,) = decode([document], KNOWN)
     assert isinstance(item, Manifest)
     assert item.key == ("n", "")
     assert item.document["metadata"] == {"name": "n"}
@@ -141,3 +139,25 @@ def test_definitions_make_their_kinds_known():
     kinds = kinds_of([definition, {"spec": {"versions": 3}}, {}])
     (kind,) = kinds.values()
     assert (kind.versions, kind.plural, kind.namespaced, kind.has_status) == (("v1", "v1beta1"), "widgets", True, True)
+
+
+def test_a_definition_among_the_manifests_brings_its_kind_and_versions():
+    widget = Kind("example.com", ("v1",), "Widget", "widgets", namespaced=False)
+    newer = Kind("example.com", ("v2", "v1"), "Widget", "widgets", namespaced=False)
+    known = KnownKinds({widget.group_kind: widget}, {newer.group_kind: newer})
+    manifests = [
+        {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": {"name": version}}
+        for version in ("v1", "v2", "v3")
+    ]
+    first, second, third = decode(manifests, known)
+    assert (first.version, known.serves(first.kind)) == ("v1", True)
+    assert (second.version, known.serves(second.kind)) == ("v2", False)
+    assert third.reason is ManifestReason.DECODING_ERRED
+
+
+def test_requests_go_to_the_version_of_the_manifest():
+    metadata = {"name": "h", "namespace": "n"}
+    document = {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": metadata}
+    (item,) = decode([document], KNOWN)
+    assert item.kind.api_version == "autoscaling/v1"
+    assert item.kind.group_kind == ("autoscaling", "HorizontalPodAutoscaler")

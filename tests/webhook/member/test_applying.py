@@ -1,0 +1,199 @@
+"""The Works of one member, from the watch to their objects and back."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
+from scorer.api.names import WORK_CLEANUP
+from webhook.embedded.member_stores import ObservedStore
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.ports import ConflictError, Key, NotFoundError, UnavailableError
+from webhook.member import applying
+from webhook.member.applying import Applying, PassResult
+from webhook.member.requeue import Outcome
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SPACE = "fleet-member-berlin"
+CONFIG_MAP = KINDS["", "ConfigMap"]
+
+
+class World:
+    """A hub and a member; time moves when told to, or is as it is where that does not matter."""
+
+    def __init__(self):
+        self.time = START
+        self.hub = EmbeddedStore.open(None, now=self.now)
+        self.member = EmbeddedStore.open(None, now=self.now)
+        self.moved = asyncio.Condition()
+        self.leaves = False
+        self.passes = []
+        self.applying = Applying(
+            SPACE,
+            self.hub,
+            ObservedStore(self.member),
+            now=self.now,
+            steady=self.now,
+            leaving=self.leaving,
+            count=self.passes.append,
+            sleep=self.sleep,
+        )
+
+    def now(self):
+        return self.time
+
+    async def leaving(self):
+        return self.leaves
+
+    async def sleep(self, seconds):
+        until = self.time + timedelta(seconds=seconds)
+        async with self.moved:
+            await self.moved.wait_for(lambda: self.time >= until)
+
+    async def pass_time(self, seconds, step=0.5):
+        for _ in range(int(seconds / step)):
+            async with self.moved:
+                self.time += timedelta(seconds=step)
+                self.moved.notify_all()
+            await self.rest()
+
+    async def rest(self):
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                for _ in range(40):
+                    await asyncio.sleep(0)
+                while self.applying.busy:
+                    await asyncio.sleep(0)
+
+    async def place(self, name, *manifests):
+        spec = {"workload": {"manifests": list(manifests)}}
+        metadata = {"name": name, "namespace": SPACE}
+        work = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
+        await self.hub.create(WORK, work)
+        await self.pass_time(1)
+
+    async def data(self, name):
+        try:
+            return (await self.member.get(CONFIG_MAP, Key(name, "default")))["data"]
+        except NotFoundError:
+            return None
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    for store, name in ((made.hub, SPACE), (made.member, "default")):
+        await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    task = asyncio.create_task(made.applying.run())
+    await made.rest()
+    yield made
+    task.cancel()
+    await asyncio.wait([task])
+    made.hub.close()
+    made.member.close()
+
+
+def config_map(name, **data):
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+async def test_a_work_is_applied_when_it_comes_and_undone_when_it_goes(world):
+    await world.place("shop", config_map("cart", a="1"))
+    assert await world.data("cart") == {"a": "1"}
+    assert world.applying.works == 1
+    work = await world.hub.get(WORK, Key("shop", SPACE))
+    changed = {"workload": {"manifests": [config_map("cart", a="2")]}}
+    await world.hub.replace(WORK, {**work, "spec": changed})
+    await world.rest()
+    assert await world.data("cart") == {"a": "2"}
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(3)
+    assert await world.data("cart") is None
+    with pytest.raises(NotFoundError):
+        await world.hub.get(WORK, Key("shop", SPACE))
+    assert world.applying.works == 0
+
+
+async def test_what_is_done_by_hand_is_undone_within_a_second(world):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.pass_time(60)
+    await world.member.delete(CONFIG_MAP, Key("cart", "default"))
+    await world.rest()
+    await world.pass_time(1)
+    assert await world.data("cart") == {"a": "1"}
+    await world.pass_time(60)
+    live = await world.member.get(CONFIG_MAP, Key("cart", "default"))
+    await world.member.replace(CONFIG_MAP, {**live, "data": {"a": "x"}})
+    await world.rest()
+    await world.pass_time(1)
+    assert await world.data("cart") == {"a": "1"}
+
+
+async def test_an_applied_work_deleted_by_hand_comes_back_with_its_objects(world):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.pass_time(60)
+    await world.member.delete(APPLIED_WORK, Key("shop"))
+    await world.rest()
+    assert await world.data("cart") is None
+    await world.pass_time(3)
+    assert await world.data("cart") == {"a": "1"}
+
+
+async def test_at_rest_nothing_is_written_and_little_is_looked_at(world):
+    for number in range(5):
+        await world.place(f"work-{number}", *(config_map(f"m-{number}-{n}") for n in range(5)))
+    await world.pass_time(30)
+    versions = [(await store.list(kind)).items for store, kind in ((world.hub, WORK), (world.member, CONFIG_MAP))]
+    world.passes.clear()
+    await world.pass_time(60, step=1)
+    assert [
+        (await store.list(kind)).items for store, kind in ((world.hub, WORK), (world.member, CONFIG_MAP))
+    ] == versions
+    assert 0 < len(world.passes) <= 5 * 4
+    assert set(world.passes) == {PassResult.DONE}
+
+
+async def test_while_the_member_is_to_leave_nothing_is_removed(world):
+    await world.place("shop", config_map("cart", a="1"))
+    world.leaves = True
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    assert await world.data("cart") == {"a": "1"}
+    assert (await world.hub.get(WORK, Key("shop", SPACE)))["metadata"]["finalizers"] == [WORK_CLEANUP]
+
+
+async def test_a_work_that_fails_is_tried_again_and_does_not_hold_up_the_others(world, monkeypatch, caplog):
+    tries = []
+
+    async def reconcile(key, *_):
+        if key.name == "bad":
+            tries.append(world.time)
+            raise [UnavailableError("down"), ConflictError("late"), ValueError("a mistake of ours")][len(tries) % 3]
+        return Outcome(1, "fine", settled=True)
+
+    monkeypatch.setattr(applying, "reconcile_work", reconcile)
+    await world.place("bad")
+    await world.place("good")
+    await world.pass_time(20)
+    assert set(world.passes) == set(PassResult)
+    assert len(tries) > 3
+    waits = [(after - before).total_seconds() for before, after in pairwise(tries)]
+    assert max(waits) <= 8
+    assert "a mistake of ours" in caplog.text
+
+
+async def test_a_work_that_only_seems_gone_is_looked_at_again(world, monkeypatch):
+    """A hub that starts may say that it knows nothing of it."""
+    seen = []
+
+    async def reconcile(key, *_):
+        seen.append(key.name)
+        return Outcome(gone=True)
+
+    monkeypatch.setattr(applying, "reconcile_work", reconcile)
+    await world.place("shop")
+    await world.pass_time(30)
+    assert len(seen) >= 3

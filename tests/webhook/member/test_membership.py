@@ -1,0 +1,236 @@
+"""Joining the fleet and leaving it."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
+from scorer.api.names import WORK_CLEANUP
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.ports import Key, NotFoundError, UnavailableError
+from webhook.member.heartbeat import Figures
+from webhook.member.membership import Membership, has_left
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SPACE = "fleet-member-berlin"
+KEY = Key("berlin", SPACE)
+
+
+class World:
+    """A hub, and an agent whose waits end only when the test says so."""
+
+    def __init__(self):
+        self.hub = EmbeddedStore.open(None, now=lambda: NOW)
+        self.clock = 0.0
+        self.waits = []
+        self.applying = 0
+        self.collected = 0
+        self.beats = []
+        self.down = False
+        self.rested = asyncio.Event()
+        self.due = asyncio.Event()
+        self.membership = Membership(
+            "berlin",
+            self,
+            self.collect,
+            self.apply,
+            now=lambda: NOW,
+            clock=lambda: self.clock,
+            wait=self.wait,
+            jitter=lambda: 0.0,
+            beaten=self.beats.append,
+        )
+
+    def __getattr__(self, name):
+        return getattr(self.hub, name)
+
+    async def get(self, kind, key):
+        if self.down:
+            raise UnavailableError("down")
+        return await self.hub.get(kind, key)
+
+    async def collect(self):
+        self.collected += 1
+        return Figures(properties={"kubernetes-fleet.io/node-count": "1"})
+
+    async def apply(self):
+        self.applying += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.applying -= 1
+
+    async def wait(self, news, seconds):
+        self.waits.append(seconds)
+        self.rested.set()
+        woken = asyncio.create_task(news.wait())
+        due = asyncio.create_task(self.due.wait())
+        await asyncio.wait((woken, due), return_when=asyncio.FIRST_COMPLETED)
+        for task in (woken, due):
+            task.cancel()
+        self.due.clear()
+
+    async def rest(self):
+        """Wait until the agent has nothing to do."""
+        async with asyncio.timeout(5):
+            while True:
+                self.rested.clear()
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                if not self.rested.is_set():
+                    return
+
+    async def pass_time(self, seconds):
+        self.clock += seconds
+        self.due.set()
+        await self.rest()
+
+    async def say(self, state, period=60):
+        spec = {"state": state, "heartbeatPeriodSeconds": period}
+        try:
+            document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+            await self.hub.replace(INTERNAL_MEMBER_CLUSTER, {**document, "spec": spec})
+        except NotFoundError:
+            metadata = {"name": KEY.name, "namespace": SPACE}
+            kind = INTERNAL_MEMBER_CLUSTER
+            document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+            await self.hub.create(kind, document)
+        await self.rest()
+
+    async def joined(self):
+        document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+        agents = (document.get("status") or {}).get("agentStatus")
+        return None if not agents else agents[0]["conditions"][0]["status"]
+
+    @asynccontextmanager
+    async def running(self):
+        task = asyncio.create_task(self.membership.run())
+        await self.rest()
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    await made.hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
+    yield made
+    made.hub.close()
+
+
+async def put_work(world, name):
+    metadata = {"name": name, "namespace": SPACE, "finalizers": [WORK_CLEANUP, "example.com/other"]}
+    document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": {}}
+    return await world.hub.create(WORK, document)
+
+
+async def test_it_waits_until_the_hub_wants_it(world, caplog):
+    async with world.running():
+        assert (world.waits[-1], world.applying, world.collected) == (None, 0, 0)
+        await world.say("Join")
+        assert await world.joined() == "True"
+        assert (world.applying, world.collected) == (1, 1)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "waiting for the hub to let this cluster join"
+    ]
+    assert world.applying == 0
+
+
+async def test_a_heartbeat_each_period(world):
+    await world.say("Join", 60)
+    async with world.running():
+        assert (world.collected, world.waits[-1]) == (1, 60)
+        await world.pass_time(59)
+        assert (world.collected, world.waits[-1]) == (1, 1)
+        await world.pass_time(1)
+        assert (world.collected, world.waits[-1]) == (2, 60)
+        await world.say("Join", 5)
+        assert (world.collected, world.waits[-1]) == (3, 5)
+    assert world.beats == [True] * 3
+
+
+async def test_a_heartbeat_that_does_not_get_through_is_tried_again_soon(world):
+    await world.say("Join", 60)
+    async with world.running():
+        world.down = True
+        await world.pass_time(60)
+        waits = []
+        for _ in range(7):
+            waits.append(world.waits[-1])
+            await world.pass_time(waits[-1])
+        assert waits == [0.5, 1, 2, 5, 10, 10, 10]
+        assert world.applying == 1
+        world.down = False
+        await world.pass_time(10)
+        assert world.waits[-1] == 60
+    assert world.beats[0] is True
+    assert set(world.beats[1:-1]) == {False}
+    assert world.beats[-1] is True
+
+
+async def test_leaving_lets_go_of_the_works_says_so_and_is_quiet(world):
+    await world.say("Join")
+    async with world.running():
+        await put_work(world, "shop")
+        await world.say("Leave")
+        assert world.applying == 0
+        assert await world.joined() == "False"
+        assert (await world.hub.get(WORK, Key("shop", SPACE)))["metadata"]["finalizers"] == ["example.com/other"]
+        before = await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+        assert has_left(before)
+        assert world.waits[-1] is None
+        await world.pass_time(10_000)
+        assert await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY) == before
+        assert await world.membership.leaving()
+        await world.say("Join")
+        assert (world.applying, await world.joined()) == (1, "True")
+        assert not await world.membership.leaving()
+
+
+async def test_started_again_after_it_has_left_it_says_nothing_more(world):
+    await world.say("Leave")
+    async with world.running():
+        pass
+    before = await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+    assert await world.joined() == "False"
+    async with world.running():
+        assert world.collected == 1
+    assert await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY) == before
+
+
+async def test_a_farewell_that_does_not_get_through_is_repeated(world):
+    await world.say("Join")
+    async with world.running():
+        world.down = True
+        await world.say("Leave")
+        assert (world.waits[-1], world.applying) == (0.5, 0)
+        world.down = False
+        await world.pass_time(0.5)
+        assert (await world.joined(), world.waits[-1]) == ("False", None)
+
+
+async def test_without_word_of_it_nothing_is_applied_any_more(world):
+    await world.say("Join")
+    async with world.running():
+        await world.hub.delete(INTERNAL_MEMBER_CLUSTER, KEY)
+        await world.rest()
+        assert (world.applying, world.waits[-1]) == (0, None)
+        assert await world.membership.leaving()
+
+
+async def test_another_member_is_none_of_its_business(world):
+    async with world.running():
+        metadata = {"name": "other", "namespace": SPACE}
+        kind = INTERNAL_MEMBER_CLUSTER
+        spec = {"state": "Join"}
+        await world.hub.create(
+            kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        )
+        await world.rest()
+        assert world.applying == 0

@@ -1,0 +1,144 @@
+"""``harbormaster agent``: the agent of a member cluster, until a signal comes."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from webhook.cli.failure import UserError, complain
+
+if TYPE_CHECKING:
+    from webhook.agent import AgentOptions
+    from webhook.settings import Settings
+
+HELP = """Be the agent of a member cluster: join the fleet, report, apply what the hub sends.
+
+Runs in the member and talks to two API servers. On the hub it needs the rights that the hub gives to
+`spec.identity` of the MemberCluster, in the namespace fleet-member-NAME alone; in the member, whatever the placed
+objects need, besides reading nodes, pods and namespaces. `harbormaster rbac agent` prints them. Install the
+definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
+HARBORMASTER_LOG_LEVEL.
+
+\b
+A price list (--prices) is YAML or JSON, in USD per hour:
+  updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
+  prices: {Standard_D4s_v5: 0.192}
+  regions: {westeurope: {Standard_D4s_v5: 0.23}}
+
+\b
+A provider (--provider-command) is run once per heartbeat, has 10 seconds, and prints JSON:
+  {"properties": {"example.com/gpu-count": "8"}, "resources": {"capacity": {"nvidia.com/gpu": "8"}}}
+
+\b
+Examples:
+  harbormaster agent --cluster berlin --hub-kubeconfig hub.kubeconfig
+  harbormaster agent --cluster berlin --hub-kubeconfig hub.kubeconfig --prices prices.yaml
+
+\b
+Exit codes:
+  0  stopped by a signal
+  1  a file, a port or a kubeconfig cannot be used
+"""
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+_LONGEST_NAME: Final = 63 - len("fleet-member-")
+"""The namespace of a member is named after it, and a namespace's name has at most 63 characters."""
+
+
+@click.command("agent", help=HELP, short_help="Be the agent of a member cluster.")
+@click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is.")
+@click.option(
+    "--hub-kubeconfig", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The hub, as its member."
+)
+@click.option("--hub-context", metavar="NAME", help="Context of the hub's kubeconfig; else its current one.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The member; else the pod's own.")
+@click.option("--context", metavar="NAME", help="Context of the member's kubeconfig; else its current one.")
+@click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
+@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Price list; else no cost is reported.")
+@click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes.")
+@click.option("--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell.")
+def command(
+    cluster: str,
+    hub_kubeconfig: Path,
+    hub_context: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    http_host: str | None,
+    http_port: int | None,
+    prices: Path | None,
+    region: str,
+    provider_command: str,
+) -> int:
+    """Run until SIGTERM or SIGINT."""
+    check_cluster(cluster)
+    provider = split_command(provider_command)
+    from webhook.agent import AgentOptions
+    from webhook.logs import configure
+    from webhook.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.read(os.environ, http_host=http_host, http_port=http_port)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    configure(settings.log_format, settings.log_level)
+    return _run(
+        AgentOptions(
+            cluster=cluster,
+            hub_kubeconfig=hub_kubeconfig,
+            hub_context=hub_context,
+            kubeconfig=kubeconfig,
+            context=context,
+            prices=prices,
+            provider=provider,
+            region=region,
+        ),
+        settings,
+    )
+
+
+def check_cluster(name: str) -> None:
+    """Check the name of a member. Raises `UserError`."""
+    if not _NAME.fullmatch(name) or "." in name:
+        raise UserError(
+            f"--cluster: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
+            "a letter or digit at both ends"
+        )
+    if len(name) > _LONGEST_NAME:
+        raise UserError(f"--cluster: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Split a command line as a shell would. Raises `UserError`."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UserError(f"--provider-command: {text[:64]!r}: {str(error).lower()}") from error
+
+
+def _run(options: "AgentOptions", settings: "Settings") -> int:
+    import asyncio
+
+    import uvloop
+
+    from webhook.agent import Agent
+    from webhook.kube.client import ConfigurationError
+    from webhook.member.prices import PriceError
+    from webhook.server import Addresses, ListenError, serve
+
+    def started(addresses: Addresses) -> None:
+        complain(f"harbormaster agent of {options.cluster}: probes and metrics {addresses.http_url}")
+
+    async def run() -> None:
+        async with Agent(options, settings) as agent:
+            await serve(agent.server, started)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (ConfigurationError, PriceError, ListenError) as error:
+        raise UserError(str(error)) from error
+    return 0

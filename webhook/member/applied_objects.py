@@ -1,0 +1,259 @@
+"""Wakes a Work when one of its objects on the member is changed or deleted by somebody else.
+
+Watched are the kinds that the Works hold, and AppliedWorks; kept is only which Work an object belongs to and, of each
+such object, two checksums: one of its status and one of all the rest. A kind that may not be watched is left to the
+polling of its Works.
+
+What a Work writes itself comes back as a change, too. That costs one more look, which writes nothing and so brings
+no further change. Where somebody keeps undoing what is applied, looks come further and further apart.
+
+Source: rollout.md 11.7; the reference only polls.
+"""
+
+import asyncio
+import logging
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
+from scorer.api.meta import JsonObject, dump_json
+from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
+from webhook.member.following import Sleep, follow
+from webhook.member.manifests import Identity
+
+Wake = Callable[[str, float], None]
+"""Have the Work of this name looked at in so many seconds."""
+
+DELETED_SECONDS: Final = 0.1
+CHANGED_SECONDS: Final = 0.5
+STATUS_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 15.0
+"""How long after a change its Work is looked at: at first, and when changes keep coming."""
+
+CALM_SECONDS: Final = 60.0
+"""After so long without a change the first wait is the short one again."""
+
+FORBIDDEN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""How long to wait after a refusal; short at first, for an API server that starts refuses everything for a while."""
+
+_KINDS_SECONDS: Final = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Sums(NamedTuple):
+    """Checksums of an object: of its status, and of what is neither status nor bookkeeping."""
+
+    rest: int
+    status: int
+
+
+class _Watch:
+    """The watch on one kind: passes changes on to the objects it belongs to."""
+
+    def __init__(self, kind: Kind, objects: "AppliedObjects") -> None:
+        self.kind = kind
+        self.forbidden = ""
+        self._objects = objects
+
+    def listed(self, items: Sequence[JsonObject]) -> None:  # noqa: ARG002 - nothing is listed, see `follow`
+        """See `webhook.member.following.Listener`: what happened before is not known, so all are looked at."""
+        self.forbidden = ""
+        self._objects.missed(self.kind)
+
+    def changed(self, event: WatchEvent) -> None:
+        """See `webhook.member.following.Listener`."""
+        self._objects.changed(self.kind, event)
+
+    def failed(self, error: StoreError) -> None:
+        """See `webhook.member.following.Listener`."""
+        self.forbidden = str(error)
+
+
+class AppliedObjects:
+    """What the Works hold.
+
+    Args:
+        member: Where the objects are.
+        served: The kinds that the member serves.
+        wake: Called when a Work has to be looked at.
+        clock: Seconds that only grow.
+        sleep: Waits.
+    """
+
+    def __init__(
+        self,
+        member: Store,
+        served: ServedKinds,
+        wake: Wake,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._member = member
+        self._served = served
+        self._wake = wake
+        self._clock = clock
+        self._sleep = sleep
+        self._held: dict[str, frozenset[Identity]] = {}
+        self._works: dict[Identity, dict[str, None]] = defaultdict(dict)
+        self._kinds: dict[tuple[str, str], dict[Identity, None]] = defaultdict(dict)
+        self._sums: dict[Identity, _Sums] = {}
+        self._recent: dict[tuple[str, bool], tuple[int, float]] = {}
+        self._watches: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self._refreshed = float("-inf")
+
+    def hold(self, work: str, manifests: Iterable[object]) -> None:
+        """Note which objects a Work holds; what it held before and holds no longer is let go."""
+        now = frozenset(identity for manifest in manifests if (identity := _identity(manifest)) is not None)
+        before = self._held.get(work, frozenset())
+        for identity in before - now:
+            self._let_go(work, identity)
+        for identity in now - before:
+            self._works[identity][work] = None
+            self._kinds[identity.group, identity.kind][identity] = None
+        self._held[work] = now
+        if {identity[:2] for identity in now ^ before}:
+            self._news.set()
+
+    def forget(self, work: str) -> None:
+        """Let go of a Work that is gone."""
+        for identity in self._held.pop(work, ()):
+            self._let_go(work, identity)
+        for of_status in (True, False):
+            self._recent.pop((work, of_status), None)
+        self._news.set()
+
+    def _let_go(self, work: str, identity: Identity) -> None:
+        self._works[identity].pop(work, None)
+        if self._works[identity]:
+            return
+        del self._works[identity]
+        self._sums.pop(identity, None)
+        group_kind = identity.group, identity.kind
+        self._kinds[group_kind].pop(identity, None)
+        if not self._kinds[group_kind]:
+            del self._kinds[group_kind]
+
+    async def run(self) -> None:
+        """Watch what there is to watch, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(APPLIED_WORK))
+            while True:
+                self._news.clear()
+                unknown = await self._adjust(group)
+                try:
+                    async with asyncio.timeout(_KINDS_SECONDS if unknown else None):
+                        await self._news.wait()
+                except TimeoutError:
+                    continue
+
+    async def _adjust(self, group: asyncio.TaskGroup) -> bool:
+        """Begin and end watches; return whether kinds are held that the member does not serve yet."""
+        for group_kind in self._watches.keys() - self._kinds.keys():
+            self._watches.pop(group_kind).cancel()
+        missing = [group_kind for group_kind in self._kinds if group_kind not in self._watches]
+        if any(self._find(group_kind) is None for group_kind in missing):
+            await self._refresh()
+        for group_kind in missing:
+            kind = self._find(group_kind)
+            if kind is not None and group_kind in self._kinds:
+                self._watches[group_kind] = group.create_task(self._follow(kind))
+        return any(group_kind not in self._watches for group_kind in self._kinds)
+
+    def _find(self, group_kind: tuple[str, str]) -> Kind | None:
+        return self._served.kinds.get(group_kind)
+
+    async def _refresh(self) -> None:
+        """Ask the member for its kinds, not too often."""
+        if self._clock() - self._refreshed < _KINDS_SECONDS / 10:
+            return
+        self._refreshed = self._clock()
+        try:
+            await self._served.refresh()
+        except StoreError as error:
+            _log.warning("kinds not found out", extra={"error": str(error)})
+
+    async def _follow(self, kind: Kind) -> None:
+        await follow(
+            self._member,
+            kind,
+            _Watch(kind, self),
+            changes_only=True,
+            refused_seconds=FORBIDDEN_SECONDS,
+            sleep=self._sleep,
+        )
+
+    def missed(self, kind: Kind) -> None:
+        """Have all Works looked at that hold objects of *kind*: their changes were not seen for a while."""
+        if kind == APPLIED_WORK:
+            works = dict.fromkeys(self._held)
+        else:
+            works = dict.fromkeys(
+                work for identity in self._kinds.get(kind.group_kind, ()) for work in self._works[identity]
+            )
+        for work in works:
+            self._wake(work, CHANGED_SECONDS)
+
+    def changed(self, kind: Kind, event: WatchEvent) -> None:
+        """Wake the Works that an object belongs to."""
+        key = key_of(event.document)
+        gone = event.type is EventType.DELETED
+        if kind == APPLIED_WORK:
+            if gone and key.name in self._held:
+                self._wake_soon(key.name, DELETED_SECONDS)
+            return
+        identity = Identity(kind.group, kind.kind, key.namespace, key.name)
+        works = self._works.get(identity)
+        if not works:
+            return
+        if gone:
+            self._sums.pop(identity, None)
+            seconds = DELETED_SECONDS
+        else:
+            sums, before = _sums(event.document), self._sums.get(identity)
+            self._sums[identity] = sums
+            if sums == before:
+                return
+            seconds = STATUS_SECONDS if before is not None and sums.rest == before.rest else CHANGED_SECONDS
+        for work in works:
+            self._wake_soon(work, seconds)
+
+    def _wake_soon(self, work: str, seconds: float) -> None:
+        """Wake a Work after *seconds*, or later when it has been woken again and again for the like."""
+        now, entry = self._clock(), (work, seconds == STATUS_SECONDS)
+        count, last = self._recent.get(entry, (0, float("-inf")))
+        if now - last > CALM_SECONDS:
+            count = 0
+        wait = min(seconds * 2 ** max(0, count - 3), LONGEST_SECONDS)
+        if now - last > wait or not count:
+            self._recent[entry] = count + 1, now
+        self._wake(work, wait)
+
+
+def _identity(manifest: object) -> Identity | None:
+    """Return what a manifest names; None where it cannot be read."""
+    if not isinstance(manifest, Mapping):
+        return None
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
+    kind, name = str(manifest.get("kind") or ""), str(metadata.get("name") or "")
+    known = KINDS.get((group, kind))
+    namespace = "" if known is not None and not known.namespaced else str(metadata.get("namespace") or "")
+    return Identity(group, kind, namespace, name) if kind and name else None
+
+
+def _sums(document: Mapping[str, Any]) -> _Sums:
+    """Return the checksums of an object, without what changes with every write."""
+    metadata = {
+        name: value
+        for name, value in document["metadata"].items()
+        if name not in {"resourceVersion", "generation", "managedFields"}
+    }
+    rest = {name: value for name, value in document.items() if name not in {"metadata", "status"}}
+    return _Sums(zlib.crc32(dump_json([metadata, rest])), zlib.crc32(dump_json(document.get("status"))))

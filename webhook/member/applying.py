@@ -1,0 +1,195 @@
+"""Applies the Works of one member: looks at each when it changes, when its objects do, and from time to time.
+
+Source: rollout.md 11; KubeFleet pkg/controllers/workapplier.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
+from webhook.member.agenda import Agenda
+from webhook.member.applied_objects import AppliedObjects
+from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.fingerprints import Fingerprints
+from webhook.member.following import Sleep, follow
+from webhook.member.ports import MemberStore
+from webhook.member.requeue import Pace, next_pace
+
+WORKERS: Final = 8
+AFTER_CONFLICT: Final = timedelta(milliseconds=100)
+LONGEST_BACKOFF: Final = timedelta(minutes=1)
+AFTER_DOUBT: Final = timedelta(seconds=10)
+"""When to look again at a Work that is said to be gone while the watch has not said so: a hub that starts says much."""
+
+_log = logging.getLogger(__name__)
+
+
+class PassResult(StrEnum):
+    """What became of one pass over a Work."""
+
+    DONE = "done"
+    CONFLICT = "conflict"
+    UNAVAILABLE = "unavailable"
+    ERROR = "error"
+
+
+class Applying:
+    """Brings the Works of one namespace to the member, while `run` is running.
+
+    Args:
+        namespace: The member's namespace on the hub.
+        hub: Where the Works are.
+        member: Where their objects go.
+        now: The time of day, for what is written down.
+        steady: A clock that nobody sets, for what is waited for.
+        leaving: Asks the hub whether the member is to leave; asked before anything of a deleted Work is removed.
+        count: Told of every pass.
+        sleep: Waits for a number of seconds of *steady*.
+        workers: How many Works are handled at a time.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        hub: Store,
+        member: MemberStore,
+        *,
+        now: Callable[[], datetime],
+        steady: Callable[[], datetime],
+        leaving: Callable[[], Awaitable[bool]],
+        count: Callable[[PassResult], None] = lambda _: None,
+        sleep: Sleep = asyncio.sleep,
+        workers: int = WORKERS,
+    ) -> None:
+        self._namespace = namespace
+        self._hub = hub
+        self._member = member
+        self._now = now
+        self._steady = steady
+        self._leaving = leaving
+        self._count = count
+        self._sleep = sleep
+        self._workers = workers
+        self._agenda: Agenda[str] = Agenda(steady, sleep)
+        self._works: dict[str, tuple[Any, ...]] = {}
+        self._paces: dict[str, Pace] = {}
+        self._failures: dict[str, int] = {}
+        self._fingerprints = Fingerprints()
+        self._objects = AppliedObjects(
+            member, member.served, self._wake, clock=lambda: steady().timestamp(), sleep=sleep
+        )
+        self.problem = "Works have not been listed yet"
+        """Why the Works cannot be read now; empty when they can."""
+
+    @property
+    def works(self) -> int:
+        """How many Works there are."""
+        return len(self._works)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being done right now, or could be at once."""
+        return self._agenda.busy
+
+    async def run(self) -> None:
+        """Apply until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._agenda.run())
+            group.create_task(self._objects.run())
+            group.create_task(follow(self._hub, WORK, self, namespace=self._namespace, sleep=self._sleep))
+            for _ in range(self._workers):
+                group.create_task(self._worker())
+
+    def listed(self, items: Sequence[JsonObject]) -> None:
+        """See `webhook.member.following.Listener`."""
+        self.problem = ""
+        for name in self._works.keys() - {item["metadata"]["name"] for item in items}:
+            self._gone(name)
+        for item in items:
+            self._note(item)
+
+    def changed(self, event: WatchEvent) -> None:
+        """See `webhook.member.following.Listener`."""
+        if event.type is EventType.DELETED:
+            self._gone(key_of(event.document).name)
+        else:
+            self._note(event.document)
+
+    def failed(self, error: StoreError) -> None:
+        """See `webhook.member.following.Listener`."""
+        self.problem = str(error)
+
+    def _note(self, document: JsonObject) -> None:
+        metadata = document["metadata"]
+        name = metadata["name"]
+        abandoned = (metadata.get("annotations") or {}).get(ABANDON)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), abandoned)
+        if self._works.get(name) == mark:
+            return  # only the status, which we write ourselves
+        self._works[name] = mark
+        workload = (document.get("spec") or {}).get("workload") or {}
+        self._objects.hold(name, workload.get("manifests") or ())
+        self._agenda.add(name)
+
+    def _gone(self, name: str) -> None:
+        self._works.pop(name, None)
+        self._paces.pop(name, None)
+        self._failures.pop(name, None)
+        self._agenda.forget(name)
+        self._objects.forget(name)
+
+    def _wake(self, name: str, seconds: float) -> None:
+        if name in self._works:
+            self._agenda.add_at(name, self._steady() + timedelta(seconds=seconds))
+
+    async def _worker(self) -> None:
+        while True:
+            name = await self._agenda.take()
+            try:
+                await self._pass(name)
+            finally:
+                self._agenda.done(name)
+
+    async def _pass(self, name: str) -> None:
+        """Look at one Work, and settle when to look again."""
+        try:
+            again = await self._reconcile(name)
+            self._failures.pop(name, None)
+            result = PassResult.DONE
+        except ConflictError:
+            result, again = PassResult.CONFLICT, AFTER_CONFLICT
+        except StoreError as error:
+            _log.warning("will try again", extra={"work": name, "error": str(error)})
+            result, again = PassResult.UNAVAILABLE, self._backoff(name)
+        except Exception:  # noqa: BLE001 - the loop of the queue: a mistake of ours must not end the other Works
+            _log.exception("failed", extra={"work": name})
+            result, again = PassResult.ERROR, self._backoff(name)
+        self._count(result)
+        if again is not None and name in self._works:
+            self._agenda.add_at(name, self._steady() + again)
+
+    def _backoff(self, name: str) -> timedelta:
+        count = self._failures[name] = self._failures.get(name, 0) + 1
+        return min(timedelta(seconds=2 ** min(count, 10) / 2), LONGEST_BACKOFF)
+
+    async def _reconcile(self, name: str) -> timedelta | None:
+        """Reconcile a Work; return when to look again, None when there is nothing left to look at."""
+        mark = self._works.get(name)
+        if mark is None:
+            return None
+        if mark[2] and await self._leaving():
+            return AFTER_DOUBT  # what was placed stays; `webhook.member.membership` lets go of the Work
+        outcome = await reconcile_work(
+            Key(name, self._namespace), self._hub, self._member, self._now(), self._fingerprints
+        )
+        if outcome.gone:
+            self._paces.pop(name, None)
+            return AFTER_DOUBT
+        pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
+        return pace.delay

@@ -1,0 +1,68 @@
+"""Who manages the fields of an object on a member, as ``metadata.managedFields`` says.
+
+Server-side apply takes away only what its manager had applied before. What the same manager had written by ordinary
+requests (client-side apply, taking over) it would leave behind when it vanishes from the manifest; so those fields are
+turned into applied ones first, as ``kubectl apply --server-side`` does.
+
+A manager of the status alone is none of the object's: every controller is one. The reference counts those, too, and so
+never forces where a controller reports.
+
+Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from webhook.kube.ports import ConflictError
+from webhook.member.ports import MANAGER
+
+_OURS: Final = frozenset({MANAGER, "before-first-apply"})
+_APPLY, _UPDATE = "Apply", "Update"
+
+
+def only_ours(live: JsonObject) -> bool:
+    """Say whether nobody but us manages fields of the object; what nobody is recorded for is nobody's."""
+    return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
+
+
+def is_applied(live: JsonObject) -> bool:
+    """Say whether we have applied the object by server-side apply."""
+    return any(_is(entry, _APPLY) for entry in _entries(live))
+
+
+def as_applied(live: JsonObject) -> JsonObject | None:
+    """Return the object with our written fields as applied ones; None when there is nothing to turn."""
+    entries = _entries(live)
+    written = [entry for entry in entries if _is(entry, _UPDATE)]
+    if not written:
+        return None
+    first = next((entry for entry in entries if _is(entry, _APPLY)), written[0])
+    fields: Mapping[str, Any] = {}
+    for entry in (first, *written):
+        if entry.get("apiVersion") == first.get("apiVersion"):
+            fields = _union(fields, entry.get("fieldsV1") or {})
+    kept = [entry for entry in entries if entry is not first and not _is(entry, _UPDATE)]
+    merged = {**first, "operation": _APPLY, "fieldsV1": fields}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [merged, *kept]}}
+
+
+def is_field_conflict(error: ConflictError) -> bool:
+    """Say whether server-side apply was refused because others manage a field: asking again does not help.
+
+    Source: structured-merge-diff conflicts in apimachinery util/managedfields/internal/conflict.go.
+    """
+    return str(error).startswith("Apply failed with ")
+
+
+def _entries(live: JsonObject) -> list[Mapping[str, Any]]:
+    return list(live["metadata"].get("managedFields") or ())
+
+
+def _is(entry: Mapping[str, Any], operation: str) -> bool:
+    return (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "") == (MANAGER, operation, "")
+
+
+def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> JsonObject:
+    shared = {name: _union(one[name], other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **shared}

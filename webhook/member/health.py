@@ -1,0 +1,20 @@
+"""Whether the member's API server is ready: the heartbeat says so.
+
+Source: rollout.md 21.1; scheduling.md 19.
+"""
+
+from typing import Final
+
+from webhook.kube.client import ApiServer
+from webhook.kube.ports import StoreError
+
+PROBE_SECONDS: Final = 5.0
+
+
+async def ailment(server: ApiServer, seconds: float = PROBE_SECONDS) -> str:
+    """Ask ``/readyz``; return the empty text when it is answered with 200, else what came instead."""
+    try:
+        await server.request("GET", "/readyz", seconds=seconds)
+    except StoreError as error:
+        return " ".join(str(error).split())
+    return ""

@@ -1,0 +1,270 @@
+"""Joins the fleet and leaves it, as the hub says in the InternalMemberCluster of our name.
+
+State Join: a heartbeat each period, and the Works are applied. State Leave: nothing is applied any more, our
+finalizers go from the Works, what was placed stays, the last report says that we have left; then quiet until the
+state is Join again. No such object, or no right to read it yet: wait for it.
+
+Nothing here compares the clock of this machine with that of the hub.
+
+Source: rollout.md 21.1 and 21.2; scheduling.md 19; KubeFleet pkg/controllers/internalmembercluster/v1beta1.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE
+from scorer.api.internal_member_cluster import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject
+from scorer.api.names import WORK_CLEANUP, member_namespace
+from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
+from webhook.member.following import Sleep, follow
+from webhook.member.heartbeat import Figures, next_heartbeat, report
+
+DEFAULT_PERIOD_SECONDS: Final = 60
+PERIOD_BOUNDS: Final = (1, 600)
+RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""How long after a heartbeat or a farewell that did not get through the next attempt is made."""
+
+Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+_log = logging.getLogger(__name__)
+
+
+async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
+    """Wait for *news*, at most for so many seconds; None: for ever."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await news.wait()
+
+
+class Membership:
+    """One member's place in the fleet.
+
+    Args:
+        cluster: Its name.
+        hub: Where its InternalMemberCluster and its Works are.
+        collect: Returns the figures for a heartbeat.
+        apply: Makes the coroutine that applies the Works until it is cancelled.
+        now: The time of day, for what is reported.
+        clock: Seconds that only grow, for what is waited for.
+        wait: Waits for news.
+        sleep: Waits between attempts to watch.
+        jitter: Draws from -1 to 1.
+        beaten: Told whether a heartbeat got through.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        hub: Store,
+        collect: Callable[[], Awaitable[Figures]],
+        apply: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+        wait: Wait = wait_for_news,
+        sleep: Sleep = asyncio.sleep,
+        jitter: Callable[[], float] = lambda: random.uniform(-1, 1),  # noqa: S311 - spreads load, hides nothing
+        beaten: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        self._key = Key(cluster, member_namespace(cluster))
+        self._hub = hub
+        self._collect = collect
+        self._apply = apply
+        self._now = now
+        self._clock = clock
+        self._wait = wait
+        self._sleep = sleep
+        self._jitter = jitter
+        self._beaten = beaten
+        self._document: JsonObject | None = None
+        self._news = asyncio.Event()
+        self._applying: asyncio.Task[None] | None = None
+        self._said = ""
+        self._due = float("-inf")
+        self._period = 0
+        self._failures = 0
+        self._known = False
+        self.problem = "the hub has not answered yet"
+        """Why the hub cannot be asked now; empty when it can."""
+
+    @property
+    def joined(self) -> bool:
+        """Whether Works are being applied."""
+        return self._applying is not None
+
+    async def run(self) -> None:
+        """Be a member as long as the hub wants one, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(
+                    follow(self._hub, INTERNAL_MEMBER_CLUSTER, self, namespace=self._key.namespace, sleep=self._sleep)
+                )
+                while True:
+                    self._news.clear()
+                    seconds = await self._step(group)
+                    await self._wait(self._news, seconds)
+        finally:
+            await self._stop_applying()
+
+    async def leaving(self) -> bool:
+        """Ask the hub whether we are to leave; also when there is no word of us any more.
+
+        Raises:
+            StoreError: The hub did not answer.
+        """
+        try:
+            document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, self._key)
+        except NotFoundError:
+            return True
+        return _state(document) != MemberState.JOIN
+
+    def listed(self, items: Sequence[JsonObject]) -> None:
+        """See `webhook.member.following.Listener`."""
+        if not self._known:
+            self._known = True
+            self._news.set()
+        self.problem = ""
+        self._set(next((item for item in items if key_of(item).name == self._key.name), None))
+
+    def changed(self, event: WatchEvent) -> None:
+        """See `webhook.member.following.Listener`."""
+        if key_of(event.document).name == self._key.name:
+            self._set(None if event.type is EventType.DELETED else event.document)
+
+    def failed(self, error: StoreError) -> None:
+        """See `webhook.member.following.Listener`: who is a member stays one while the hub cannot be asked."""
+        self.problem = str(error)
+
+    def _set(self, document: JsonObject | None) -> None:
+        if _mark(document) != _mark(self._document):
+            self._news.set()
+        self._document = document
+
+    async def _step(self, group: asyncio.TaskGroup) -> float | None:
+        """Do what is to be done now; return the seconds until there is something again, None: news will say."""
+        document = self._document
+        if document is None or (state := _state(document)) not in set(MemberState):
+            await self._stop_applying()
+            if self._known:
+                self._say("waiting for the hub to let this cluster join", "warning")
+            return None
+        if state == MemberState.LEAVE:
+            await self._stop_applying()
+            return await self._attempt(self._leave(document), 0.0)
+        self._say("joined the fleet", "info")
+        if self._applying is None:
+            self._applying = group.create_task(self._apply(), name="applying")
+        return await self._beat_when_due(document)
+
+    def _say(self, what: str, level: str) -> None:
+        """Log where we stand, once."""
+        if what != self._said:
+            self._said = what
+            extra = {"cluster": self._key.name, "namespace": self._key.namespace}
+            _log.log(logging.getLevelNamesMapping()[level.upper()], what, extra=extra)
+
+    async def _stop_applying(self) -> None:
+        """End the applying: every pass may stop anywhere."""
+        task, self._applying = self._applying, None
+        self._due = float("-inf")
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _beat_when_due(self, document: JsonObject) -> float | None:
+        period = _period(document)
+        if period != self._period:
+            self._period, self._due = period, float("-inf")
+        if self._clock() < self._due:
+            return self._due - self._clock()
+        begun = self._clock()
+        wait = await self._attempt(
+            self._beat(), (next_heartbeat(_EPOCH, period, self._jitter()) - _EPOCH).total_seconds()
+        )
+        assert wait is not None
+        self._due = (begun if not self._failures else self._clock()) + wait
+        return max(0.0, self._due - self._clock())
+
+    async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
+        """Do it; return *then* (0: None), or a short wait when it failed."""
+        try:
+            await doing
+        except StoreError as error:
+            wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+            self._failures += 1
+            _log.warning("report not delivered, will try again", extra={"error": str(error), "seconds": wait})
+            return wait
+        self._failures = 0
+        return then or None
+
+    async def _beat(self) -> None:
+        """Report what the member's agent reports each period."""
+        figures = await self._collect()
+        if self._document is None or _state(self._document) != MemberState.JOIN:
+            return  # told to leave while collecting
+        try:
+            await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._now())
+        except StoreError:
+            self._beaten(False)
+            raise
+        self._beaten(True)
+
+    async def _leave(self, document: JsonObject) -> None:
+        """Let go of the Works and say that we have left; a second time, there is nothing to do."""
+        for work in (await self._hub.list(WORK, self._key.namespace)).items:
+            await self._let_go(work)
+        if not has_left(document):
+            figures = await self._collect()
+            with suppress(NotFoundError):
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._now(), joined=False)
+        self._say("left the fleet", "info")
+
+    async def _let_go(self, work: JsonObject) -> None:
+        """Take our finalizer off a Work; what it placed stays on the member."""
+        finalizers = (work["metadata"].get("finalizers")) or []
+        if WORK_CLEANUP not in finalizers:
+            return
+        kept = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
+        with suppress(NotFoundError):
+            await self._hub.replace(WORK, {**work, "metadata": {**work["metadata"], "finalizers": kept}})
+
+
+def has_left(document: Mapping[str, Any]) -> bool:
+    """Say whether an InternalMemberCluster shows the last report of an agent that left."""
+    for agent in (document.get("status") or {}).get("agentStatus") or ():
+        if agent.get("type") == MEMBER_AGENT:
+            joined: Mapping[str, Any] = next(
+                (each for each in agent.get("conditions") or () if each.get("type") == "Joined"), {}
+            )
+            current = joined.get("observedGeneration") == document["metadata"].get("generation")
+            return bool(joined.get("status") == FALSE and current)
+    return False
+
+
+def _state(document: Mapping[str, Any]) -> str:
+    return str((document.get("spec") or {}).get("state") or "")
+
+
+def _period(document: Mapping[str, Any]) -> int:
+    """Return the seconds between two heartbeats; what is out of bounds is moved to them."""
+    given = (document.get("spec") or {}).get("heartbeatPeriodSeconds")
+    low, high = PERIOD_BOUNDS
+    return min(max(given, low), high) if isinstance(given, int) else DEFAULT_PERIOD_SECONDS
+
+
+def _mark(document: JsonObject | None) -> object:
+    """What of the object is news: our own reports are not."""
+    if document is None:
+        return None
+    return document["metadata"].get("uid"), _state(document), _period(document)

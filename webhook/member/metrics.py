@@ -1,0 +1,49 @@
+"""The metrics of an agent.
+
+Source: serving.md 6.1, by analogy.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from webhook.member.applying import PassResult
+
+RESULTS: Final = ("success", "failure")
+
+
+class AgentMetrics:
+    """Counts what an agent does; all label sets exist from the start at 0.
+
+    Args:
+        registry: Where the metrics are registered.
+        joined: Says whether Works are being applied.
+        works: Counts the Works.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, joined: Callable[[], bool], works: Callable[[], int]) -> None:
+        self._heartbeats = Counter(
+            "harbormaster_agent_heartbeats", "Heartbeats by outcome.", ("result",), registry=registry
+        )
+        self._passes = Counter(
+            "harbormaster_agent_work_passes", "Looks at a Work by outcome.", ("result",), registry=registry
+        )
+        for result in RESULTS:
+            self._heartbeats.labels(result)
+        for outcome in PassResult:
+            self._passes.labels(outcome.value)
+        Gauge("harbormaster_agent_joined", "Whether the cluster is a member now.", registry=registry).set_function(
+            lambda: float(joined())
+        )
+        Gauge("harbormaster_agent_works", "Works for this member.", registry=registry).set_function(
+            lambda: float(works())
+        )
+
+    def beaten(self, delivered: bool) -> None:
+        """Count one heartbeat."""
+        self._heartbeats.labels(RESULTS[0 if delivered else 1]).inc()
+
+    def passed(self, result: PassResult) -> None:
+        """Count one look at a Work."""
+        self._passes.labels(result.value).inc()

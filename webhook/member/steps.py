@@ -1,0 +1,270 @@
+"""One manifest on its way to the member: find, take over, compare, write, compare again.
+
+Every step has a reason of its own to fail for. What fails because somebody else wrote in the same moment begins anew
+with what is there then; so does, once, what the member could not answer. A refusal is the manifest's own matter. Only
+a member that answers for nothing any more ends the whole pass, since then nothing is known about any object.
+
+Source: rollout.md 11.5.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import SPEC_HASH
+from scorer.api.placement import ApplyStrategy
+from scorer.rollout.availability import availability
+from scorer.rollout.work_status import ManifestReason, ManifestResult
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    Key,
+    NotFoundError,
+    Store,
+    StoreError,
+    UnavailableError,
+)
+from webhook.member.books import ATTEMPTS, still_answers
+from webhook.member.comparison import Comparison, compare, missing_object
+from webhook.member.field_managers import is_field_conflict
+from webhook.member.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
+from webhook.member.owners import is_applied_work, is_owned, owner_reference, owners, with_owners
+from webhook.member.ports import MemberStore
+from webhook.member.writing import Writer
+
+RETRY_SECONDS: Final = 0.5
+"""Before a member that could not answer is asked once more."""
+
+Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
+"""What became of a manifest, and the object on the member where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Takes the manifests of one Work through their steps.
+
+    Args:
+        work_namespace: Of the Work, and of all Works for this member.
+        applied_work: The AppliedWork that is to own the objects.
+        strategy: Of the Work.
+        reports_status: Whether the status of the objects goes back to the hub.
+        hub: Where the Works are.
+        member: Where the objects are.
+        writer: Writes them.
+    """
+
+    work_namespace: str
+    applied_work: JsonObject
+    strategy: ApplyStrategy
+    reports_status: bool
+    hub: Store
+    member: MemberStore
+    writer: Writer
+
+    async def process(self, item: Manifest) -> Processed:
+        """Bring one object nearer to what its manifest says.
+
+        Raises:
+            StoreError: The member does not answer, not even for other objects; or the hub does not.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._process(item)
+            except _FailedError as failure:
+                if await self._is_worth_another(failure.error, attempt):
+                    continue
+                if isinstance(failure.error, UnavailableError):
+                    await still_answers(self.member, self.applied_work)
+                if isinstance(failure.error, NotFoundError) and not await self._is_served(item):
+                    kind = item.kind
+                    message = KnownKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
+                    return manifest_result(item, ManifestReason.DECODING_ERRED, message), None
+                return failure.result(item), failure.live
+
+    async def _is_worth_another(self, error: StoreError, attempt: int) -> bool:
+        match error:
+            case ConflictError() | AlreadyExistsError() if not _is_final(error):
+                return attempt < ATTEMPTS
+            case UnavailableError() if attempt == 1:
+                await asyncio.sleep(RETRY_SECONDS)
+                return True
+        return False
+
+    async def _is_served(self, item: Manifest) -> bool:
+        """Say whether the member still serves the kind; its definition may have gone since it was asked."""
+        await self.member.served.refresh()
+        return KnownKinds(self.member.served.kinds).serves(item.kind)
+
+    @property
+    def _owner(self) -> JsonObject:
+        return owner_reference(self.applied_work)
+
+    @property
+    def _compares_fully(self) -> bool:
+        return self.strategy.comparison_option == "FullComparison"
+
+    async def _process(self, item: Manifest) -> Processed:
+        """Take the steps. Raises `_FailedError` at the one that fails."""
+        live = await self._find(item)
+        if live is not None and not is_owned(live, self._owner) and self.strategy.when_to_take_over != "Never":
+            kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
+            with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
+                live = await self._take_over(item, live, kept)
+        if self.strategy.type == "ReportDiff":
+            return await self._report_difference(item, live), live
+        if live is not None and not is_owned(live, self._owner):
+            message = "the object was there before, and whenToTakeOver is Never"
+            return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
+        if live is not None and (drifted := await self._drift_before(item, live)) is not None:
+            return drifted, live
+        with _step(ManifestReason.APPLY_FAILED, live):
+            live = await self.writer.apply(item, live)
+        return await self._applied(item, live), live
+
+    async def _find(self, item: Manifest) -> JsonObject | None:
+        with _step(ManifestReason.FAILED_TO_FIND, None):
+            try:
+                return await self.member.get(item.kind, item.key)
+            except NotFoundError:
+                return None
+
+    async def _take_over(self, item: Manifest, live: JsonObject, kept: list[JsonObject]) -> JsonObject:
+        """Add our owner reference to an object that was there before, and change nothing else but its owners.
+
+        Args:
+            item: The manifest.
+            live: The object.
+            kept: Its owners that still mean something.
+
+        Raises:
+            _FailedError: It belongs to someone else, or differs and whenToTakeOver is IfNoDiff.
+            StoreError: The member refuses.
+        """
+        for owner in filter(is_applied_work, kept):
+            message = f"another placement put the object here: AppliedWork {owner['name']} owns it"
+            raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
+        if kept and not self.strategy.allow_co_ownership:
+            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in kept)
+            message = f"owned by {names}, and allowCoOwnership is false"
+            raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
+        if self.strategy.when_to_take_over == "IfNoDiff":
+            found = await compare(item, live, self.member, full=self._compares_fully)
+            if found.details:
+                message = f"{len(found.details)} fields differ, and whenToTakeOver is IfNoDiff"
+                raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, found.details)
+        return await self.member.replace(item.kind, with_owners(live, [*kept, self._owner]))
+
+    async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
+        """Say whether *owner* is an AppliedWork whose Work is gone, or an earlier one of our own Work.
+
+        Raises:
+            StoreError: The hub does not say.
+        """
+        if not is_applied_work(owner):
+            return False
+        if owner["name"] == self._owner["name"]:
+            return True
+        try:
+            await self.hub.get(WORK, Key(owner["name"], self.work_namespace))
+        except NotFoundError:
+            return True
+        return False
+
+    async def _report_difference(self, item: Manifest, live: JsonObject | None) -> ManifestResult:
+        if live is None:
+            message = "the member does not have the object"
+            return manifest_result(item, ManifestReason.FOUND_DIFF, message, diffs=missing_object())
+        with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live):
+            found = await compare(item, live, self.member, full=self._compares_fully)
+        if not found.details:
+            return manifest_result(item, ManifestReason.NO_DIFF_FOUND, "no field differs", live)
+        reason = ManifestReason.FOUND_DIFF_DEGRADED if found.degraded else ManifestReason.FOUND_DIFF
+        return manifest_result(item, reason, f"{len(found.details)} fields differ", live, diffs=found.details)
+
+    async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
+        """Return why a manifest that was applied before is not applied again; None when it may be."""
+        annotations = live["metadata"].get("annotations") or {}
+        if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
+            return None
+        with _step(ManifestReason.APPLY_FAILED, live, "not applied, since it cannot be told whether it was changed: "):
+            found = await compare(item, live, self.member, full=self._compares_fully)
+        if not found.details:
+            return None
+        reason = ManifestReason.FOUND_DRIFTS_DEGRADED if found.degraded else ManifestReason.FOUND_DRIFTS
+        count = len(found.details)
+        message = f"{count} fields were changed on the member; not applied, because whenToApply is IfNotDrifted"
+        return manifest_result(item, reason, message, live, drifts=found.details)
+
+    async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
+        reason, message, found = ManifestReason.APPLIED, "applied", Comparison(())
+        if self._compares_fully:
+            try:
+                found = await compare(item, live, self.member, full=True)
+            except StoreError as error:
+                reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
+                message = f"applied; it cannot be told whether it was changed: {error}"
+        if found.details:
+            message = f"applied; {len(found.details)} fields differ from the manifest"
+        return manifest_result(
+            item,
+            reason,
+            message,
+            live,
+            availability=availability(live),
+            drifts=found.details,
+            observed_status=(live.get("status") or {}) if self.reports_status else None,
+        )
+
+
+class _FailedError(Exception):
+    """A step failed.
+
+    Args:
+        reason: Of which step.
+        error: Why.
+        live: The object, if there is one.
+        differences: What differs, where that is why.
+        words: Put before the error's.
+    """
+
+    def __init__(
+        self,
+        reason: ManifestReason,
+        error: StoreError,
+        live: JsonObject | None,
+        differences: tuple[JsonObject, ...] = (),
+        words: str = "",
+    ) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.live = live
+        self._reason = reason
+        self._differences = differences
+        self._words = words
+
+    def result(self, item: Manifest) -> ManifestResult:
+        """Return what the Work's status says."""
+        return manifest_result(item, self._reason, f"{self._words}{self.error}", self.live, diffs=self._differences)
+
+
+@contextmanager
+def _step(reason: ManifestReason, live: JsonObject | None, words: str = "") -> Iterator[None]:
+    """Turn what the member refuses into the failure of a step."""
+    try:
+        yield
+    except StoreError as error:
+        raise _FailedError(reason, error, live, words=words) from error
+    except (RecursionError, orjson.JSONEncodeError) as error:
+        raise _FailedError(reason, StoreError("the object is nested too deeply"), live, words=words) from error
+
+
+def _is_final(error: StoreError) -> bool:
+    return isinstance(error, ConflictError) and is_field_conflict(error)

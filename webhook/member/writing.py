@@ -1,0 +1,167 @@
+"""Writing a manifest to the member: by a merge of our own, or by the API server's.
+
+Client-side apply merges the manifest into what is there, over the manifest of last time, and stores the whole object.
+Server-side apply leaves the merge to the API server, which knows who manages which field. Either way the object keeps
+the manifest (so that the next merge knows what it no longer holds, whichever way is used then), its hash, and our owner
+reference. The reference keeps the manifest with client-side apply only.
+
+An object that still is what the same write came to last time is not written again: see `webhook.member.fingerprints`.
+Where that is not remembered and the object carries the hash of the manifest, the member is asked first what the write
+would come to.
+
+Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.api.placement import ApplyStrategy
+from webhook.kube.ports import StoreError
+from webhook.member.field_managers import as_applied, is_applied, only_ours
+from webhook.member.fingerprints import Fingerprints, content
+from webhook.member.manifests import Manifest, manifest_hash
+from webhook.member.merge import last_applied, three_way_merge
+from webhook.member.owners import owners, with_owners
+from webhook.member.ports import MANAGER, MemberStore
+
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+"""Bytes of all annotations together, as API servers count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the objects of one Work.
+
+    Args:
+        member: Where to.
+        owner: The owner reference that everything carries.
+        strategy: Of the Work.
+        fingerprints: Of earlier writes.
+    """
+
+    member: MemberStore
+    owner: JsonObject
+    strategy: ApplyStrategy
+    fingerprints: Fingerprints
+
+    async def apply(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        """Bring the object to what the manifest says; return it as it then is.
+
+        Args:
+            item: The manifest.
+            live: The object, owned by us; None: there is none.
+
+        Raises:
+            StoreError: The member refuses, or the object is not ours alone or on its way out.
+        """
+        if live is not None:
+            self._check(live)
+        force = False
+        if self.strategy.type == "ServerSideApply":
+            config = self.strategy.server_side_apply_config
+            force = config is not None and config.force
+        elif (written := self._merged(item, live)) is not None:
+            return await self._client_side(item, live, written)
+        return await self._server_side(item, live, force=force)
+
+    def _check(self, live: JsonObject) -> None:
+        if live["metadata"].get("deletionTimestamp"):
+            raise StoreError("the object is being deleted on the member; it is applied once it is gone")
+        others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
+        if others and not self.strategy.allow_co_ownership:
+            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in others)
+            raise StoreError(f"also owned by {names}, and allowCoOwnership is false")
+
+    def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
+        """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
+        merged = three_way_merge(item.kind, last_applied(live or {}), item.document, live or {})
+        annotations = _annotations(item.document, merged["metadata"].get("annotations") or {}, live or {})
+        if annotations[LAST_APPLIED] == "":
+            return None
+        return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
+
+    async def _client_side(self, item: Manifest, live: JsonObject | None, merged: JsonObject) -> JsonObject:
+        applied = self._applied(item, "merged")
+        if live is None:
+            made = await self.member.create(item.kind, with_owners(merged, [self.owner]))
+        elif merged == live or self.fingerprints.matches(live, applied):
+            return live
+        else:
+            if _carries(live, item) and self._is_same(
+                live, await self.member.replace(item.kind, merged, dry_run=True), applied
+            ):
+                return live
+            made = await self.member.replace(item.kind, merged)
+        self.fingerprints.note(made, applied)
+        return made
+
+    async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
+        force = force or (live is not None and only_ours(live))
+        applied = self._applied(item, f"applied force={force}")
+        if live is not None and self.fingerprints.matches(live, applied):
+            return live
+        wanted = self._configuration(item, live)
+        if live is not None and is_applied(live) and _carries(live, item):
+            outcome = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force, dry_run=True)
+            if self._is_same(live, outcome, applied):
+                return live
+        if live is not None and (turned := as_applied(live)) is not None:
+            live = await self.member.replace(item.kind, turned)
+            wanted = self._configuration(item, live)
+        made = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force)
+        self.fingerprints.note(made, applied)
+        return made
+
+    def _is_same(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
+        """Say whether a write would change nothing, and remember it."""
+        same = content(outcome) == content(live)
+        if same:
+            self.fingerprints.note(live, applied)
+        return same
+
+    def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        """Return what is sent: the fields that are ours, for the object that was read and no other."""
+        document: JsonObject = without_nulls(item.document)
+        own = document["metadata"].get("annotations") or {}
+        annotations = _annotations(item.document, own, live or {})
+        metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}
+        if live is not None:
+            metadata["uid"] = live["metadata"].get("uid", "")
+            if self.strategy.when_to_apply == "IfNotDrifted":
+                metadata["resourceVersion"] = live["metadata"].get("resourceVersion", "")
+        return {**document, "metadata": metadata}
+
+    def _applied(self, item: Manifest, way: str) -> str:
+        return f"{item.kind.api_version} {manifest_hash(item.document)} {way} {self.owner['uid']}"
+
+
+def _carries(live: JsonObject, item: Manifest) -> bool:
+    """Say whether the object was last applied with this manifest."""
+    return (live["metadata"].get("annotations") or {}).get(SPEC_HASH) == manifest_hash(item.document)
+
+
+def _annotations(manifest: JsonObject, wanted: JsonObject, live: JsonObject) -> JsonObject:
+    """Return *wanted* with the manifest and its hash.
+
+    A manifest that would make the annotations of the object too large is left out: nothing is then removed next time.
+    """
+    annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
+    before = (live.get("metadata") or {}).get("annotations") or {}
+    text = dump_json(manifest).decode()
+    kept = before.get(LAST_APPLIED)
+    if kept is not None and kept != text and _same(kept, manifest):
+        text = kept  # only the order of members differs
+    everything = {**before, **annotations, LAST_APPLIED: text}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
+    return {**annotations, LAST_APPLIED: text if size <= ANNOTATIONS_LIMIT else ""}
+
+
+def _same(text: str, manifest: JsonObject) -> bool:
+    try:
+        return bool(orjson.loads(text) == manifest)
+    except orjson.JSONDecodeError:
+        return False
