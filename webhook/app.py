@@ -104,9 +104,20 @@ def _add_viewing_routes(api: Api, health: Health) -> None:
 
 
 def _application(parts: Parts) -> web.Application:
-    app = web.Application(client_max_size=parts.settings.admission_body_bytes)
+    app = make_plain_app(parts.health, parts.settings.admission_body_bytes)
     app[PARTS] = parts
-    draining = parts.health.draining
+    return app
+
+
+def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
+    """Make an application without routes, whose answers are like those of all the others.
+
+    Args:
+        health: Knows whether connections are to be closed.
+        body_bytes: Bound on the body of a request.
+    """
+    app = web.Application(client_max_size=body_bytes)
+    draining = health.draining
 
     async def finish(request: web.BaseRequest, response: web.StreamResponse) -> None:
         headers = response.headers

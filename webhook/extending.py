@@ -27,7 +27,8 @@ from scorer.extender.reading import MalformedArgsError
 from scorer.extender.scoring import prioritize
 from scorer.extender.surroundings import Rules, Surroundings
 from scorer.fleet import Fleet
-from webhook.controllers.family import CLUSTER, NAMESPACED, is_deleting
+from scorer.rollout.documents import is_deleting
+from webhook.controllers.family import CLUSTER, NAMESPACED
 from webhook.kube.cache import Cache
 from webhook.services import PlacementRef
 from webhook.settings import DuringUpdate, Settings, UnknownNodes

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 LONGEST_LAG_SECONDS: Final = 5.0
+LAG_CHECK_SECONDS: Final = 1.0
 
 Check = Callable[[], str]
 """Returns the empty string when all is well, else what is wrong."""
@@ -29,6 +30,14 @@ class Health:
         self._readiness: dict[str, Check] = {
             "not-draining": lambda: "the server is shutting down" if self.draining.is_set() else ""
         }
+
+    async def keep_measuring(self) -> None:
+        """Measure *lag_seconds* until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LAG_CHECK_SECONDS
+            await asyncio.sleep(LAG_CHECK_SECONDS)
+            self.lag_seconds = max(0.0, loop.time() - due)
 
     def require(self, name: str, check: Check) -> None:
         """Make readiness depend on *check*."""

@@ -27,7 +27,8 @@ from scorer.api.names import (
 )
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
-from webhook.controllers.family import FAMILIES, FAMILY_OF, Family, is_deleting
+from scorer.rollout.documents import is_deleting
+from webhook.controllers.family import FAMILIES, FAMILY_OF, Family
 from webhook.kube.cache import Cache, Handler
 from webhook.services import PlacementRef
 

@@ -11,11 +11,12 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from certs.client_authorities import AuthorityFile, ClientAuthorities
 from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
+from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
@@ -24,17 +25,20 @@ from webhook.garbage import spare_what_stays
 from webhook.history import RunHistory
 from webhook.kube.access import AccessReviewer
 from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer
+from webhook.kube.client import ApiServer, ConfigurationError
 from webhook.kube.client_authorities import HubAuthorities
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
 from webhook.kube.tokens import TokenReviewer
 from webhook.metrics import Metrics
 from webhook.planning import HubPlanner
+from webhook.reconcile import Reconciliation
 from webhook.server import Server
 from webhook.services import Services, utc_now
 from webhook.settings import Settings
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
+
+NODE: Final = KINDS["", "Node"]
 
 
 class Serve:
@@ -44,11 +48,13 @@ class Serve:
         settings: How to serve; ``tls_cert`` and ``tls_key`` are needed.
         kubeconfig: The hub; None: the one this runs in.
         context: Context of the kubeconfig; None: its current one.
+        reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
         now: The clock.
 
     Raises (on entering):
         CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
-        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used.
+        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not for a
+            server.
     """
 
     def __init__(
@@ -57,8 +63,10 @@ class Serve:
         kubeconfig: Path | None,
         context: str | None = None,
         *,
+        reconcile_as: str | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
+        self._reconcile_as = reconcile_as
         self.settings = settings
         self._kubeconfig = kubeconfig
         self._context = context
@@ -68,6 +76,8 @@ class Serve:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             leaves = leaves_of(self.settings)
+            if self._reconcile_as is not None:
+                _check_loop(self.settings)
             hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(hub))
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
@@ -100,6 +110,13 @@ class Serve:
             metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            if self._reconcile_as is not None:
+                lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+                self.reconciliation = Reconciliation(
+                    hub, lease_server, self.cache, self.settings, metrics, identity=self._reconcile_as, now=self._now
+                )
+                loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
+                stack.push_async_callback(_end, loop)
             self._stack = stack.pop_all()
         spare_what_stays()
         return self
@@ -130,6 +147,19 @@ def authorities_of(settings: Settings, hub: ApiServer) -> ClientAuthorities:
     if settings.client_ca is not None:
         return AuthorityFile(settings.client_ca, settings.certificate_check_seconds)
     return HubAuthorities(hub)
+
+
+def _check_loop(settings: Settings) -> None:
+    """Refuse what cannot be placed from a cache that is kept for answers: there, nodes are kept in part only.
+
+    Raises:
+        ConfigurationError: The settings let placements select nodes.
+    """
+    if settings.loop().selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind):
+        raise ConfigurationError(
+            f"allowed_kinds: {settings.allowed_kinds!r}: serve --reconcile places no Nodes; "
+            "run `harbormaster reconcile` beside it"
+        )
 
 
 async def _end(task: asyncio.Task[None]) -> None:

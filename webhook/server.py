@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -33,7 +33,6 @@ from webhook.settings import PREFIX, Settings
 
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0
-LAG_CHECK_SECONDS: Final = 1.0
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
 """How soon to ask again for the authorities of clients as long as there are none."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
@@ -48,15 +47,18 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the server listens; ports are the real ones, also where port 0 was asked for."""
+    """Where the server listens; ports are the real ones, also where port 0 was asked for.
 
-    https: tuple[str, int]
+    Where there is no HTTPS listener, *https* is None.
+    """
+
+    https: tuple[str, int] | None
     http: tuple[str, int]
 
     @property
     def https_url(self) -> str:
         """The HTTPS listener as a URL."""
-        return _url("https", self.https)
+        return _url("https", self.https) if self.https is not None else ""
 
     @property
     def http_url(self) -> str:
@@ -166,12 +168,7 @@ class Server:
         self, runner: web.AppRunner, host: str, port: int, setting: str, tls: ssl.SSLContext | None
     ) -> tuple[str, int]:
         await runner.setup()
-        site = _Site(runner, host, port, tls, self.settings)
-        try:
-            await site.start()
-        except OSError as error:
-            raise ListenError(_listen_trouble(error, host, port, setting)) from error
-        return site.address
+        return await listen(runner, host, port, tls, self.settings, setting)
 
     async def wait(self) -> None:
         """Return when housekeeping ends, which it does only by an error of ours; that error is raised."""
@@ -279,6 +276,7 @@ class Server:
 
     async def check_listener(self) -> bool:
         """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
+        assert self.addresses.https is not None
         host, port = self.addresses.https
         trust = ssl.create_default_context(cadata=self.leaves.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
@@ -320,7 +318,7 @@ class Server:
             if self._client_authorities is not None:
                 tasks.create_task(self._keep_trusting(self._client_authorities))
             tasks.create_task(self._keep_checking())
-            tasks.create_task(self._keep_measuring())
+            tasks.create_task(self.health.keep_measuring())
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -338,20 +336,33 @@ class Server:
             await asyncio.sleep(LISTENER_CHECK_SECONDS)
             await self.check_listener()
 
-    async def _keep_measuring(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + LAG_CHECK_SECONDS
-            await asyncio.sleep(LAG_CHECK_SECONDS)
-            self.health.lag_seconds = max(0.0, loop.time() - due)
+
+class Running(Protocol):
+    """Something that is started, runs, and is stopped without losing a request."""
+
+    async def start(self) -> Addresses:
+        """Begin. Raises `ListenError`."""
+        ...
+
+    async def wait(self) -> None:
+        """Return when it ends, which it does only by an error of ours; that error is raised."""
+        ...
+
+    async def drain(self, hurry: asyncio.Event | None = None) -> None:
+        """Finish what is under way, then stop; at once when *hurry* is set."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop."""
+        ...
 
 
-async def serve(server: Server, started: Callable[[Addresses], None] = lambda _: None) -> None:
+async def serve(server: Running, started: Callable[[Addresses], None] = lambda _: None) -> None:
     """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
 
     Args:
         server: Not started yet.
-        started: Called with the addresses once both listeners are open.
+        started: Called with the addresses once the listeners are open.
 
     Raises:
         ListenError: A listener could not be opened.
@@ -386,7 +397,7 @@ async def serve(server: Server, started: Callable[[Addresses], None] = lambda _:
             loop.remove_signal_handler(number)
 
 
-class _Site(web.BaseSite):
+class Site(web.BaseSite):
     """A listener with a bound on the time of a TLS handshake and on the number of connections."""
 
     __slots__ = ("_host", "_port", "_settings", "address")
@@ -431,6 +442,22 @@ class _Site(web.BaseSite):
                     connection.force_close()
                     break
         return server()
+
+
+async def listen(
+    runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, settings: Settings, setting: str
+) -> tuple[str, int]:
+    """Open a listener for a runner that is set up, and return its address.
+
+    Raises:
+        ListenError: It could not be opened; *setting* is named.
+    """
+    site = Site(runner, host, port, tls, settings)
+    try:
+        await site.start()
+    except OSError as error:
+        raise ListenError(_listen_trouble(error, host, port, setting)) from error
+    return site.address
 
 
 def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:

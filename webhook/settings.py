@@ -6,15 +6,19 @@ Nothing else looks at the environment. A setting is named like its field: ``http
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from scorer.api.staged_update import RunState
 from scorer.extender.preferences import Preferences
+from scorer.rollout.resource_snapshots import SnapshotSettings
+from scorer.rollout.selectable_kinds import SelectionSettings, parse_kind_rules
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization
+from webhook.controllers.settings import LoopSettings
 
 PREFIX: Final = "HARBORMASTER_"
 MEBIBYTE: Final = 1024 * 1024
@@ -169,6 +173,29 @@ class Settings(BaseModel):
     extender_protect_do_not_disrupt: bool = True
     """No preemption where a victim is annotated ``karpenter.sh/do-not-disrupt``."""
 
+    resource_snapshot_interval_seconds: Seconds = Field(default=30, le=300)
+    """At least so much time between two snapshots of what a placement selects."""
+    resource_collection_seconds: Seconds = Field(default=15, le=60)
+    """So long changes of what a placement selects are collected, from the first one on."""
+    allowed_kinds: str = ""
+    """Kinds that placements may select, and no others: ``GROUP``, ``GROUP/VERSION`` or ``GROUP/VERSION/Kind1,Kind2``,
+    separated by ``;``; empty: all but those that are blocked."""
+    blocked_kinds: str = ""
+    """Kinds that placements may not select, besides those that never are, written the same way."""
+    workloads_enabled: bool = False
+    """The hub runs workloads itself: claims of volumes are then not placed."""
+    removal_needs_budget: bool = True
+    """``rollout.removalNeedsBudget``: a removal counts against maxUnavailable also where nothing is wanted any more or
+    the binding has failed."""
+    force_delete_seconds: float = Field(default=900, ge=30, le=3600, allow_inf_nan=False)
+    """So long a leaving member is waited for that does not answer."""
+    lease_name: Name = "harbormaster-reconcile"
+    """The Lease in *namespace* by which one process leads."""
+    reconcile_workers: int = Field(default=16, ge=1, le=1000)
+    """How many objects each controller works on at once."""
+    write_concurrency: int = Field(default=32, ge=1, le=150)
+    """How many writes to the hub may be under way at once."""
+
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -181,11 +208,19 @@ class Settings(BaseModel):
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key: one needs the other")
+        if self.allowed_kinds.strip() and self.blocked_kinds.strip():
+            raise ValueError("allowed_kinds and blocked_kinds: exclude each other")
         if self.drain_limit_seconds < self.drain_seconds:
             raise ValueError(
                 f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}"
             )
         return self
+
+    @field_validator("allowed_kinds", "blocked_kinds")
+    @classmethod
+    def _check_kinds(cls, text: str) -> str:
+        parse_kind_rules(text)
+        return text
 
     @property
     def audience(self) -> str:
@@ -211,6 +246,25 @@ class Settings(BaseModel):
             placement_authorization=self.placement_authorization,
             live_warnings=self.live_warnings,
             live_seconds=self.live_seconds,
+        )
+
+    def loop(self) -> LoopSettings:
+        """Return the settings of the reconcile loop."""
+        return LoopSettings(
+            snapshots=SnapshotSettings(
+                timedelta(seconds=self.resource_snapshot_interval_seconds),
+                timedelta(seconds=self.resource_collection_seconds),
+            ),
+            selection=SelectionSettings.of(
+                allowed=self.allowed_kinds,
+                blocked=self.blocked_kinds,
+                reserved_namespaces=",".join(self.skipped_namespaces),
+                workloads_enabled=self.workloads_enabled,
+            ),
+            removal_needs_budget=self.removal_needs_budget,
+            force_delete_after=timedelta(seconds=self.force_delete_seconds),
+            workers=self.reconcile_workers,
+            writes_at_once=self.write_concurrency,
         )
 
     @classmethod

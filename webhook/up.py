@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.owner import OWNER, OwnerToken
 from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.extending import HubExtender
 from webhook.garbage import spare_what_stays
 from webhook.history import RunHistory
@@ -94,7 +96,9 @@ class Up:
             self.cache = Cache(self.store)
             context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
             self.hub = Hub(self.store, self.cache)
-            self.loop = Loop(self.hub, self._now, lambda: secrets.token_hex(4), THROTTLE)
+            self.loop = Loop(
+                self.hub, self._now, EmbeddedKinds(self.store.kinds), replace(self.settings.loop(), snapshots=THROTTLE)
+            )
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             await self._make_namespaces()
             changes = HubChanges(self.cache)

@@ -17,8 +17,9 @@ from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
 from scorer.framework.status import Category
 from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.rollout.documents import is_deleting
 from scorer.rollout.placement_status import condition_type
-from webhook.controllers.family import FAMILIES, Family, is_deleting
+from webhook.controllers.family import FAMILIES, Family
 from webhook.kube.cache import Cache
 
 _STATES = {

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
+from scorer.rollout.documents import is_deleting
 from scorer.what_if.changes import CORDON
 from tests.scorer.builders import modest
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
 from webhook.admission.authorization import Reviewed
 from webhook.admission.cached import CachedContext
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization, UserInfo
-from webhook.controllers.family import is_deleting
 from webhook.kube.ports import Key
 from webhook.planning import MOST_WAITING, BusyError, HubPlanner
 from webhook.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError

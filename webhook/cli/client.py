@@ -1,25 +1,35 @@
-"""A client of the hub's REST interface: TLS checked against its own authority, a token, Kubernetes' errors."""
+"""A client of the hub's REST interface: TLS checked against its own authority, a token, Kubernetes' errors.
+
+`KubeconfigClient` reads any hub that kubectl can reach; both are a `Reader`.
+"""
 
 import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 from urllib.parse import quote
 
 import aiohttp
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
-from webhook.cli.connection import Connection
+from webhook.cli.connection import Connection, Kubeconfig
 from webhook.cli.failure import UserError
 from webhook.embedded.stored_kinds import kind_of_definition
 
+if TYPE_CHECKING:
+    from webhook.kube.client import ApiServer
+    from webhook.kube.ports import StoreError
+
 SECONDS: Final = 60.0
 """How long an answer may take."""
+
+PAGE: Final = 500
+"""Objects that a hub with many of them sends at a time."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 _LONGEST_LINE: Final = 16 * 1024 * 1024
@@ -163,13 +173,13 @@ class Client:
         """Return one object."""
         return (await self._request("GET", place.path)).document
 
-    async def list(self, place: Place, selector: str = "") -> JsonObject:
-        """Return a list object; *selector* is a label selector."""
-        return (await self._request("GET", place.path, query={"labelSelector": selector} if selector else {})).document
+    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """Return a list object; *selector* is a label selector, *fields* a field selector."""
+        return (await self._request("GET", place.path, query=_selection(selector, fields))).document
 
-    async def watch(self, place: Place, since: str, selector: str = "") -> AsyncIterator[Event]:
+    async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
         """Yield changes after the resource version *since* until the hub ends the watch."""
-        query = {"watch": "1", "resourceVersion": since} | ({"labelSelector": selector} if selector else {})
+        query = {"watch": "1", "resourceVersion": since} | _selection(selector, fields)
         async with self._open(
             "GET", place.path, query=query, timeout=aiohttp.ClientTimeout(sock_connect=SECONDS)
         ) as answer:
@@ -264,6 +274,117 @@ class Client:
             raise UserError(f"{server} did not answer within {SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise UserError(f"{server}: the connection broke ({str(error) or type(error).__name__})") from error
+
+
+class Reader(Protocol):
+    """What a command needs that only looks. Every method may raise `RefusedError` and `UserError`."""
+
+    async def get(self, place: Place) -> JsonObject:
+        """Return one object."""
+        ...
+
+    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """Return a list object; *selector* is a label selector, *fields* a field selector."""
+        ...
+
+    def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
+        """Yield changes after the resource version *since* until the hub ends the watch.
+
+        A version that is too old ends it with an event ``ERROR``.
+        """
+        ...
+
+
+def open_reader(found: Connection | Kubeconfig) -> "AbstractAsyncContextManager[Reader]":
+    """Return who reads the hub that was found; it is closed by ``async with``."""
+    return KubeconfigClient(found) if isinstance(found, Kubeconfig) else Client(found)
+
+
+class KubeconfigClient:
+    """Reads the hub of a kubeconfig; how to get in (certificates, tokens, helpers, proxies) is kubernetes-asyncio's.
+
+    Args:
+        kubeconfig: Which.
+
+    Raises (on entering):
+        UserError: It cannot be used.
+    """
+
+    def __init__(self, kubeconfig: Kubeconfig) -> None:
+        self._kubeconfig = kubeconfig
+        self._server: ApiServer | None = None
+
+    async def __aenter__(self) -> Self:
+        from webhook.kube.client import ApiServer, ConfigurationError
+
+        try:
+            self._server = await ApiServer.connect(self._kubeconfig.file, self._kubeconfig.context)
+        except ConfigurationError as error:
+            raise UserError(str(error)) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        await self._server.__aexit__(kind, error, trace)
+
+    async def get(self, place: Place) -> JsonObject:
+        """See `Reader`."""
+        return await self._read(place.path, {})
+
+    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+        """See `Reader`."""
+        query = {"limit": str(PAGE), **_selection(selector, fields)}
+        items: list[JsonObject] = []
+        while True:
+            page = await self._read(place.path, query)
+            items += page.get("items") or ()
+            if not (following := page["metadata"].get("continue")):
+                return {**page, "items": items}
+            query["continue"] = following
+
+    async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
+        """See `Reader`."""
+        from webhook.kube.ports import ExpiredError, StoreError
+
+        assert self._server is not None
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
+        try:
+            async for event in self._server.watch(place.path, query | _selection(selector, fields)):
+                yield Event(str(event.get("type", "")), event.get("object") or {})
+        except ExpiredError:
+            yield Event("ERROR", {})
+        except StoreError as error:
+            raise _refused(error) from error
+
+    async def _read(self, path: str, query: Mapping[str, str]) -> JsonObject:
+        from webhook.kube.ports import StoreError
+
+        assert self._server is not None
+        try:
+            return await self._server.request("GET", path, query=query, seconds=SECONDS)
+        except StoreError as error:
+            raise _refused(error) from error
+
+
+def _refused(error: "StoreError") -> Exception:
+    """Return the error that a command knows: a refusal with its code, or one line for the user."""
+    from webhook.kube import ports
+
+    for kind, code, reason in (
+        (ports.NotFoundError, 404, "NotFound"),
+        (ports.ForbiddenError, 403, "Forbidden"),
+        (ports.ExpiredError, 410, "Expired"),
+    ):
+        if isinstance(error, kind):
+            return RefusedError({"code": code, "reason": reason, "message": str(error)})
+    return UserError(str(error))
+
+
+def _selection(selector: str, fields: str) -> dict[str, str]:
+    """Return the query of both selectors, without an empty one."""
+    return {key: text for key, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
 
 
 def _unknown_token(server: str, content: bytes) -> str:

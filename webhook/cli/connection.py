@@ -1,5 +1,7 @@
 """Where the running hub is and how to be let in: what ``up`` wrote into its data folder, or what the user says.
 
+Commands that only look can also be pointed at any hub by a kubeconfig.
+
 The environment is looked at here, once per command, as in `webhook.settings`.
 """
 
@@ -38,6 +40,19 @@ class Connection:
     advice: str = "start a hub with: harbormaster up"
 
 
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A hub as kubectl finds it.
+
+    Args:
+        file: The kubeconfig.
+        context: None: its current one.
+    """
+
+    file: Path
+    context: str | None = None
+
+
 def default_data(environment: Mapping[str, str]) -> Path:
     """Return the data folder of ``up`` where none is named: below ``XDG_STATE_HOME``, else ``~/.local/state``."""
     if named := environment.get(PREFIX + "DATA"):
@@ -71,6 +86,43 @@ def find_connection(
     token = _token(token_file) if token_file else str(known.get("token", ""))
     ca = ca_file or (Path(str(known["ca"])) if known.get("ca") else None)
     return Connection(_checked(server or str(known.get("server", ""))), token, ca, advice)
+
+
+def find_hub(
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    environment: Mapping[str, str] | None = None,
+) -> Connection | Kubeconfig:
+    """Find out how to reach the hub: by a kubeconfig when one is asked for, else as `find_connection` does.
+
+    A kubeconfig that merely lies about is never taken: which hub answers must not depend on what else was done today.
+
+    Raises:
+        UserError: What is given does not fit together, or `find_connection` fails.
+    """
+    environment = os.environ if environment is None else environment
+    if kubeconfig is None and context is None:
+        try:
+            return find_connection(data, server, token_file, ca_file, environment)
+        except UserError as error:
+            if data or server or token_file or ca_file:
+                raise
+            raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
+    named = {"--data": data, "--server": server, "--token-file": token_file, "--ca-file": ca_file}
+    given = [option for option, value in named.items() if value]
+    if given:
+        raise UserError(f"{', '.join(given)}: a hub is named by its kubeconfig or by these, not by both")
+    return Kubeconfig(kubeconfig or _kubeconfig_of_kubectl(environment), context)
+
+
+def _kubeconfig_of_kubectl(environment: Mapping[str, str]) -> Path:
+    """Return the file that kubectl would read first."""
+    named = [name for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"
 
 
 def _client_file(file: Path, advice: str) -> Mapping[str, Any]:
@@ -122,6 +174,17 @@ def connection_options(command: _Function) -> _Function:
         click.option(
             "--data", type=path, metavar="DIR", help="Data folder of the running `up`; also HARBORMASTER_DATA."
         ),
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+def kubeconfig_options(command: _Function) -> _Function:
+    """Give a command that only looks the two options more that `find_hub` takes."""
+    options = (
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one."),
+        click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Any hub, as for kubectl."),
     )
     for option in options:
         command = option(command)

@@ -32,6 +32,7 @@ SECTIONS: Final = {
     "Work with a running hub": (
         Entry("apply", "Create or change objects to be as the files say."),
         Entry("get", "Show objects."),
+        Entry("tree", "Show a placement down to its objects, once or as it changes."),
         Entry("edit", "Change an object in an editor."),
         Entry("delete", "Delete objects."),
     ),
@@ -42,7 +43,10 @@ SECTIONS: Final = {
     ),
     "Serve a hub": (
         Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
+        Entry("reconcile", "Turn the placements of a hub into bindings, Works and status."),
+        Entry("agent", "Be the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
+        Entry("rbac", "Print the roles that our processes need."),
     ),
     "Other": (
         Entry("crds", "Print the CustomResourceDefinitions of all kinds."),

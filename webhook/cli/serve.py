@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 HELP = """Answer a hub's admission reviews and questions over HTTPS.
 
-Reads the hub through a kubeconfig, or as the pod it runs in; writes nothing. Register it with
-`harbormaster webhook-configuration`. Every setting can be given as HARBORMASTER_<NAME> as well; the switches of
-admission only so: HARBORMASTER_GUARD_RAIL, HARBORMASTER_PLACEMENT_AUTHORIZATION and the others (see the README).
+Reads the hub through a kubeconfig, or as the pod it runs in; writes nothing, unless --reconcile makes it do the work
+of `harbormaster reconcile` as well. Register it with `harbormaster webhook-configuration`. Every setting can be given
+as HARBORMASTER_<NAME> as well; the switches of admission only so: HARBORMASTER_GUARD_RAIL,
+HARBORMASTER_PLACEMENT_AUTHORIZATION and the others (see the README).
 
 The certificate is read again when its files change, so whatever renews them needs to tell nobody. On SIGTERM it drains:
 goes on answering until no caller is left, so that no write of a user fails for it.
@@ -49,8 +50,12 @@ Exit codes:
     help="Authorities of client certificates in PEM.  [default: the hub's own]",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Where harbormaster is installed.")
-def command(kubeconfig: Path | None, context: str | None, **given: Any) -> int:
+@click.option("--reconcile", is_flag=True, help="Be a candidate for the reconcile loop as well.")
+@click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease of the loop.")
+def command(kubeconfig: Path | None, context: str | None, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
+    if identity and not reconcile:
+        raise click.UsageError("--identity goes with --reconcile")
     from webhook.settings import Settings, SettingsError
 
     try:
@@ -60,10 +65,10 @@ def command(kubeconfig: Path | None, context: str | None, **given: Any) -> int:
     from webhook.logs import configure
 
     configure(settings.log_format, settings.log_level)
-    return _run(settings, kubeconfig or _from_environment(), context)
+    return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity if reconcile else None)
 
 
-def _from_environment() -> Path | None:
+def kubeconfig_from_environment() -> Path | None:
     """The kubeconfig that kubectl would use, unless this is a pod, whose own account comes first."""
     named = os.environ.get("KUBECONFIG", "")
     if "KUBERNETES_SERVICE_HOST" in os.environ or not named:
@@ -71,7 +76,7 @@ def _from_environment() -> Path | None:
     return Path(named.split(os.pathsep)[0])
 
 
-def _run(settings: "Settings", kubeconfig: Path | None, context: str | None) -> int:
+def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, reconcile_as: str | None) -> int:
     import asyncio
 
     import uvloop
@@ -85,7 +90,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None) -> 
         complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
 
     async def run() -> None:
-        async with Serve(settings, kubeconfig, context) as up:
+        async with Serve(settings, kubeconfig, context, reconcile_as=reconcile_as) as up:
             await serve(up.server, started)
 
     try:

@@ -1,4 +1,4 @@
-"""Kubernetes Events on placements.
+"""Kubernetes Events on placements, members and whatever else the loop tells about.
 
 Source: rollout.md 17; serving.md 6.3 (events.k8s.io/v1, aggregated by object and reason).
 """
@@ -17,6 +17,8 @@ from webhook.kube.ports import AlreadyExistsError, Key, StoreError
 
 EVENT = KINDS["events.k8s.io", "Event"]
 NOTE_LIMIT = 1024
+MOST_WAITING = 10_000
+"""Events that wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
 CONTROLLER = "harbormaster.dev/controller"
 
 log = logging.getLogger(__name__)
@@ -35,14 +37,15 @@ class EventRecorder:
         self._hub = hub
         self._now = now
         self._instance = instance
-        self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(maxsize=1000)
+        self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(MOST_WAITING)
+        self._dropped = 0
 
     def record(self, document: JsonObject, event: Event) -> None:
         """Tell that *event* happened to *document*."""
         try:
             self._line.put_nowait((document, event))
         except asyncio.QueueFull:
-            log.warning("event dropped", extra={"reason": event.reason})
+            self._dropped += 1
 
     async def run(self) -> None:
         """Write events until cancelled."""
@@ -52,6 +55,9 @@ class EventRecorder:
                 await self._write(document, event)
             except StoreError as error:
                 log.warning("cannot write event", extra={"reason": event.reason, "error": str(error)})
+            if self._dropped:
+                log.warning("events dropped", extra={"count": self._dropped})
+                self._dropped = 0
 
     async def _write(self, document: JsonObject, event: Event) -> None:
         made = self._make(document, event)
@@ -84,7 +90,7 @@ class EventRecorder:
             "reportingInstance": self._instance,
             "action": event.reason,
             "reason": event.reason,
-            "type": "Normal",
+            "type": event.type,
             "note": event.message[:NOTE_LIMIT],
             "regarding": regarding,
         }

@@ -46,25 +46,3 @@ NAMESPACED = Family(
 FAMILIES = (CLUSTER, NAMESPACED)
 FAMILY_OF: Mapping[str, Family] = {family.placement.kind: family for family in FAMILIES}
 """By the kind of placement."""
-
-
-def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
-    """Return the object with *finalizer*, None when it has it already."""
-    finalizers = document["metadata"].get("finalizers") or []
-    if finalizer in finalizers:
-        return None
-    return {**document, "metadata": {**document["metadata"], "finalizers": [*finalizers, finalizer]}}
-
-
-def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
-    """Return the object without *finalizer*, None when it does not have it."""
-    finalizers = document["metadata"].get("finalizers") or []
-    if finalizer not in finalizers:
-        return None
-    kept = [name for name in finalizers if name != finalizer]
-    return {**document, "metadata": {**document["metadata"], "finalizers": kept}}
-
-
-def is_deleting(document: JsonObject) -> bool:
-    """Say whether the object carries a deletion mark."""
-    return bool(document["metadata"].get("deletionTimestamp"))

@@ -10,35 +10,76 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from scorer.api.conditions import TRUE
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    EVICTION,
+    INTERNAL_MEMBER_CLUSTER,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE,
+    OVERRIDE_SNAPSHOT,
+    PLACEMENT_STATUS,
+    WORK,
+    Kind,
+)
 from scorer.api.meta import JsonObject
-from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.placement import PlacementType
 from scorer.placement.wake import Sleeper, woken
+from scorer.rollout.back_report import reports_to_originals
+from scorer.rollout.documents import is_deleting
 from scorer.rollout.placement_status import condition_type
-from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selection import DEFAULT_SETTINGS, is_concerned
+from scorer.rollout.selection import is_concerned
+from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.events import EventRecorder
-from webhook.controllers.family import CLUSTER, FAMILIES, NAMESPACED, Family, is_deleting
-from webhook.controllers.placement import NAMESPACED_KINDS, PlacementController
+from webhook.controllers.evictions import EvictionController
+from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
+from webhook.controllers.members import WATCHED as WATCHED_OF_MEMBERS
+from webhook.controllers.members import MemberController, concerned_member
+from webhook.controllers.observer import NOBODY, QueueObserver
+from webhook.controllers.overrides import OverrideController, OverrideRef, placement_of
+from webhook.controllers.placement import PlacementController
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
-from webhook.controllers.work_generator import BindingRef, WorkGenerator
+from webhook.controllers.selectables import Selectables
+from webhook.controllers.settings import LoopSettings
+from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.kube.cache import Handler, read_member
 from webhook.kube.hub import Hub
+from webhook.kube.ports import ServedKinds
 from webhook.services import PlacementRef
 
 RESYNC = timedelta(minutes=10)
-WORKERS = 4
 COALESCE = timedelta(milliseconds=100)
 """A placement's status waits so long after a binding changed: the bindings of one placement change together."""
 
-_SELECTABLE = tuple(
-    kind for kind in KINDS.values() if DEFAULT_SETTINGS.is_selectable(kind.group, kind.versions[0], kind.kind)
+WRITTEN: tuple[Kind, ...] = (
+    OVERRIDE_SNAPSHOT,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
+    WORK,
 )
+"""What a leader before us may have written just before its end, and what must not be made twice."""
+
+REQUIRED: tuple[Kind, ...] = (
+    MEMBER_CLUSTER,
+    INTERNAL_MEMBER_CLUSTER,
+    NAMESPACE,
+    OVERRIDE,
+    NAMESPACED_OVERRIDE,
+    EVICTION,
+    PLACEMENT_STATUS,
+    CUSTOM_RESOURCE_DEFINITION,
+    *(family.placement for family in FAMILIES),
+    *WRITTEN,
+)
+"""What the loop watches, besides the kinds that placements select."""
 
 log = logging.getLogger(__name__)
 
@@ -46,65 +87,104 @@ log = logging.getLogger(__name__)
 class Loop:
     """All controllers of the hub, with their queues.
 
+    One that has ended is not run again: the next term of leadership makes another.
+
     Args:
         hub: Where everything is.
         now: The clock.
-        suffix: Makes 8 hexadecimal characters for a new name.
-        throttle: How often placed content may change.
+        served: What the hub serves.
+        settings: What the operator decided.
+        observer: Is told what the queues do.
     """
 
     def __init__(
-        self, hub: Hub, now: Callable[[], datetime], suffix: Callable[[], str], throttle: SnapshotSettings
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        served: ServedKinds,
+        settings: LoopSettings,
+        observer: QueueObserver = NOBODY,
     ) -> None:
         self._hub = hub
         self._now = now
+        self._settings = settings
+        self._subscriptions: list[Callable[[], None]] = []
         self.events = EventRecorder(hub, now)
-        self.scheduler = SchedulerController(hub, now, suffix)
-        self.placements: WorkQueue[PlacementRef] = WorkQueue(
-            "placement", PlacementController(hub, now, self.events.record, throttle).reconcile
+        self.selectables = Selectables(hub.cache, served, settings.selection, self._on_selectable)
+        record = self.events.record
+        self.scheduler = SchedulerController(hub, now)
+        placements = PlacementController(hub, now, record, self.selectables, settings)
+        works = WorkGenerator(hub, now, served, record)
+        members = MemberController(hub, now, record, settings.force_delete_after)
+        self.members = WorkQueue[str]("member", members.reconcile, observer)
+        self.overrides = WorkQueue[OverrideRef]("override", OverrideController(hub, record).reconcile, observer)
+        self.placements = WorkQueue[PlacementRef]("placement", placements.reconcile, observer)
+        self.scheduling = WorkQueue[PlacementRef]("scheduler", self.scheduler.reconcile, observer)
+        self.rollouts = WorkQueue[PlacementRef]("rollout", RolloutController(hub, now, settings).reconcile, observer)
+        self.works = WorkQueue[BindingRef]("work", works.reconcile, observer)
+        self.evictions = WorkQueue[str]("eviction", EvictionController(hub, now).reconcile, observer)
+        self.back_reports = WorkQueue[PlacementRef](
+            "back_report", BackReportController(hub, served, record).reconcile, observer
         )
-        self.scheduling: WorkQueue[PlacementRef] = WorkQueue("scheduler", self.scheduler.reconcile)
-        self.rollouts: WorkQueue[PlacementRef] = WorkQueue("rollout", RolloutController(hub, now).reconcile)
-        self.works: WorkQueue[BindingRef] = WorkQueue("work", WorkGenerator(hub, now).reconcile)
 
     @property
-    def queues(self) -> tuple[WorkQueue[PlacementRef] | WorkQueue[BindingRef], ...]:
+    def queues(self) -> tuple[WorkQueue[Any], ...]:
         """All queues, in the order of the pipeline."""
-        return self.placements, self.scheduling, self.rollouts, self.works
+        return (
+            self.members,
+            self.overrides,
+            self.placements,
+            self.scheduling,
+            self.rollouts,
+            self.works,
+            self.evictions,
+            self.back_reports,
+        )
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being reconciled or in line."""
-        return all(queue.idle for queue in self.queues)
+        """Whether nothing is being reconciled, in line, or waiting to be stored."""
+        return self._hub.idle and all(queue.idle for queue in self.queues)
 
     async def run(self) -> None:
         """Reconcile until cancelled. The cache must be running."""
-        self._require()
-        await self._hub.cache.wait_synced()
-        self._subscribe()
-        async with asyncio.TaskGroup() as tasks:
-            for queue in self.queues:
-                tasks.create_task(queue.run(WORKERS))
-            tasks.create_task(self.events.run())
-            tasks.create_task(self._resync())
-
-    def _require(self) -> None:
-        kinds: list[Kind] = [MEMBER_CLUSTER, WORK, NAMESPACE, *NAMESPACED_KINDS]
-        for family in FAMILIES:
-            kinds += [family.placement, family.policy_snapshot, family.resource_snapshot, family.binding]
-        self._hub.cache.require(kinds)
+        self._hub.cache.trim(WORK, without_manifests)
+        self._hub.cache.require(REQUIRED)
+        await self._hub.cache.wait_synced(REQUIRED)
+        await self._hub.cache.catch_up(WRITTEN)
+        try:
+            self._subscribe()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._hub.run())
+                for queue in self.queues:
+                    tasks.create_task(queue.run(1 if queue is self.evictions else self._settings.workers))
+                tasks.create_task(self.events.run())
+                tasks.create_task(self._resync())
+        finally:
+            for end in self._subscriptions:
+                end()
+            self.selectables.end()
 
     def _subscribe(self) -> None:
-        cache = self._hub.cache
         for family in FAMILIES:
-            cache.subscribe(family.placement, self._on_placement(family))
-            cache.subscribe(family.policy_snapshot, self._on_policy_snapshot(family))
-            cache.subscribe(family.resource_snapshot, self._on_resource_snapshot(family))
-            cache.subscribe(family.binding, self._on_binding(family))
-        cache.subscribe(WORK, self._on_work)
-        cache.subscribe(MEMBER_CLUSTER, self._on_member)
-        for kind in _SELECTABLE:
-            cache.subscribe(kind, self._on_selectable)
+            self._on(family.placement, self._on_placement(family))
+            self._on(family.policy_snapshot, self._on_policy_snapshot(family))
+            self._on(family.resource_snapshot, self._on_resource_snapshot(family))
+            self._on(family.binding, self._on_binding(family))
+        self._on(WORK, self._on_work)
+        self._on(MEMBER_CLUSTER, self._on_member)
+        for kind in WATCHED_OF_MEMBERS:
+            self._on(kind, self._on_membership(kind))
+        for kind in (OVERRIDE, NAMESPACED_OVERRIDE):
+            self._on(kind, self._on_override)
+        for kind in (OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT):
+            self._on(kind, self._on_override_snapshot)
+        self._on(EVICTION, self._on_eviction)
+        self._on(PLACEMENT_STATUS, self._on_status_copy)
+        self._on(CUSTOM_RESOURCE_DEFINITION, self._on_definition)
+
+    def _on(self, kind: Kind, handler: Handler) -> None:
+        self._subscriptions.append(self._hub.cache.subscribe(kind, handler))
 
     def _on_placement(self, family: Family) -> Handler:
         def handle(old: JsonObject | None, new: JsonObject | None) -> None:
@@ -116,6 +196,8 @@ class Loop:
                 self.rollouts.add(ref)
                 if new is not None and is_deleting(new):
                     self.scheduling.add(ref)
+            if new is not None and (old is None or _selected(old) != _selected(new) or _spec_changed(old, new)):
+                self._mirror(ref)
 
         return handle
 
@@ -151,19 +233,51 @@ class Loop:
                 self.rollouts.add(ref)
             if new is None or is_deleting(new):
                 self.scheduling.add(ref)
-            metadata = document["metadata"]
-            self.works.add(BindingRef(ref.kind, metadata["name"], metadata.get("namespace", "")))
+            self._mirror(ref)
+            if old is None or new is None or _work_view(old) != _work_view(new):
+                self.works.add(_binding_ref(family, document))
 
         return handle
 
     def _on_work(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        for document in (old, new):
+            labels = (document or {}).get("metadata", {}).get("labels") or {}
+            if PARENT_BINDING in labels:
+                namespace = labels.get(PARENT_PLACEMENT_NAMESPACE, "")
+                family = NAMESPACED if namespace else CLUSTER
+                self.works.add(BindingRef(family.placement.kind, labels[PARENT_BINDING], namespace))
+                self._mirror(PlacementRef(family.placement.kind, labels.get(PARENT_PLACEMENT, ""), namespace))
+
+    def _mirror(self, ref: PlacementRef) -> None:
+        """Have the statuses of a placement brought back that asks for it."""
+        placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
+        if placement is not None and reports_to_originals(placement):
+            self.back_reports.add(ref)
+
+    def _on_membership(self, kind: Kind) -> Handler:
+        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
+            if (name := concerned_member(kind, old, new)) is not None:
+                self.members.add(name)
+
+        return handle
+
+    def _on_override(self, old: JsonObject | None, new: JsonObject | None) -> None:
         document = new or old
         assert document is not None
-        labels = document["metadata"].get("labels") or {}
-        if PARENT_BINDING in labels:
-            namespace = labels.get(PARENT_PLACEMENT_NAMESPACE, "")
-            family = NAMESPACED if namespace else CLUSTER
-            self.works.add(BindingRef(family.placement.kind, labels[PARENT_BINDING], namespace))
+        if old is None or new is None or _spec_changed(old, new):
+            self.overrides.add(OverrideRef.of(document))
+
+    def _on_override_snapshot(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        if old is not None:
+            self.overrides.add(OverrideRef.parent(document))
+        if (ref := placement_of(document)) is not None:
+            self.rollouts.add(ref)
+
+    def _on_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is not None and (old is None or _spec_changed(old, new)):
+            self.evictions.add(new["metadata"]["name"])
 
     def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
         before, after = (None if document is None else read_member(document) for document in (old, new))
@@ -174,16 +288,16 @@ class Loop:
             for ref, _ in self._all_placements():
                 if str(ref) in names:
                     self.scheduling.add(ref)
-        if old is None and new is not None:
+        if new is not None and (old is None or old["metadata"].get("labels") != new["metadata"].get("labels")):
             self._wake_bindings(new["metadata"]["name"])
 
     def _wake_bindings(self, cluster: str) -> None:
-        """Let bindings whose cluster has just appeared make their Works."""
+        """Let bindings whose cluster is new, or has other labels, find their overrides and make their Works."""
         for family in FAMILIES:
             for binding in self._hub.cache.list(family.binding):
                 if binding["spec"].get("targetCluster") == cluster:
-                    metadata = binding["metadata"]
-                    self.works.add(BindingRef(family.placement.kind, metadata["name"], metadata.get("namespace", "")))
+                    self.rollouts.add(family.parent(binding))
+                    self.works.add(_binding_ref(family, binding))
 
     def _on_selectable(self, old: JsonObject | None, new: JsonObject | None) -> None:
         document = new or old
@@ -195,6 +309,23 @@ class Loop:
         for ref, placement in self._all_placements():
             if is_concerned(placement, document, home, deleted=new is None):
                 self.placements.add(ref)
+                if old is None:  # made anew, without the status it had
+                    self._mirror(ref)
+
+    def _on_status_copy(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Have a copy made again, or put right, that somebody deleted or changed."""
+        document = new or old
+        assert document is not None
+        if old is not None:
+            self.placements.add(PlacementRef(CLUSTER.placement.kind, document["metadata"]["name"]))
+
+    def _on_definition(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Let placements select again: the hub serves other kinds now."""
+        if old is not None and new is not None and _served(old) == _served(new):
+            return
+        self.selectables.stale()
+        for ref, _ in self._all_placements():
+            self.placements.add(ref)
 
     def _all_placements(self) -> Iterator[tuple[PlacementRef, JsonObject]]:
         for family in FAMILIES:
@@ -207,6 +338,30 @@ class Loop:
             for ref, _ in self._all_placements():
                 self.placements.add(ref)
                 self.rollouts.add(ref)
+                self._mirror(ref)
+            for eviction in self._hub.cache.list(EVICTION):
+                self.evictions.add(eviction["metadata"]["name"])
+            for member in self._hub.cache.list(MEMBER_CLUSTER):
+                self.members.add(member["metadata"]["name"])
+            for family in FAMILIES:
+                for binding in self._hub.cache.list(family.binding):
+                    self.works.add(_binding_ref(family, binding))
+
+
+def _binding_ref(family: Family, binding: JsonObject) -> BindingRef:
+    metadata = binding["metadata"]
+    return BindingRef(family.placement.kind, metadata["name"], metadata.get("namespace", ""))
+
+
+def _served(definition: JsonObject) -> tuple[object, ...]:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return definition["metadata"].get("generation"), [
+        (condition.get("type"), condition.get("status")) for condition in conditions
+    ]
+
+
+def _selected(placement: JsonObject) -> object:
+    return (placement.get("status") or {}).get("selectedResources")
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
@@ -239,6 +394,18 @@ def _rollout_view(binding: JsonObject) -> tuple[object, ...]:
         if condition["type"] in ("Available", "DiffReported", "Applied", "RolloutStarted")
     )
     return metadata.get("generation"), metadata.get("deletionTimestamp"), seen
+
+
+def _work_view(binding: JsonObject) -> tuple[object, ...]:
+    """Return what of a binding makes the work generator look again (rollout.md 9.1)."""
+    metadata = binding["metadata"]
+    conditions = (binding.get("status") or {}).get("conditions") or ()
+    started = [
+        (condition["status"], condition.get("observedGeneration"))
+        for condition in conditions
+        if condition["type"] == "RolloutStarted"
+    ]
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), started
 
 
 def _sleeper(ref: PlacementRef, document: JsonObject) -> Sleeper:

@@ -3,13 +3,14 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import PLACEMENT_STATUS
 from scorer.api.meta import JsonObject
-from scorer.api.names import PLACEMENT_CLEANUP
+from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.placement.policy_hash import policy_hash
+from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import (
     Event,
     PlacementReport,
@@ -18,15 +19,21 @@ from scorer.rollout.placement_status import (
     placement_status,
 )
 from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.resource_snapshots import SnapshotSettings, plan_resource_snapshots, snapshot_groups
-from scorer.rollout.selection import DEFAULT_SETTINGS as DEFAULT_SELECTION
-from scorer.rollout.selection import SelectionError, select_resources
-from webhook.controllers.family import FAMILY_OF, Family, is_deleting, with_finalizer, without_finalizer
+from scorer.rollout.resource_snapshots import latest_group, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.selection import Selection, SelectionError, select_resources
+from scorer.rollout.status_copy import (
+    moved_namespace_error,
+    plan_status_copy,
+    reported_namespace,
+    with_status_synced,
+)
+from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
-from webhook.kube.hub import Hub
+from webhook.controllers.selectables import Selectables
+from webhook.controllers.settings import LoopSettings
+from webhook.kube.hub import Hub, at_once
+from webhook.kube.ports import StoreError
 from webhook.services import PlacementRef
-
-NAMESPACED_KINDS = tuple(kind for kind in KINDS.values() if kind.namespaced and kind.built_in)
 
 
 class PlacementController:
@@ -36,7 +43,8 @@ class PlacementController:
         hub: Where everything is.
         now: The clock.
         record: Takes the events that are worth telling.
-        throttle: How often content may change.
+        selectables: Knows the objects that can be selected.
+        settings: How often content may change, and what may be placed.
     """
 
     def __init__(
@@ -44,27 +52,26 @@ class PlacementController:
         hub: Hub,
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
-        throttle: SnapshotSettings,
+        selectables: Selectables,
+        settings: LoopSettings,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
-        self._throttle = throttle
+        self._selectables = selectables
+        self._settings = settings
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make snapshots and status of one placement match what it says now."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
+            self._selectables.forget(ref)
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
-        if (held := with_finalizer(placement, PLACEMENT_CLEANUP)) is not None:
-            placement = await self._hub.replace(family.placement, held)
-        await self._watch_selected(placement)
-        terms = placement["spec"].get("resourceSelectors") or []
-        settings = DEFAULT_SELECTION
-        selection = select_resources(terms, ref.namespace, self._hub.cache, KINDS, settings)
+        placement = await self._hold(family, placement)
+        selection = await self._select(family, ref, placement)
         if isinstance(selection, SelectionError):
             report = invalid_selection(placement, selection.message, self._now())
             return await self._report(family, placement, report)
@@ -73,16 +80,40 @@ class PlacementController:
         report = self._status(family, ref, placement, latest)
         return soonest(await self._report(family, placement, report), pending)
 
-    async def _watch_selected(self, placement: JsonObject) -> None:
-        """Watch the kinds that the selectors reach, and wait until they have been listed."""
-        wanted: list[Kind] = []
-        for term in placement["spec"].get("resourceSelectors") or ():
-            kind = KINDS.get((term.get("group") or "", term.get("kind") or ""))
-            if kind is not None:
-                wanted.append(kind)
-                if kind.group_kind == ("", "Namespace"):
-                    wanted += NAMESPACED_KINDS
-        await self._hub.cache.wait_synced(wanted)
+    async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
+        """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours."""
+        held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
+        held = with_finalizer(held, SCHEDULER_CLEANUP) or held
+        return placement if held is placement else await self._hub.replace(family.placement, held)
+
+    async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
+        terms = placement["spec"].get("resourceSelectors") or []
+        copied = not ref.namespace and bool(reported_namespace(placement))
+        if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
+            return SelectionError(moved)
+        kinds = await self._selectables.watch(ref, terms)
+        unreadable = self._selectables.unreadable(ref)
+        if unreadable and (refused := self._needed(family, ref, terms, unreadable)):
+            return SelectionError(refused)
+        readable = {identity: kind for identity, kind in kinds.items() if identity not in unreadable}
+        return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings.selection)
+
+    def _needed(
+        self, family: Family, ref: PlacementRef, terms: list[JsonObject], unreadable: Mapping[tuple[str, str], str]
+    ) -> str:
+        """Say why nothing can be selected without the kinds that may not be read; empty when it can.
+
+        A kind that a term names has to be read, and one of which something is placed: else it would be taken away
+        from all clusters for a lost permission. A kind that only happens to be in a selected namespace is left out.
+        """
+        groups = snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref))
+        latest = latest_group(groups)
+        placed = [*terms, *(latest.identifiers() if latest else ())]
+        for item in placed:
+            identity = item.get("group") or "", str(item.get("kind"))
+            if words := unreadable.get(identity):
+                return f"harbormaster may not read {identity[1]} objects on the hub: {words}"
+        return ""
 
     async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         snapshots = family.children(self._hub.cache, family.policy_snapshot, ref)
@@ -97,7 +128,7 @@ class PlacementController:
         if (placement["spec"].get("strategy") or {}).get("type") == "External":
             return None, DONE
         snapshots = family.children(self._hub.cache, family.resource_snapshot, ref)
-        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), self._throttle)
+        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), self._settings.snapshots)
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
         return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after)
 
@@ -117,16 +148,40 @@ class PlacementController:
         return placement_status(placement, policy, bindings, latest, self._now(), snapshots=snapshots)
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
-        await self._hub.replace_status(family.placement, placement, report.status)
+        status = await self._copy_status(placement, report.status)
+        self._hub.report(family.placement, placement, status)
         for event in report.events:
             self._record(placement, event)
         return Result(report.requeue_after)
 
+    async def _copy_status(self, placement: JsonObject, status: JsonObject) -> JsonObject:
+        """Keep the copy for people who may read only the selected namespace; return the status with what came of it."""
+        namespace = reported_namespace({**placement, "status": status})
+        if not namespace or placement["metadata"].get("namespace"):
+            return status
+        now = self._now()
+        copy = self._hub.cache.get(PLACEMENT_STATUS, placement["metadata"]["name"], namespace)
+        write = plan_status_copy(placement, status, copy, now)
+        problem = ""
+        try:
+            await self._hub.carry_out(PLACEMENT_STATUS, [write] if write else [])
+        except StoreError as error:
+            problem = str(error)
+        return with_status_synced(placement, status, problem, now)
+
+    def _copies(self, ref: PlacementRef) -> list[JsonObject]:
+        copies = self._hub.cache.list(PLACEMENT_STATUS)
+        return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
+
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete the snapshots of a placement that is being deleted, then let it go."""
-        for kind in (family.policy_snapshot, family.resource_snapshot):
-            for snapshot in family.children(self._hub.cache, kind, ref):
-                await self._hub.delete(kind, snapshot)
+        self._selectables.forget(ref)
+        snapshots = [
+            self._hub.delete(kind, snapshot)
+            for kind in (family.policy_snapshot, family.resource_snapshot)
+            for snapshot in family.children(self._hub.cache, kind, ref)
+        ]
+        await at_once(snapshots)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is not None:
             await self._hub.replace(family.placement, free)
             event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")

@@ -7,13 +7,15 @@ Source: scheduling.md 2; serving.md 7.
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from webhook.controllers.observer import NOBODY, Outcome, QueueObserver
 from webhook.controllers.result import Result, RetryError, TerminalError
-from webhook.kube.ports import ConflictError, StoreError
+from webhook.kube.ports import ConflictError, StoreError, UnavailableError
 
 K = TypeVar("K", bound=Hashable)
 
@@ -31,12 +33,16 @@ class WorkQueue(Generic[K]):
     Args:
         name: Of the controller, for logs and metrics.
         reconcile: Does the work for one key.
+        observer: Is told what is done.
     """
 
-    def __init__(self, name: str, reconcile: Callable[[K], Awaitable[Result]]) -> None:
+    def __init__(
+        self, name: str, reconcile: Callable[[K], Awaitable[Result]], observer: QueueObserver = NOBODY
+    ) -> None:
         self.name = name
         self._reconcile = reconcile
-        self._line: deque[K] = deque()
+        self._observer = observer
+        self._line: deque[tuple[K, float]] = deque()
         self._waiting: set[K] = set()
         self._working: set[K] = set()
         self._again: set[K] = set()
@@ -45,6 +51,7 @@ class WorkQueue(Generic[K]):
         self._wake = asyncio.Event()
         self.reconciled = 0
         self.failed = 0
+        observer.watch(self)
 
     @property
     def idle(self) -> bool:
@@ -54,6 +61,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._line)
 
+    @property
+    def longest_wait_seconds(self) -> float:
+        """How long the first key in line has been there; 0 when there is none."""
+        return time.monotonic() - self._line[0][1] if self._line else 0.0
+
     def add(self, key: K) -> None:
         """Put *key* in line."""
         if timer := self._timers.pop(key, None):
@@ -62,7 +74,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
-            self._line.append(key)
+            self._line.append((key, time.monotonic()))
             self._wake.set()
 
     def add_after(self, key: K, delay: timedelta) -> None:
@@ -98,7 +110,7 @@ class WorkQueue(Generic[K]):
             while not self._line:
                 self._wake.clear()
                 await self._wake.wait()
-            key = self._line.popleft()
+            key, _ = self._line.popleft()
             self._waiting.discard(key)
             self._working.add(key)
             try:
@@ -112,16 +124,22 @@ class WorkQueue(Generic[K]):
 
     async def _one(self, key: K) -> None:
         self.reconciled += 1
+        begun = time.monotonic()
+        outcome = Outcome.ERROR
         try:
             result = await self._reconcile(key)
         except TerminalError as error:
             self._failures.pop(key, None)
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
+            outcome = Outcome.REQUEUE
             self._back_off(key, error.after)
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except ConflictError:
             self._back_off(key)
+        except UnavailableError as error:
+            self._back_off(key, None if error.retry_after is None else timedelta(seconds=error.retry_after))
+            log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except StoreError as error:
             self._back_off(key)
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
@@ -130,13 +148,17 @@ class WorkQueue(Generic[K]):
             self._back_off(key)
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
         else:
+            outcome = Outcome.SUCCESS if result.requeue_after is None else Outcome.REQUEUE
             self._failures.pop(key, None)
             if result.requeue_after is not None:
                 self.add_after(key, result.requeue_after)
+        finally:
+            self._observer.finished(self.name, outcome, time.monotonic() - begun)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
+        self._observer.retried(self.name)
         if after is None:
             self._set_timer(key, min(FIRST_BACKOFF * 2 ** min(failures, 20), LONGEST_BACKOFF))
         else:

@@ -18,11 +18,14 @@ from scorer.placement.holdings import Binding
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
+from scorer.rollout.deletion import plan_binding_deletion
+from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
+from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
-from webhook.controllers.family import FAMILY_OF, Family, is_deleting, with_finalizer, without_finalizer
+from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError
-from webhook.kube.hub import Hub
+from webhook.kube.hub import Hub, at_once
 from webhook.services import PlacementRef
 
 
@@ -32,13 +35,11 @@ class SchedulerController:
     Args:
         hub: Where everything is.
         now: The clock.
-        suffix: Makes 8 hexadecimal characters for a new name.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], suffix: Callable[[], str]) -> None:
+    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
         self._hub = hub
         self._now = now
-        self._suffix = suffix
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make the bindings of one placement match the decision of this moment."""
@@ -55,22 +56,18 @@ class SchedulerController:
             placement = await self._hub.replace(family.placement, held)
         documents = family.children(self._hub.cache, family.binding, ref)
         run = self.decide(ref, snapshot, documents)
-        for document in documents:
-            if is_deleting(document):
-                await self._let_go(family, document)
+        await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
         blank = {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
         name = snapshot["metadata"]["name"]
         try:
-            plan = plan_bindings(run, placement, name, documents, blank, self._suffix)
+            plan = plan_bindings(run, placement, name, documents, blank)
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
-        for document in plan.create:
-            await self._hub.create(family.binding, document)
-        for document in plan.replace:
-            await self._hub.replace(family.binding, document)
+        await self._hub.carry_out_at_once(family.binding, map(create, plan.create))
+        await self._hub.carry_out_at_once(family.binding, map(replace, plan.replace))
         generation = int(snapshot["metadata"]["annotations"][PLACEMENT_GENERATION])
         status = snapshot_status(run, snapshot, generation, self._now())
-        await self._hub.replace_status(family.policy_snapshot, snapshot, status)
+        self._hub.report(family.policy_snapshot, snapshot, status)
         return DONE
 
     def decide(self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject]) -> Schedule:
@@ -103,11 +100,12 @@ class SchedulerController:
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete all bindings of a placement that is being deleted, then let it go."""
-        for document in family.children(self._hub.cache, family.binding, ref):
-            if not is_deleting(document):
-                await self._hub.delete(family.binding, document)
-        for document in family.children(self._hub.cache, family.binding, ref):
-            await self._let_go(family, document)
+        documents = family.children(self._hub.cache, family.binding, ref)
+        await at_once(
+            self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document])) for document in documents
+        )
+        documents = family.children(self._hub.cache, family.binding, ref)
+        await at_once(self._let_go(family, document) for document in documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             await self._hub.replace(family.placement, free)
         return DONE

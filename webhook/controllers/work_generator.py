@@ -3,19 +3,27 @@
 Source: rollout.md 9, 10 and 15.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scorer.api.kinds import MEMBER_CLUSTER, WORK
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.rollout.binding_status import binding_status
+from scorer.rollout.deletion import plan_work_deletion
+from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
+from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
-from scorer.rollout.works import needs_works, plan_works
-from webhook.controllers.family import FAMILY_OF, Family, is_deleting, with_finalizer, without_finalizer
+from scorer.rollout.works import WorkCause, needs_works, plan_works
+from scorer.rollout.writes import Verb, Write, replace
+from webhook.controllers.family import FAMILY_OF, Family
+from webhook.controllers.overrides import override_of
 from webhook.controllers.result import DONE, Result, RetryError
 from webhook.kube.hub import Hub
+from webhook.kube.ports import ConflictError, ServedKinds, key_of
+
+FOREIGN_WORK = timedelta(seconds=5)
 
 POLL_DELETION = timedelta(seconds=30)
 """How often a binding that is being deleted looks whether its Works are gone, besides their events."""
@@ -33,17 +41,33 @@ class BindingRef:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
+def without_manifests(work: JsonObject) -> JsonObject:
+    """Return what the loop needs of a Work: the manifests are most of it, and follow from snapshot and overrides."""
+    spec = {name: value for name, value in (work.get("spec") or {}).items() if name != "workload"}
+    return {**work, "spec": spec}
+
+
 class WorkGenerator:
     """Keeps the Works of one binding.
 
     Args:
         hub: Where everything is.
         now: The clock.
+        served: Tells the scope of the kinds in envelopes.
+        record: Takes the events that are worth telling.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        served: ServedKinds,
+        record: Callable[[JsonObject, Event], None],
+    ) -> None:
         self._hub = hub
         self._now = now
+        self._served = served
+        self._record = record
 
     async def reconcile(self, ref: BindingRef) -> Result:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
@@ -53,21 +77,60 @@ class WorkGenerator:
             return DONE
         if is_deleting(binding):
             return await self._clean_up(family, binding)
-        cluster = binding["spec"]["targetCluster"]
-        if not needs_works(binding) or self._hub.cache.get(MEMBER_CLUSTER, cluster) is None:
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        if not needs_works(binding) or member is None:
             return DONE
         group = self._group(family, binding)
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
-        plan = plan_works(binding, group, self.works(binding), report_back=strategy.get("reportBackStrategy"))
+        plan = plan_works(
+            binding,
+            group,
+            self.works(binding),
+            override=override_of(self._hub.cache, binding, member),
+            report_back=strategy.get("reportBackStrategy"),
+            kinds=self._served.kinds or KINDS,
+        )
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
-        await self._hub.carry_out(WORK, plan.writes)
+        await self._hub.carry_out_at_once(WORK, [await self._whole(write) for write in plan.writes])
+        await self._adopt(family, binding, plan.writes)
         status = binding_status(binding, self.works(binding), plan, self._now())
-        await self._hub.replace_status(family.binding, binding, status)
+        self._hub.report(family.binding, binding, status)
+        if plan.problem and plan.problem.cause is WorkCause.DUPLICATE_ENVELOPE_WORKS:
+            self._record(binding, Event(str(plan.problem.cause), plan.problem.message, "Warning"))
         if plan.problem and plan.problem.retry:
             raise RetryError(plan.problem.message)
         return DONE
+
+    async def _whole(self, write: Write) -> Write:
+        """Give a Work that is to be replaced its manifests back, which the cache does not keep."""
+        if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
+            return write
+        stored = await self._hub.store.get(WORK, key_of(write.document))
+        if stored["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
+            raise ConflictError(f"Work {key_of(write.document)} has just been written by somebody else")
+        spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
+        return replace({**write.document, "spec": spec})
+
+    async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
+        """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
+
+        Raises:
+            RetryError: It belongs to another binding, and may be on its way out.
+        """
+        ours = {work["metadata"]["name"] for work in self.works(binding)}
+        for write in writes:
+            if write.verb is not Verb.CREATE or write.name in ours:
+                continue
+            key = key_of(write.document)
+            found = self._hub.cache.get(WORK, key.name, key.namespace)
+            owner, namespace = label(found or {}, PARENT_BINDING), binding["metadata"].get("namespace", "")
+            if found is None or is_deleting(found) or self._hub.cache.get(family.binding, owner, namespace):
+                raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
+            wanted = write.document["metadata"]
+            metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
+            await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
     def works(self, binding: JsonObject) -> list[JsonObject]:
         """Return the Works that belong to a binding."""
@@ -84,9 +147,8 @@ class WorkGenerator:
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
         """Delete the Works of a binding that is being deleted; when none is left, let it go."""
-        for work in self.works(binding):
-            if not is_deleting(work):
-                await self._hub.delete(WORK, work)
+        for write in plan_work_deletion(binding, self.works(binding)):
+            await self._hub.carry_out(WORK, [await self._whole(write)])
         if self.works(binding):
             return Result(POLL_DELETION)
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:

@@ -77,7 +77,7 @@ async def test_a_kind_that_is_not_watched_is_not_known_and_not_watched_for_that(
             context().hub.list(CLUSTER_ROLE)
         with pytest.raises(NotKnownError):
             context().hub.get(CLUSTER_ROLE, "viewer")
-        assert CLUSTER_ROLE not in cache._shelves
+        assert not cache.watches(CLUSTER_ROLE)
 
 
 async def test_a_selectable_kind_is_known(store):

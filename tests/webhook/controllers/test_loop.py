@@ -10,6 +10,7 @@ from scorer.api.kinds import (
     POLICY_SNAPSHOT,
     RESOURCE_PLACEMENT,
     RESOURCE_SNAPSHOT,
+    WORK,
 )
 from tests.webhook.controllers.world import (
     CONFIG_MAP,
@@ -292,3 +293,30 @@ async def test_objects_deleted_by_hand_are_made_anew(kind):
         await world.until(lambda: is_available(world, "p") and len(world.works()) == 2)
         assert world.bound("p") == ["c", "d"]
         assert len({work["metadata"]["namespace"] for work in world.works()}) == 2
+
+
+async def test_a_work_that_is_edited_by_hand_is_put_right():
+    async with running() as world:
+        await add_members(world, 1)
+        await world.add(make_placement("p"))
+        await world.until(lambda: is_available(world, "p"))
+        key = Key("p-work", "fleet-member-a")
+        work = await world.store.get(WORK, key)
+        manifests = [*work["spec"]["workload"]["manifests"][:1], make_config_map("rates", value="edited")]
+        await world.store.replace(WORK, {**work, "spec": {**work["spec"], "workload": {"manifests": manifests}}})
+        await world.until(lambda: is_available(world, "p"))
+        assert (await world.store.get(WORK, key))["spec"] == work["spec"]
+        copy = await world.on_member("a", CONFIG_MAP, "rates", "shop")
+        assert copy is not None
+        assert copy["data"] == {"value": "1"}
+
+
+async def test_a_work_that_lost_its_labels_is_taken_over():
+    async with running() as world:
+        await add_members(world, 1)
+        await world.add(make_placement("p"))
+        await world.until(lambda: is_available(world, "p"))
+        key = Key("p-work", "fleet-member-a")
+        work = await world.store.get(WORK, key)
+        await world.store.replace(WORK, {**work, "metadata": {**work["metadata"], "labels": {}}})
+        await world.until(lambda: world.cache.get(WORK, *key)["metadata"].get("labels") == work["metadata"]["labels"])

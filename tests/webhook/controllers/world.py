@@ -1,7 +1,6 @@
 """A whole hub in memory: store, cache, loop and simulated members, all of them the real ones."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -9,12 +8,15 @@ from typing import Any
 
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
+from scorer.rollout.documents import is_deleting
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from webhook.controllers.family import FAMILIES, is_deleting
+from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
+from webhook.controllers.settings import LoopSettings
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
@@ -32,8 +34,7 @@ class World:
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
-        numbers = itertools.count(1)
-        self.loop = Loop(self.hub, utc_now, lambda: f"{next(numbers):08x}", AT_ONCE)
+        self.loop = Loop(self.hub, utc_now, EmbeddedKinds(self.store.kinds), LoopSettings(snapshots=AT_ONCE))
         self.members = SimulatedMembers(self.store, None)
 
     async def add(self, *documents: JsonObject) -> None:
@@ -76,8 +77,8 @@ class World:
         return sorted(entry["spec"]["targetCluster"] for entry in live)
 
     def works(self) -> list[JsonObject]:
-        """Return all Works."""
-        return self.cache.list(WORK)
+        """Return all Works, as they are stored."""
+        return list(self.store.objects(WORK))
 
     async def on_member(self, cluster: str, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return an object of a member, None when it is not there."""

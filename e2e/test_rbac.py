@@ -1,0 +1,176 @@
+"""The roles that ``harbormaster rbac`` prints, as a real API server understands them."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.service import HARBORMASTER
+from scorer.membership.access import agent_rules
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+NAMESPACE = "harbormaster-system"
+PROCESSES = {
+    "loop": ("reconcile", "--back-report"),
+    "narrow-loop": ("reconcile", "--select", "namespaces", "--select", "configmaps", "--select", "boats.example.com"),
+    "server": ("serve",),
+    "agent": ("agent",),
+    "placing-agent": ("agent", "--apply-rbac"),
+}
+"""Users, and what is printed for them."""
+
+
+def printed(user: str) -> str:
+    """What the command prints for one of the users."""
+    words = [HARBORMASTER, "rbac", *PROCESSES[user], "--user", user]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def hub(twin: Cluster) -> Iterator[Cluster]:
+    """A hub on which a namespace stands for the installation; each test applies the roles it is about."""
+    twin.kubectl("create", "namespace", NAMESPACE)
+    yield twin
+    twin.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@pytest.fixture
+def given(hub: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A user who has been given what is printed for them, and nothing else."""
+    text = printed(request.param)
+    hub.kubectl("apply", "-f", "-", given=text)
+    yield request.param
+    hub.kubectl("delete", "-f", "-", given=text)
+
+
+def rules(hub: Cluster, user: str) -> set[tuple[object, ...]]:
+    """Every single right that the API server says a user has, in the namespace of the installation."""
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": NAMESPACE},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    status = hub.request("POST", path, body, acting_as={"username": user})[0]["status"]
+    assert not status.get("evaluationError")
+    return {right for rule in (*status["resourceRules"], *status["nonResourceRules"]) for right in rights(rule)}
+
+
+def rights(rule: JsonObject) -> Iterator[tuple[object, ...]]:
+    """Take one rule apart."""
+    for verb in rule["verbs"]:
+        for path in rule.get("nonResourceURLs") or ():
+            yield verb, path
+        for resource in rule.get("resources") or ():
+            for name in rule.get("resourceNames") or ("",):
+                yield verb, rule["apiGroups"][0], resource, name
+
+
+def may(hub: Cluster, user: str, verb: str, resource: str, group: str = "", **attributes: str) -> bool:
+    """Whether the API server would let a user do something, by default in any namespace."""
+    plural, _, subresource = resource.partition("/")
+    wanted = {"verb": verb, "group": group, "resource": plural, "subresource": subresource, **attributes}
+    spec = {"user": user, "groups": ["system:authenticated"], "resourceAttributes": wanted}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    status = hub.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)[0]["status"]
+    return bool(status["allowed"])
+
+
+@pytest.mark.parametrize("given", PROCESSES, indirect=True)
+def test_what_is_printed_is_what_is_allowed(hub, given):
+    """The API server takes all of it, and it gives exactly the rights that the rules name."""
+    listed = hub.kubectl("get", "clusterroles,roles", "-n", NAMESPACE, "-o", "json", "-A").stdout
+    ours = [role for role in json.loads(listed)["items"] if role["metadata"]["name"].startswith("harbormaster-")]
+    assert ours
+    wanted = {right for role in ours for rule in role["rules"] for right in rights(rule)}
+    assert rules(hub, given) - rules(hub, "nobody-in-particular") == wanted - rules(hub, "nobody-in-particular")
+
+
+DANGEROUS = (
+    *(
+        (["create", "update", "patch", "delete", "deletecollection"], resource, "")
+        for resource in ("secrets", "pods", "nodes")
+    ),
+    (["create"], "pods/exec", ""),
+    (["create"], "serviceaccounts/token", ""),
+    (["impersonate"], "users", ""),
+    (["impersonate"], "groups", ""),
+    (["impersonate"], "serviceaccounts", ""),
+    (["bind", "escalate", "create", "update", "patch", "delete"], "clusterroles", "rbac.authorization.k8s.io"),
+    (["bind", "escalate", "patch", "delete"], "roles", "rbac.authorization.k8s.io"),
+    (["create", "update", "patch", "delete"], "clusterrolebindings", "rbac.authorization.k8s.io"),
+    (["create", "update"], "validatingwebhookconfigurations", "admissionregistration.k8s.io"),
+    (["create", "update", "delete"], "customresourcedefinitions", "apiextensions.k8s.io"),
+    (["approve", "sign"], "signers", "certificates.k8s.io"),
+    (["*"], "*", "*"),
+)
+
+
+@pytest.mark.parametrize("given", ["loop", "narrow-loop", "server"], indirect=True)
+def test_nothing_dangerous_is_allowed_on_the_hub(hub, given):
+    allowed = [(verb, what) for verbs, what, group in DANGEROUS for verb in verbs if may(hub, given, verb, what, group)]
+    assert allowed == []
+
+
+@pytest.mark.parametrize("given", ["agent"], indirect=True)
+def test_an_agent_cannot_give_itself_more(hub, given):
+    assert may(hub, given, "create", "secrets")  # what placements place
+    group = "rbac.authorization.k8s.io"
+    for resource in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
+        assert not [verb for verb in ("create", "update", "bind", "escalate") if may(hub, given, verb, resource, group)]
+    assert not may(hub, given, "impersonate", "users")
+    assert not may(hub, given, "create", "pods/exec")
+
+
+@pytest.mark.parametrize("given", ["narrow-loop"], indirect=True)
+def test_only_the_selected_kinds_are_read(hub, given):
+    assert may(hub, given, "list", "configmaps")
+    assert may(hub, given, "watch", "boats", "example.com")
+    assert not may(hub, given, "list", "secrets")
+    assert not may(hub, given, "list", "deployments", "apps")
+    assert may(
+        hub, given, "update", "leases", "coordination.k8s.io", namespace=NAMESPACE, name="harbormaster-reconcile"
+    )
+    assert not may(hub, given, "update", "leases", "coordination.k8s.io", namespace=NAMESPACE, name="another")
+    assert not may(hub, given, "create", "leases", "coordination.k8s.io", namespace="kube-system")
+
+
+def role(name: str, found: list[JsonObject]) -> JsonObject:
+    meta = {"name": name, "namespace": "fleet-member-dover"}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": found}
+
+
+def binding(name: str, kind: str, bound: str) -> JsonObject:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name, "namespace": "fleet-member-dover"},
+        "roleRef": {"apiGroup": group, "kind": kind, "name": bound},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "dover"}],
+    }
+
+
+@pytest.mark.parametrize("given", ["narrow-loop"], indirect=True)
+def test_the_loop_can_let_an_agent_in_and_nobody_further(hub, given):
+    """It holds what an agent's Role gives, so the API server lets it make one; nothing wider."""
+    loop = {"username": given}
+    space = f"{RBAC}/namespaces/fleet-member-dover"
+    meta = {"name": "fleet-member-dover"}
+    hub.request(
+        "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}, acting_as=loop
+    )
+    hub.request("POST", f"{space}/roles", role("fleet-role-dover", agent_rules()), acting_as=loop)
+    mine = binding("fleet-rolebinding-dover", "Role", "fleet-role-dover")
+    hub.request("POST", f"{space}/rolebindings", mine, acting_as=loop)
+    works = "placement.kubernetes-fleet.io"
+    assert may(hub, "dover", "update", "works/status", works, namespace="fleet-member-dover")
+    assert not may(hub, "dover", "update", "works/status", works, namespace="fleet-member-other")
+    assert not may(hub, "dover", "create", "works", works, namespace="fleet-member-dover")
+    wide = role("wide", [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
+    for path, document in (("roles", wide), ("rolebindings", binding("wide", "ClusterRole", "cluster-admin"))):
+        with pytest.raises(ApiError, match="attempting to grant RBAC permissions not currently held"):
+            hub.request("POST", f"{space}/{path}", document, acting_as=loop)
+    hub.request("DELETE", "/api/v1/namespaces/fleet-member-dover", acting_as=loop)

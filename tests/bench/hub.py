@@ -1,0 +1,304 @@
+"""Rollout rows: `harbormaster reconcile` on a real API server, beside what the same server takes by itself.
+
+Placements of one namespace with two ConfigMaps each, on 10 of 100 members, until all Works exist; a restart over
+everything, which may write nothing; what the process holds. The API server, etcd and the loop share the machine.
+
+FULL=1 in the environment: 1,000 placements on 100 clusters for the restart, and the memory of 1,000 members with 1,000
+placements on 10.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from e2e.conftest import install_definitions
+from e2e.controlplane.build import build
+from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd
+from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.service import HARBORMASTER
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import member_namespace
+from webhook.kube.client import ApiServer
+from webhook.kube.ports import Key, NotFoundError
+from webhook.kube.store import HubStore, path_of
+
+CONFIG_MAP = KINDS["", "ConfigMap"]
+CONNECTIONS, RAW_CREATES, PATIENCE_SECONDS = 32, 2_000, 900
+FULL = os.environ.get("FULL") == "1"
+_WRITES = re.compile(
+    r'^apiserver_request_total\{.*resource="(?!leases|events)[a-z]+".*verb="(POST|PUT|PATCH|DELETE)".*\} (\S+)',
+    re.MULTILINE,
+)
+
+
+@dataclass
+class Bed:
+    """A hub, the loop in front of it, and a connection of our own."""
+
+    cluster: Cluster
+    server: ApiServer
+    store: HubStore
+    loop: Program
+    http_port: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, server: ApiServer) -> "Bed":
+        port = free_port()
+        command = [HARBORMASTER, "reconcile", f"--kubeconfig={cluster.kubeconfig}", f"--http-port={port}"]
+        return cls(cluster, server, HubStore(server), Program(command, cluster.folder / "reconcile.log"), port)
+
+    async def start(self) -> None:
+        """Start the loop and wait until it leads."""
+        self.loop.start()
+        await self.until(lambda: self.metric("harbormaster_leader") == 1)
+
+    async def until(self, test: Callable[[], bool | Awaitable[bool]], pause: float = 0.1) -> None:
+        """Wait until *test* holds; nobody listening counts as no."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    found = test()
+                    if found if isinstance(found, bool) else await found:
+                        return
+                except OSError:
+                    assert self.loop.running, self.loop.last_words()
+                await asyncio.sleep(pause)
+
+    def metric(self, name: str) -> float:
+        """The sum of the samples of one metric of the loop."""
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}[ {{]", line))
+
+    async def at_rest(self) -> None:
+        """Wait until no queue has anything to do, for two seconds together."""
+        quiet, seen = 0.0, -1.0
+        while quiet < 2:
+            await asyncio.sleep(0.25)
+            done = await asyncio.to_thread(self.metric, "harbormaster_reconcile_total")
+            line = await asyncio.to_thread(self.metric, "harbormaster_workqueue_depth")
+            quiet, seen = (quiet + 0.25 if done == seen and not line else 0.0), done
+
+    async def count(self, kind: Kind) -> int:
+        """How many objects of *kind* there are."""
+        page = await self.server.request("GET", path_of(kind), query={"limit": "1"})
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+
+    async def writes(self) -> int:
+        """How many writes the API server has been asked for, those to Leases and Events left out."""
+        text = self.cluster.kubectl("get", "--raw", "/metrics").stdout
+        return sum(int(float(found[2])) for found in _WRITES.finditer(text))
+
+    @property
+    def megabytes(self) -> float:
+        """What the loop holds in memory."""
+        status = Path(f"/proc/{self.loop.pid}/status").read_text(encoding="ascii")
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+async def at_once(count: int, make: Callable[[int], Awaitable[object]], first: int = 0) -> float:
+    """Do something *count* times over 32 connections; return the seconds it took."""
+    numbers = iter(range(first, first + count))
+
+    async def work() -> None:
+        for number in numbers:
+            await make(number)
+
+    start = time.perf_counter()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(CONNECTIONS):
+            tasks.create_task(work())
+    return time.perf_counter() - start
+
+
+async def join(bed: Bed, count: int, first: int = 0) -> None:
+    """Let members join, and report for them as their agents would."""
+
+    async def one(number: int) -> None:
+        name = f"member-{number:04}"
+        await bed.store.create(MEMBER_CLUSTER, _member(name, number))
+        key = Key(name, member_namespace(name))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    found = await bed.store.get(INTERNAL_MEMBER_CLUSTER, key)
+                    break
+                except NotFoundError:
+                    await asyncio.sleep(0.2)
+        await bed.store.replace_status(INTERNAL_MEMBER_CLUSTER, {**found, "status": _report(number)})
+
+    await at_once(count, one, first)
+    await bed.at_rest()
+
+
+async def raw_rate(bed: Bed) -> float:
+    """Return how many ConfigMaps the API server takes in a second."""
+    await bed.store.create(NAMESPACE, _namespace("raw"))
+    return RAW_CREATES / await at_once(RAW_CREATES, lambda number: bed.store.create(CONFIG_MAP, _config("raw", number)))
+
+
+async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> tuple[float, float]:
+    """Make placements; return the seconds until all their Works exist, and the writes of ours for each."""
+
+    async def content(number: int) -> None:
+        await bed.store.create(NAMESPACE, _namespace(f"app-{number:04}"))
+        for part in range(2):
+            await bed.store.create(CONFIG_MAP, _config(f"app-{number:04}", part))
+
+    await at_once(count, content, first)
+    await bed.at_rest()
+    before, works = await bed.writes(), await bed.count(WORK)
+    wanted = works + count * (clusters or await bed.count(MEMBER_CLUSTER))
+
+    async def all_there() -> bool:
+        return await bed.count(WORK) >= wanted
+
+    start = time.perf_counter()
+    await at_once(count, lambda number: bed.store.create(PLACEMENT, _placement(number, clusters)), first)
+    await bed.until(all_there)
+    seconds = time.perf_counter() - start
+    written = await bed.writes() - before - count
+    await bed.at_rest()
+    return seconds, written / count
+
+
+async def restart(bed: Bed) -> tuple[float, int]:
+    """Restart the loop: everything is looked at once. Return seconds until it is at rest, and what it wrote."""
+    bed.loop.stop(30)
+    before = await bed.writes()
+    start = time.perf_counter()
+    await bed.start()
+    await bed.at_rest()
+    return time.perf_counter() - start - 2, await bed.writes() - before
+
+
+async def measure(cluster: Cluster) -> None:
+    """Print all rows."""
+    async with await ApiServer.connect(cluster.kubeconfig) as server:
+        bed = Bed.of(cluster, server)
+        await bed.store.create(NAMESPACE, _namespace("harbormaster-system"))
+        try:
+            await bed.start()
+            await join(bed, 100)
+            rate = await raw_rate(bed)
+            print(f"{'raw creates of the same server, 32 connections':52}{rate:>8.0f} /s", flush=True)
+            made = 0
+            for count, target, stretch in ((50, 8, 4), (200, 30, 15)):
+                seconds, writes = await roll_out(bed, count, made, 10)
+                made += count
+                floor = writes * count / rate
+                print(
+                    f"{f'{count} placements on 10 of 100, until all Works exist':52}{seconds:>8.1f} s  "
+                    f"target {target} s (stretch {stretch}); {writes:.1f} writes each, which alone take {floor:.1f} s, "
+                    f"ratio {seconds / floor:.1f}",
+                    flush=True,
+                )
+            await _resync_row(bed, made, 10)
+            if FULL:
+                await _full(bed, made)
+            else:
+                await roll_out(bed, 200, made, None)
+                await _resync_row(bed, 200, 100)
+        finally:
+            bed.loop.stop(30)
+
+
+async def _resync_row(bed: Bed, placements: int, clusters: int) -> None:
+    seconds, writes = await restart(bed)
+    title = f"restart over {placements:,} more placements on {clusters} clusters each"
+    print(f"{title:52}{seconds:>8.1f} s  {writes} writes (target 0); {bed.megabytes:.0f} MB", flush=True)
+
+
+async def _full(bed: Bed, made: int) -> None:
+    await roll_out(bed, 1_000 - made, made, 10)
+    await join(bed, 900, 100)
+    await restart(bed)
+    title = "memory, 1,000 members, 1,000 placements on 10"
+    print(f"{title:52}{bed.megabytes:>8.0f} MB  target 300 MB", flush=True)
+
+
+def _namespace(name: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _config(namespace: str, number: int) -> JsonObject:
+    metadata = {"name": f"config-{number}", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"settings": "value " * 40}}
+
+
+def _member(name: str, number: int) -> JsonObject:
+    return {
+        "apiVersion": MEMBER_CLUSTER.api_version,
+        "kind": MEMBER_CLUSTER.kind,
+        "metadata": {"name": name, "labels": {"env": "prod", "region": f"r{number % 5}"}},
+        "spec": {"identity": {"kind": "User", "name": name}},
+    }
+
+
+def _report(number: int) -> JsonObject:
+    at = format_time(datetime.now(UTC))
+
+    def condition(kind: str) -> JsonObject:
+        reason = f"InternalMemberCluster{kind}"
+        return {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": at}
+
+    cpu, memory = 16 + number % 49, 64 + number % 97
+    usage = {"capacity": {"cpu": "64", "memory": "256Gi"}, "allocatable": {"cpu": "62", "memory": "250Gi"}}
+    agent = {"type": "MemberAgent", "conditions": [condition("Joined"), condition("Healthy")]}
+    return {
+        "agentStatus": [{**agent, "lastReceivedHeartbeat": at}],
+        "properties": {"kubernetes-fleet.io/node-count": {"value": str(number % 17 + 1), "observationTime": at}},
+        "resourceUsage": {**usage, "available": {"cpu": str(cpu), "memory": f"{memory}Gi"}, "observationTime": at},
+    }
+
+
+def _placement(number: int, clusters: int | None) -> JsonObject:
+    policy: JsonObject = {"placementType": "PickAll"}
+    if clusters is not None:
+        term = {"labelSelector": {"matchLabels": {"env": "prod"}}}
+        sorter = {"name": "resources.kubernetes-fleet.io/available-cpu", "sortOrder": "Descending"}
+        affinity = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [term]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 50, "preference": {"propertySorter": sorter}}
+            ],
+        }
+        policy = {"placementType": "PickN", "numberOfClusters": clusters, "affinity": {"clusterAffinity": affinity}}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": f"app-{number:04}"}
+    return {
+        "apiVersion": PLACEMENT.api_version,
+        "kind": PLACEMENT.kind,
+        "metadata": {"name": f"app-{number:04}"},
+        "spec": {"resourceSelectors": [selector], "policy": policy},
+    }
+
+
+def main() -> None:
+    """Start a control plane, and measure on it."""
+    programs = build()
+    with tempfile.TemporaryDirectory() as folder:
+        etcd = Etcd(programs, Path(folder))
+        cluster = Cluster(programs, Path(folder) / "hub", etcd, "hub")
+        try:
+            etcd.start()
+            cluster.start()
+            install_definitions(cluster)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(measure(cluster))
+        finally:
+            cluster.stop()
+            etcd.program.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""``harbormaster rbac``."""
+
+import json
+
+import pytest
+import yaml
+
+NARROW = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: harbormaster-agent
+rules:
+# what was applied for which Work
+- apiGroups: ["placement.kubernetes-fleet.io"]
+  resources: ["appliedworks"]
+  verbs: ["create", "delete", "get", "list", "update", "watch"]
+# what of it is there
+- apiGroups: ["placement.kubernetes-fleet.io"]
+  resources: ["appliedworks/status"]
+  verbs: ["update"]
+# applied objects block the deletion of their owner, which OwnerReferencesPermissionEnforcement checks
+- apiGroups: ["placement.kubernetes-fleet.io"]
+  resources: ["appliedworks/finalizers"]
+  verbs: ["update"]
+# properties of the member: nodes and what they have left
+- apiGroups: [""]
+  resources: ["nodes", "pods"]
+  verbs: ["get", "list", "watch"]
+# the namespaces of the member
+- apiGroups: [""]
+  resources: ["namespaces"]
+  verbs: ["get", "list", "watch"]
+# which kinds the member knows
+- apiGroups: ["apiextensions.k8s.io"]
+  resources: ["customresourcedefinitions"]
+  verbs: ["get", "list", "watch"]
+# whether the member is well, and its version
+- nonResourceURLs: ["/readyz", "/version"]
+  verbs: ["get"]
+# what placements place on this member
+- apiGroups: ["apps"]
+  resources: ["deployments"]
+  verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
+# what placements place on this member too: all Secrets; leave this rule out if none is placed
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: harbormaster-agent
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: harbormaster-agent
+subjects:
+- kind: ServiceAccount
+  name: harbormaster-agent
+  namespace: fleet-system
+"""
+
+
+def test_an_agent_with_two_kinds(cli):
+    result = cli("rbac", "agent", "-n", "fleet-system", "--apply", "deployments", "--apply", "secrets")
+    assert (result.exit_code, result.stdout) == (0, NARROW)
+
+
+@pytest.mark.parametrize("process", ["reconcile", "serve", "agent"])
+def test_yaml_and_json_say_the_same(cli, process):
+    """The lists of the YAML are written by hand, so that they fit a line."""
+    documents = list(yaml.safe_load_all(cli("rbac", process).stdout))
+    assert json.loads(cli("rbac", process, "-o", "json").stdout)["items"] == documents
+
+
+def test_long_lists_are_wrapped(cli):
+    assert max(map(len, cli("rbac", "reconcile").stdout.splitlines())) <= 120
+
+
+def test_the_lease_is_in_the_namespace_of_the_installation(cli, monkeypatch):
+    documents = list(yaml.safe_load_all(cli("rbac", "reconcile", "-n", "quay", "--select", "ns").stdout))
+    assert [each["metadata"].get("namespace") for each in documents] == [None, None, "quay", "quay"]
+    assert documents[2]["rules"][1]["resourceNames"] == ["harbormaster-reconcile"]
+    monkeypatch.setenv("HARBORMASTER_NAMESPACE", "pier")
+    assert "namespace: pier" in cli("rbac", "reconcile").stdout
+
+
+def test_everything_only_when_asked_for(cli):
+    wide = cli("rbac", "reconcile", "--select-everything", "--back-report").stdout
+    assert '- apiGroups: ["*"]\n  resources: ["*"]\n  verbs: ["get", "list", "watch"]\n' in wide
+    assert '- apiGroups: ["*"]\n  resources: ["*/status"]\n  verbs: ["update"]\n' in wide
+    assert "*" not in cli("rbac", "reconcile", "--back-report").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "mistake"),
+    [
+        pytest.param(
+            ("reconcile", "--select", "pods"), "--select 'pods': objects of kind Pod are never selected", id="blocked"
+        ),
+        pytest.param(("reconcile", "--select", "boats"), "'boats' is no kind known here", id="unknown-kind"),
+        pytest.param(("agent", "--apply", "roles"), "--apply 'roles': whoever places roles needs", id="roles"),
+        pytest.param(
+            ("reconcile", "--select", "ns", "--select-everything"), "exclude each other", id="some-and-everything"
+        ),
+        pytest.param(("serve", "--user", "a", "--service-account", "b"), "exclude each other", id="two-subjects"),
+        pytest.param(("serve", "--user", ""), "--user ''", id="no-user"),
+        pytest.param(("serve", "--user", "system:admin"), "none of the system", id="system-user"),
+        pytest.param(("serve", "--service-account", "A B"), "--service-account 'A B'", id="bad-account"),
+        pytest.param(("serve", "-n", "Quay"), "Quay", id="bad-namespace"),
+        pytest.param(("captain",), "No such command 'captain'", id="process"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(cli, words, mistake):
+    result = cli("rbac", *words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert mistake in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,255 @@
+"""``harbormaster rbac``: the roles that our processes need, ready for ``kubectl apply``."""
+
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.cli.failure import UserError
+from webhook.cli.options import output_option
+from webhook.cli.output import print_document
+
+if TYPE_CHECKING:
+    from webhook.rbac import Role, Rule, Selected
+    from webhook.settings import Settings
+
+HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
+
+Each rule comes with a comment that says what needs it. They allow what the process does and nothing else: none writes
+Secrets on the hub or impersonates anybody, and `*`, bind and escalate appear only where an option asks for them.
+
+\b
+Examples:
+  harbormaster rbac reconcile | kubectl apply -f -
+  harbormaster rbac reconcile --select namespaces --select configmaps --select boats.example.com
+  harbormaster rbac serve --service-account harbormaster -n harbormaster-system
+  harbormaster rbac agent --user member-a-agent -o json
+
+\b
+Exit codes:
+  0  printed
+  1  an error
+"""
+
+RECONCILE: Final = """Print what `harbormaster reconcile` needs on the hub.
+
+Of the objects that placements select it reads the kinds named by --select, by default all built-in kinds that can be
+selected, Secrets among them (in a rule of their own). A placement that reaches a kind which may not be read says so in
+its status. With `harbormaster serve --reconcile`, print the roles of `serve` as well.
+
+\b
+Examples:
+  harbormaster rbac reconcile | kubectl apply -f -
+  harbormaster rbac reconcile --select namespaces --select deploy --select boats.example.com
+  harbormaster rbac reconcile --back-report --user hub-loop -o json
+
+\b
+Exit codes:
+  0  printed
+  1  an error, such as a kind that nobody knows
+"""
+
+SERVE: Final = """Print what `harbormaster serve` needs on the hub.
+
+It reads what admission and the answers depend on, and may ask whose a token is and what somebody may do.
+
+\b
+Example:
+  harbormaster rbac serve | kubectl apply -f -
+
+\b
+Exit codes:
+  0  printed
+  1  an error
+"""
+
+AGENT: Final = """Print what `harbormaster agent` needs on its own member.
+
+What it needs on the hub is made there by `harbormaster reconcile`: the Role fleet-role-NAME for the `spec.identity` of
+the MemberCluster. On the member it may write the kinds named by --apply, by default all built-in kinds that placements
+select, but for roles and their bindings: who may place those can give himself anything, so that takes --apply-rbac.
+
+\b
+Examples:
+  harbormaster rbac agent | kubectl --context member apply -f -
+  harbormaster rbac agent --apply namespaces --apply configmaps --apply deployments
+
+\b
+Exit codes:
+  0  printed
+  1  an error, such as a kind that nobody knows
+"""
+
+AGENT_ACCOUNT: Final = "harbormaster-agent"
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_LONGEST: Final = 100
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group("rbac", help=HELP, short_help="Print the roles that our processes need.")
+def command() -> None:
+    """Hold one command per process."""
+
+
+def subject_options(account: str) -> Callable[[_Command], _Command]:
+    """Return the options that say for whom roles are; *account* is the usual ServiceAccount."""
+
+    def give(function: _Command) -> _Command:
+        options = (
+            output_option("yaml", "json"),
+            click.option("--user", "user_name", metavar="NAME", help="A user instead: the CN of a client certificate."),
+            click.option(
+                "--service-account", "account", metavar="NAME", help=f"Whom it runs as.  [default: {account}]"
+            ),
+            click.option(
+                "-n",
+                "--namespace",
+                metavar="NS",
+                help="Where harbormaster is installed.  [default: harbormaster-system]",
+            ),
+        )
+        for option in options:
+            function = option(function)
+        return function
+
+    return give
+
+
+@command.command("reconcile", help=RECONCILE, short_help="What the loop needs on the hub.")
+@click.option(
+    "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select; several times."
+)
+@click.option("--select-everything", is_flag=True, help="Every kind there is, by `*`.")
+@click.option("--back-report", is_flag=True, help="Placements may have the status of their objects written back.")
+@subject_options("that of the settings: harbormaster")
+def reconcile(
+    select: Sequence[str],
+    select_everything: bool,
+    back_report: bool,
+    namespace: str | None,
+    account: str | None,
+    user_name: str | None,
+    output: str,
+) -> int:
+    """Print the roles of the loop."""
+    from webhook.rbac import Selected, default_selection, reconcile_roles
+
+    if select and select_everything:
+        raise click.UsageError("--select and --select-everything exclude each other")
+    selected = Selected(everything=True) if select_everything else _read("--select", select) or default_selection()
+    settings = _settings(namespace)
+    roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
+    return _print(roles, _subject(settings.namespace, account, settings.service_account, user_name), output)
+
+
+@command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
+@click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
+@subject_options("that of the settings: harbormaster")
+def serve(
+    networking_agents: bool, namespace: str | None, account: str | None, user_name: str | None, output: str
+) -> int:
+    """Print the roles of the server."""
+    from webhook.rbac import serve_roles
+
+    settings = _settings(namespace)
+    roles = serve_roles(networking_agents=networking_agents or settings.networking_agents)
+    return _print(roles, _subject(settings.namespace, account, settings.service_account, user_name), output)
+
+
+@command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
+@click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that it may apply; several times.")
+@click.option("--apply-rbac", is_flag=True, help="Roles and their bindings as well, with the right to escalate.")
+@subject_options(AGENT_ACCOUNT)
+def agent(
+    apply: Sequence[str],
+    apply_rbac: bool,
+    namespace: str | None,
+    account: str | None,
+    user_name: str | None,
+    output: str,
+) -> int:
+    """Print the roles of an agent on its member."""
+    from webhook.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
+
+    try:
+        applied = checked_applied(_read("--apply", apply) or default_applied())
+    except UnknownKindError as error:
+        raise UserError(f"--apply {error}") from error
+    roles = agent_roles(applied, apply_rbac=apply_rbac)
+    return _print(roles, _subject(_settings(namespace).namespace, account, AGENT_ACCOUNT, user_name), output)
+
+
+def _read(option: str, words: Sequence[str]) -> "Selected | None":
+    from webhook.rbac import UnknownKindError, parse_selection
+
+    try:
+        return parse_selection(words) if words else None
+    except UnknownKindError as error:
+        raise UserError(f"{option} {error}") from error
+
+
+def _settings(namespace: str | None) -> "Settings":
+    from webhook.settings import Settings, SettingsError
+
+    try:
+        return Settings.read(os.environ, namespace=namespace)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+
+
+def _subject(namespace: str, account: str | None, usual: str, user_name: str | None) -> JsonObject:
+    from webhook.rbac import service_account, user
+
+    if user_name is not None:
+        if account is not None:
+            raise click.UsageError("--user and --service-account exclude each other")
+        if not user_name or not user_name.isprintable() or user_name.startswith("system:"):
+            raise UserError(f"--user {user_name!r}: must be the name of a user that is none of the system")
+        return user(user_name)
+    name = usual if account is None else account
+    if not _NAME.fullmatch(name):
+        raise UserError(f"--service-account {name!r}: is no name of a ServiceAccount")
+    return service_account(namespace, name)
+
+
+def _print(roles: "Sequence[Role]", subject: JsonObject, output: str) -> int:
+    """Print all objects: commented YAML documents, or one JSON list."""
+    from webhook.rbac import documents
+
+    made = list(documents(roles, subject))
+    if output == "json":
+        items = [document for document, _ in made]
+        print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}, "json")
+        return 0
+    click.echo("---\n".join("".join(_commented(document, rules)) for document, rules in made), nl=False)
+    return 0
+
+
+def _commented(document: JsonObject, rules: "Sequence[Rule]") -> Iterator[str]:
+    """Yield the text of an object, with the reason above every rule of a role; equal ones are said once."""
+    from webhook.cli.yaml_text import format_yaml
+
+    yield format_yaml({key: value for key, value in document.items() if key != "rules"})
+    if rules:
+        yield "rules:\n"
+    said = ""
+    for rule in rules:
+        if rule.why != said:
+            yield f"# {rule.why}\n"
+        said = rule.why
+        for position, (key, values) in enumerate(rule.document().items()):
+            yield f"{'  ' if position else '- '}{key}: {_listed(values)}\n"
+
+
+def _listed(values: Sequence[str]) -> str:
+    """Write a list in a line, or in several when one would be long."""
+    words = ", ".join(json.dumps(value) for value in values)
+    if len(words) <= _LONGEST:
+        return f"[{words}]"
+    lines = textwrap.wrap(words, _LONGEST, break_long_words=False, break_on_hyphens=False)
+    return "[\n" + "".join(f"    {line}\n" for line in lines) + "  ]"

@@ -1,0 +1,80 @@
+"""``harbormaster reconcile``: the loop over a real hub, until a signal comes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from webhook.cli.failure import UserError, complain
+from webhook.cli.serve import kubeconfig_from_environment
+
+if TYPE_CHECKING:
+    from webhook.settings import Settings
+
+HELP = """Turn the placements of a hub into bindings, Works and status.
+
+Any number of replicas may run: one leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which has
+to exist; the others are ready to go on within seconds. `harbormaster rbac reconcile` prints the rights that are needed.
+Members apply the Works by `harbormaster agent`.
+
+Every setting can be given as HARBORMASTER_<NAME> as well, these only so: ALLOWED_KINDS, BLOCKED_KINDS,
+SKIPPED_NAMESPACES, WORKLOADS_ENABLED, REMOVAL_NEEDS_BUDGET, RESOURCE_SNAPSHOT_INTERVAL_SECONDS,
+RESOURCE_COLLECTION_SECONDS, FORCE_DELETE_SECONDS, LEASE_NAME, RECONCILE_WORKERS, WRITE_CONCURRENCY.
+
+\b
+Examples:
+  kubectl create namespace harbormaster-system
+  harbormaster reconcile --kubeconfig hub.kubeconfig
+  HARBORMASTER_BLOCKED_KINDS='v1/Secret' harbormaster reconcile --kubeconfig hub.kubeconfig --http-port 8082
+
+\b
+Exit codes:
+  0  stopped by a signal; the Lease is free at once
+  1  a setting, the port or the kubeconfig cannot be used, or the work did not stop when the Lease was lost
+"""
+
+
+@click.command("reconcile", help=HELP, short_help="Turn the placements of a hub into bindings, Works and status.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else the pod's own.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
+@click.option("-n", "--namespace", metavar="NS", help="Where the Lease is.  [default: harbormaster-system]")
+@click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
+@click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease; else that of the machine.")
+def command(kubeconfig: Path | None, context: str | None, identity: str, **given: Any) -> int:
+    """Reconcile until SIGTERM or SIGINT."""
+    from webhook.settings import Settings, SettingsError
+
+    try:
+        settings = Settings.read(os.environ, **given)
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    from webhook.logs import configure
+
+    configure(settings.log_format, settings.log_level)
+    return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity)
+
+
+def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, identity: str) -> int:
+    import asyncio
+
+    import uvloop
+
+    from webhook.kube.client import ConfigurationError
+    from webhook.reconcile import Reconcile
+    from webhook.server import Addresses, ListenError, serve
+
+    def started(addresses: Addresses) -> None:
+        complain(f"harbormaster reconciles, probes and metrics {addresses.http_url}")
+
+    async def run() -> None:
+        async with Reconcile(settings, kubeconfig, context, identity) as up:
+            await serve(up.server, started)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (ConfigurationError, ListenError) as error:
+        raise UserError(str(error)) from error
+    return 0

@@ -1,0 +1,115 @@
+"""Status back-reporting: the statuses that a member reports go onto the hub's own objects.
+
+A placement that asks for it and cannot have it keeps its conditions; there is none for this. It gets a Warning event
+and a line in the log, once for every new reason.
+
+Source: rollout.md 18.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from scorer.api.kinds import WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.rollout.back_report import (
+    BackReport,
+    plan_back_reports,
+    report_back_error,
+    reports_to_originals,
+    with_reported_status,
+)
+from scorer.rollout.documents import is_deleting, label
+from scorer.rollout.placement_status import Event
+from webhook.controllers.family import FAMILY_OF
+from webhook.controllers.result import DONE, Result, RetryError
+from webhook.kube.hub import Hub
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, ServedKinds
+from webhook.services import PlacementRef
+
+log = logging.getLogger(__name__)
+
+
+class BackReportController:
+    """Copies statuses for one placement at a time.
+
+    Args:
+        hub: Where everything is.
+        served: The kinds that the hub serves.
+        record: Takes the events that are worth telling.
+    """
+
+    def __init__(self, hub: Hub, served: ServedKinds, record: Callable[[JsonObject, Event], None]) -> None:
+        self._hub = hub
+        self._served = served
+        self._record = record
+        self._told: dict[PlacementRef, tuple[str, str]] = {}
+
+    async def reconcile(self, ref: PlacementRef) -> Result:
+        """Give every object that a placement reports back the status it has on the member.
+
+        Raises:
+            ConflictError: Somebody wrote to an object first; the queue tries again.
+            RetryError: Nobody has asked the hub yet what it serves.
+        """
+        family = FAMILY_OF[ref.kind]
+        placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None or is_deleting(placement) or not reports_to_originals(placement):
+            self._told.pop(ref, None)
+            return DONE
+        if error := report_back_error(placement):
+            self._tell(ref, placement, "InvalidReportBackStrategy", error)
+            return DONE
+        bindings = family.children(self._hub.cache, family.binding, ref)
+        reports = plan_back_reports(placement, bindings, self._works(ref))
+        if reports and not self._served.kinds:
+            raise RetryError("it is not known yet what the hub serves")
+        answers = [(report, await self._copy(report)) for report in reports]
+        problems = "; ".join(f"{report}: {problem}" for report, problem in answers if problem)
+        self._tell(ref, placement, "StatusNotReportedBack", problems)
+        return DONE
+
+    def _works(self, ref: PlacementRef) -> list[JsonObject]:
+        found = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
+        return [work for work in found if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
+
+    async def _copy(self, report: BackReport) -> str:
+        """Bring one status to its object; returns what stands in the way, empty when nothing does."""
+        kind = self._kind(report)
+        if kind is None:
+            return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
+        try:
+            stored = await self._hub.store.get(kind, Key(report.name, report.namespace))
+        except NotFoundError:  # it was deleted, so it is about to leave the placement
+            return ""
+        except ForbiddenError as error:
+            return str(error)
+        if (changed := with_reported_status(stored, report)) is None:
+            return ""
+        if not kind.has_status:
+            return "its status is no subresource, so it is the user's to write"
+        self._hub.writes += 1
+        try:
+            await self._hub.store.replace_status(kind, changed)
+        except NotFoundError:
+            return ""
+        except (ForbiddenError, InvalidObjectError) as error:
+            return str(error)
+        return ""
+
+    def _kind(self, report: BackReport) -> Kind | None:
+        """Return the kind of an object, to be spoken to in the version that was selected and placed."""
+        kind = self._served.kinds.get((report.group, report.kind))
+        if kind is None or report.version not in kind.versions:
+            return None
+        return replace(kind, versions=(report.version, *(each for each in kind.versions if each != report.version)))
+
+    def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
+        """Tell of a problem when it is another one than before; an empty one is none."""
+        if not problem:
+            self._told.pop(ref, None)
+        elif self._told.get(ref) != (reason, problem):
+            self._told[ref] = reason, problem
+            log.warning("cannot report back", extra={"placement": str(ref), "reason": reason, "error": problem})
+            self._record(placement, Event(reason, problem, type="Warning"))

@@ -1,0 +1,293 @@
+"""Members: the hub's part of joining, of what their agents report, and of leaving.
+
+What wakes it: `concerned_member` names the member that a change of one of the `WATCHED` kinds is about.
+
+Roles and RoleBindings are not among them: a hub has many that are not ours, and nobody should keep all of them in
+memory. They are asked for by their label, all at once, when the first member is looked at and again after
+`ACCESS_CHECK`; in between what was read or written last counts. So one that is changed by hand is put right within that
+time (a heartbeat of any member is enough of an occasion), and a restart asks twice, not twice per member.
+
+Source: rollout.md 17, 20 and 21.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.internal_member_cluster import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    IS_FLEET_RESOURCE,
+    MEMBER_CLUSTER_FINALIZER,
+    MEMBER_NAMESPACE_PREFIX,
+    member_namespace,
+)
+from scorer.membership.access import ROLE, ROLE_BINDING, InvalidIdentityError, role_binding_name, role_name
+from scorer.membership.heartbeats import Heard, hear
+from scorer.membership.joining import (
+    Repair,
+    plan_internal_member,
+    plan_member,
+    plan_namespace,
+    plan_role,
+    plan_role_binding,
+)
+from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
+from scorer.membership.member_status import member_status
+from scorer.rollout.documents import is_deleting, without_finalizer
+from scorer.rollout.placement_status import Event
+from scorer.rollout.writes import delete, replace
+from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.kube.hub import Hub
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidObjectError,
+    Key,
+    NotFoundError,
+    key_of,
+)
+
+WATCHED: Final = (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER, NAMESPACE)
+ACCESS_CHECK: Final = timedelta(minutes=10)
+"""So old may be what is known of Roles and RoleBindings."""
+POLL_CLEARING: Final = timedelta(seconds=5)
+"""How often a namespace that is being deleted is looked at, besides its events."""
+
+
+def concerned_member(kind: Kind, old: JsonObject | None, new: JsonObject | None) -> str | None:
+    """Return the name of the member that has to be reconciled after a change, None when none has to be.
+
+    A heartbeat changes an InternalMemberCluster and wakes us; the status that we then store in the
+    MemberCluster does not.
+    """
+    document = new or old
+    assert document is not None
+    metadata = document["metadata"]
+    if kind == MEMBER_CLUSTER:
+        return None if old and new and _orders(old) == _orders(new) else str(metadata["name"])
+    namespace = str(metadata["name"] if kind == NAMESPACE else metadata.get("namespace", ""))
+    if not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
+        return None
+    cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
+    if kind == NAMESPACE:
+        return None if old and new and _orders(old) == _orders(new) else cluster
+    return cluster if metadata["name"] == cluster else None
+
+
+def _orders(document: JsonObject) -> tuple[object, ...]:
+    """Return what of a MemberCluster or Namespace we act upon or keep as it has to be."""
+    metadata = document["metadata"]
+    marks = ("uid", "generation", "deletionTimestamp", "labels", "finalizers")
+    return tuple(metadata.get(mark) for mark in marks)
+
+
+class MemberController:
+    """Keeps what the hub has of a member.
+
+    What it has heard of agents (`scorer.membership.heartbeats`) lives as long as it does: make a new one for every
+    term of a leader.
+
+    Args:
+        hub: Where everything is; its cache has to have the `WATCHED` kinds and Works.
+        now: The clock.
+        record: Takes the events that are worth telling.
+        force_delete_after: How long the agent of a member that is deleted is waited for.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        force_delete_after: timedelta = FORCE_DELETE_AFTER,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._force_delete_after = force_delete_after
+        self._access = _AccessBook(hub, now)
+        self._heard: dict[str, tuple[str, Heard]] = {}
+        self._refused: dict[str, tuple[object, str]] = {}
+
+    async def reconcile(self, name: str) -> Result:
+        """Make the hub's part of one member match its MemberCluster, and the status match what its agents say."""
+        member = self._hub.cache.get(MEMBER_CLUSTER, name)
+        if member is None:
+            self._heard.pop(name, None)
+            self._refused.pop(name, None)
+            self._access.forget(name)
+            return DONE
+        return await (self._leave(member) if is_deleting(member) else self._join(member))
+
+    async def _join(self, member: JsonObject) -> Result:
+        if (held := plan_member(member)) is not None:
+            member = await self._hub.replace(MEMBER_CLUSTER, held)
+        cluster = member["metadata"]["name"]
+        namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
+        if namespace is not None and is_deleting(namespace):
+            raise RetryError(f"namespace {member_namespace(cluster)} is still being deleted", POLL_CLEARING)
+        await self._repair(member, plan_namespace(cluster, namespace))
+        problem = await self._let_in(member)
+        internal = self._internal(cluster)
+        internal = await self._repair(member, plan_internal_member(member, internal, MemberState.JOIN)) or internal
+        self._report(member, internal, problem)
+        if problem:
+            raise TerminalError(f"MemberCluster {cluster}: {problem}")
+        return DONE
+
+    async def _let_in(self, member: JsonObject) -> str:
+        """Give the member's agent access; return why nobody can be given it, empty when all is well."""
+        cluster = member["metadata"]["name"]
+        namespace = member_namespace(cluster)
+        role = await self._access.get(ROLE, Key(role_name(cluster), namespace))
+        if (repair := plan_role(cluster, role)) is not None:
+            await self._access.carry_out(repair)
+            self._tell(member, repair)
+        identity = (member.get("spec") or {}).get("identity")
+        refused, why = self._refused.get(cluster, (None, ""))
+        if why and refused == identity:
+            return why
+        binding = await self._access.get(ROLE_BINDING, Key(role_binding_name(cluster), namespace))
+        try:
+            if (repair := plan_role_binding(cluster, identity, binding)) is not None:
+                await self._access.carry_out(repair)
+                self._tell(member, repair)
+        except InvalidIdentityError as error:
+            return str(error)
+        except InvalidObjectError as error:  # it would be refused at every heartbeat
+            self._refused[cluster] = identity, f"spec.identity was refused: {error}"
+            return self._refused[cluster][1]
+        self._refused.pop(cluster, None)
+        return ""
+
+    def _internal(self, cluster: str) -> JsonObject | None:
+        return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
+
+    async def _repair(self, member: JsonObject, repair: Repair | None) -> JsonObject | None:
+        """Do what is planned and tell of it; return the object as it is now, None when nothing was planned."""
+        if repair is None:
+            return None
+        if repair.stored is None:
+            try:
+                stored = await self._hub.create(repair.kind, repair.document)
+            except AlreadyExistsError as error:
+                raise RetryError(str(error)) from error  # the cache has not heard of it yet
+        else:
+            stored = await self._hub.replace(repair.kind, repair.document)
+        self._tell(member, repair)
+        return stored
+
+    def _tell(self, member: JsonObject, repair: Repair) -> None:
+        self._record(member, Event(repair.reason, repair.message))
+
+    def _report(self, member: JsonObject, internal: JsonObject | None, problem: str = "") -> None:
+        now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
+        known, heard = self._heard.get(cluster, ("", {}))
+        heard = hear(_status(internal), _status(member), heard if known == uid else {}, now)
+        self._heard[cluster] = uid, heard
+        report = member_status(member, internal, heard, now, problem=problem)
+        self._hub.report(MEMBER_CLUSTER, member, report.status)
+        for event in report.events:
+            self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
+
+    async def _leave(self, member: JsonObject) -> Result:
+        """Ask the agent to leave; when it has, or was waited for long enough, clear up and let the member go."""
+        if MEMBER_CLUSTER_FINALIZER not in (member["metadata"].get("finalizers") or ()):
+            return DONE
+        cluster = member["metadata"]["name"]
+        namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
+        internal = self._internal(cluster)
+        self._report(member, internal)
+        found = departure(member, namespace, internal, self._now(), wait=self._force_delete_after)
+        if found.stage is Stage.ASKED:
+            await self._repair(member, plan_internal_member(member, internal, MemberState.LEAVE))
+            return Result(found.remaining)
+        if found.stage is Stage.CLEARING and not await self._clear(cluster, namespace):
+            return Result(POLL_CLEARING)
+        member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member
+        if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:
+            await self._hub.replace(MEMBER_CLUSTER, free)
+        self._access.forget(cluster)
+        return DONE
+
+    async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
+        """Let go of the member's Works, then delete them and the namespace; say whether it is gone.
+
+        The Works are read anew: the cache may not keep all of each, and what is stored must keep its manifests. An
+        agent that is still there would take a Work without any for an order to delete what it placed.
+        """
+        space = member_namespace(cluster)
+        works = (await self._hub.store.list(WORK, space)).items
+        await self._hub.carry_out_at_once(WORK, [replace(free) for work in works if (free := released(work))])
+        await self._hub.carry_out_at_once(WORK, [delete(work) for work in works if not is_deleting(work)])
+        if namespace is not None and not is_deleting(namespace):
+            await self._hub.delete(NAMESPACE, namespace)
+        return self._hub.cache.get(NAMESPACE, space) is None
+
+
+class _AccessBook:
+    """Roles and RoleBindings of the members as they were last read or written.
+
+    They go to the store directly: the hub's cache would begin to watch all Roles there are.
+
+    Args:
+        hub: Where they are.
+        now: The clock.
+    """
+
+    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
+        self._hub = hub
+        self._now = now
+        self._known: dict[tuple[Kind, Key], JsonObject] = {}
+        self._read_at: datetime | None = None
+        self._reading = asyncio.Lock()
+
+    async def get(self, kind: Kind, key: Key) -> JsonObject | None:
+        """Return a Role or RoleBinding, None when there is none. One that nobody labelled is found as well."""
+        await self._refresh()
+        if (known := self._known.get((kind, key))) is not None:
+            return known
+        try:
+            found = self._known[kind, key] = await self._hub.store.get(kind, key)
+        except NotFoundError:
+            return None
+        return found
+
+    async def carry_out(self, repair: Repair) -> None:
+        """Do what is planned; what was known of an object that cannot be written is forgotten."""
+        kind, key = repair.kind, key_of(repair.document)
+        known = self._known.pop((kind, key), None)
+        if repair.anew:
+            assert known is not None
+            self._hub.writes += 1
+            await self._hub.store.delete(kind, key, uid=known["metadata"].get("uid", ""))
+        write = self._hub.store.create if repair.stored is None or repair.anew else self._hub.store.replace
+        self._hub.writes += 1
+        try:
+            self._known[kind, key] = await write(kind, repair.document)
+        except (AlreadyExistsError, NotFoundError) as error:
+            raise ConflictError(str(error)) from error  # changed since it was read: read it again
+
+    def forget(self, cluster: str) -> None:
+        """Drop what is known of a member that is gone."""
+        namespace = member_namespace(cluster)
+        self._known.pop((ROLE, Key(role_name(cluster), namespace)), None)
+        self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
+
+    async def _refresh(self) -> None:
+        async with self._reading:
+            if self._read_at is not None and self._now() - self._read_at < ACCESS_CHECK:
+                return
+            found: dict[tuple[Kind, Key], JsonObject] = {}
+            labels: Mapping[str, str] = {IS_FLEET_RESOURCE: "true"}
+            for kind in (ROLE, ROLE_BINDING):
+                for document in (await self._hub.store.list(kind, None, labels)).items:
+                    found[kind, key_of(document)] = document
+            self._known, self._read_at = found, self._now()
+
+
+def _status(document: JsonObject | None) -> JsonObject:
+    return (document or {}).get("status") or {}

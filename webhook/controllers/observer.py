@@ -1,0 +1,67 @@
+"""What a queue tells about its work, for the metrics.
+
+Source: serving.md 6.1.
+"""
+
+from enum import StrEnum
+from typing import Final, Protocol
+
+
+class Outcome(StrEnum):
+    """What became of one reconcile."""
+
+    SUCCESS = "success"
+    """Done, until something changes."""
+    ERROR = "error"
+    """It failed, or met a conflict; it is tried again, or waits for a change."""
+    REQUEUE = "requeue"
+    """Done for now, and asked to be looked at again."""
+
+
+class Queue(Protocol):
+    """What is read off a queue whenever somebody asks."""
+
+    @property
+    def name(self) -> str:
+        """Of its controller."""
+        ...
+
+    def __len__(self) -> int:
+        """Keys in line."""
+        ...
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """How long the first key in line has been there; 0 when there is none."""
+        ...
+
+
+class QueueObserver(Protocol):
+    """Is told what a queue does; quick, and never raises."""
+
+    def watch(self, queue: Queue) -> None:
+        """Read *queue* from now on, in place of an earlier one of that name."""
+        ...
+
+    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+        """One key was reconciled."""
+        ...
+
+    def retried(self, controller: str) -> None:
+        """One key that failed was put back."""
+        ...
+
+
+class _Nobody:
+    def watch(self, queue: Queue) -> None:
+        pass
+
+    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+        pass
+
+    def retried(self, controller: str) -> None:
+        pass
+
+
+NOBODY: Final[QueueObserver] = _Nobody()
+"""For a queue that nobody observes."""

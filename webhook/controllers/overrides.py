@@ -1,0 +1,176 @@
+"""Overrides: keep their snapshots, and find those that a placement and its bindings need.
+
+Source: rollout.md 6 and 20.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from scorer.api.binding import BindingState
+from scorer.api.kinds import (
+    MEMBER_CLUSTER,
+    NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE,
+    OVERRIDE_SNAPSHOT,
+    PLACEMENT,
+    RESOURCE_PLACEMENT,
+    Kind,
+)
+from scorer.api.meta import JsonObject
+from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.documents import is_deleting, namespace_of, with_finalizer, without_finalizer
+from scorer.rollout.override_application import binding_override
+from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster, placement_key
+from scorer.rollout.override_rules import override_spec
+from scorer.rollout.override_snapshots import plan_override_snapshots
+from scorer.rollout.placement_status import Event
+from scorer.rollout.resource_snapshots import SnapshotGroup
+from scorer.rollout.works import Override
+from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub, at_once
+from webhook.services import PlacementRef
+
+WATCHED = (OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+"""The kinds that have to be in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideRef:
+    """Names an override; *namespace* is empty for a ClusterResourceOverride."""
+
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, override: JsonObject) -> "OverrideRef":
+        """Return the reference of a ClusterResourceOverride or ResourceOverride."""
+        return cls(override["metadata"]["name"], override["metadata"].get("namespace", ""))
+
+    @classmethod
+    def parent(cls, snapshot: JsonObject) -> "OverrideRef":
+        """Return the override that a snapshot was made of."""
+        metadata = snapshot["metadata"]
+        return cls((metadata.get("labels") or {}).get(PARENT_OVERRIDE, ""), metadata.get("namespace", ""))
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the two kinds it is."""
+        return NAMESPACED_OVERRIDE if self.namespace else OVERRIDE
+
+    @property
+    def snapshot_kind(self) -> Kind:
+        """The kind of its snapshots."""
+        return NAMESPACED_OVERRIDE_SNAPSHOT if self.namespace else OVERRIDE_SNAPSHOT
+
+    def __str__(self) -> str:
+        return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
+
+
+class OverrideController:
+    """Keeps the snapshots of one override.
+
+    Args:
+        hub: Where everything is.
+        record: Takes the events that are worth telling.
+    """
+
+    def __init__(self, hub: Hub, record: Callable[[JsonObject, Event], None]) -> None:
+        self._hub = hub
+        self._record = record
+
+    async def reconcile(self, ref: OverrideRef) -> Result:
+        """Make the latest snapshot of one override hold what the override says now."""
+        override = self._hub.cache.get(ref.kind, ref.name, ref.namespace)
+        if override is None:  # its snapshots were deleted before its finalizer went
+            return DONE
+        if is_deleting(override):
+            return await self._clean_up(ref, override)
+        plan = plan_override_snapshots(override, self._hub.cache.list(ref.snapshot_kind, ref.namespace))
+        if plan.error:
+            self._record(override, Event("OverrideWithoutSnapshot", plan.error, type="Warning"))
+            raise TerminalError(plan.error)
+        if (held := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
+            await self._hub.replace(ref.kind, held)
+        await self._hub.carry_out(ref.snapshot_kind, plan.writes)
+        return DONE
+
+    def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
+        """Return the snapshots of an override, by name."""
+        found = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
+        return [snapshot for snapshot in found if OverrideRef.parent(snapshot) == ref]
+
+    async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
+        """Delete the snapshots of an override that is being deleted; when none is left, let it go."""
+        snapshots = (snapshot for snapshot in self.snapshots(ref) if not is_deleting(snapshot))
+        await at_once(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
+        if self.snapshots(ref):  # somebody else's finalizer holds one; its end is an event
+            return DONE
+        if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:
+            await self._hub.replace(ref.kind, free)
+        return DONE
+
+
+def placement_of(snapshot: JsonObject) -> PlacementRef | None:
+    """Return the placement whose rollout a change of an override snapshot concerns at once; None: no certain one.
+
+    An override that names no placement is taken up at the next reconcile of each rollout (rollout.md 6.5).
+    """
+    key = placement_key(override_spec(snapshot), snapshot["metadata"].get("namespace", ""))
+    namespace, slash, name = key.rpartition("/")
+    if not name:
+        return None
+    return PlacementRef((RESOURCE_PLACEMENT if slash else PLACEMENT).kind, name, namespace)
+
+
+def wanted_overrides(
+    cache: Cache, placement: JsonObject, group: SnapshotGroup | None, bindings: Iterable[JsonObject]
+) -> Mapping[str, Overrides]:
+    """Return the override lists that the bindings of a placement should hold, by cluster.
+
+    Args:
+        cache: Holds the override snapshots and the member clusters.
+        placement: The placement.
+        group: The snapshot group that is rolled out; None while there is none.
+        bindings: Of the placement; those that are Scheduled or Bound count.
+
+    Raises:
+        RetryError: The group is still being made, or a cluster has no MemberCluster any more and the scheduler is
+            about to take it away.
+    """
+    if group is None or not any(
+        cache.shelf(kind).objects for kind in (OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+    ):
+        return {}
+    if not group.is_complete:
+        raise RetryError(f"resource snapshots of index {group.index} are still being made")
+    snapshots = cache.list(OVERRIDE_SNAPSHOT)
+    for namespace in {namespace_of(content) for content in group.objects()} - {""}:
+        snapshots += cache.list(NAMESPACED_OVERRIDE_SNAPSHOT, namespace)
+    matching = matching_overrides(placement, group, snapshots)
+    clusters = {
+        str(binding["spec"].get("targetCluster") or "")
+        for binding in bindings
+        if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
+    }
+    found = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
+    if found.missing:
+        names = ", ".join(found.missing)
+        raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
+    return found.by_cluster
+
+
+def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
+    """Return what applies the overrides that a binding names to an object.
+
+    Args:
+        cache: Holds the override snapshots.
+        binding: The binding.
+        member: The MemberCluster it is for.
+    """
+    overrides = Overrides.of(binding["spec"])
+    found = [cache.get(OVERRIDE_SNAPSHOT, name) for name in overrides.cluster]
+    found += [cache.get(NAMESPACED_OVERRIDE_SNAPSHOT, name, namespace) for namespace, name in overrides.namespaced]
+    return binding_override(binding, member, [snapshot for snapshot in found if snapshot is not None])

@@ -1,0 +1,28 @@
+"""What the operator decides about the reconcile loop."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from scorer.rollout.resource_snapshots import SnapshotSettings
+from scorer.rollout.selectable_kinds import SelectionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSettings:
+    """Settings of all controllers.
+
+    Args:
+        snapshots: How often placed content may change.
+        selection: Which kinds and namespaces placements may select.
+        removal_needs_budget: False: what has failed, or is not wanted at all any more, is removed without limit.
+        force_delete_after: So long a leaving member is waited for.
+        workers: Keys of one controller that are reconciled at once.
+        writes_at_once: Writes under way at once.
+    """
+
+    snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    selection: SelectionSettings = field(default_factory=SelectionSettings)
+    removal_needs_budget: bool = True
+    force_delete_after: timedelta = timedelta(minutes=15)
+    workers: int = 16
+    writes_at_once: int = 32
