@@ -13,6 +13,8 @@ import pytest
 from e2e.controlplane.build import build
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.service import HARBORMASTER, Service
+from e2e.fleet.bed import Fleet
+from e2e.fleet.scene import Scene
 from scorer.api.kinds import OUR_KINDS, Kind
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -23,6 +25,9 @@ EVERYBODY_WRITES = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
     "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "writers"}],
 }
+
+collect_ignore = ["soak"]
+"""Takes hours: only where it is asked for by its path, as ``make soak`` does."""
 
 StartService = Callable[..., Service]
 
@@ -129,6 +134,25 @@ def start_service(bare_hub: Cluster, folder: Path) -> Iterator[StartService]:
 def service(start_service: StartService) -> Service:
     """The replica with the settings of an installation that sets nothing."""
     return start_service()
+
+
+@pytest.fixture(scope="session")
+def fleet(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Fleet]:
+    """A hub with three members, their agents, and one replica of the loop."""
+    found = Fleet(programs, folder / "fleet", etcd, install_definitions)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def scene(fleet: Fleet) -> Iterator[Scene]:
+    """What a test puts into the fleet; taken away at its end."""
+    found = Scene(fleet)
+    yield found
+    found.clear()
 
 
 @pytest.fixture

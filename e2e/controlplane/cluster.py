@@ -111,15 +111,23 @@ class Cluster:
         etcd: Where it keeps its objects, below its name.
         name: Names it in kubeconfigs and messages.
         users: Besides ``admin``.
+        audited: Names of users whose every write to whatever kind is audited, besides all writes to kinds of ours.
     """
 
     def __init__(
-        self, programs: Mapping[str, Path], folder: Path, etcd: Etcd, name: str, users: Sequence[User] = ()
+        self,
+        programs: Mapping[str, Path],
+        folder: Path,
+        etcd: Etcd,
+        name: str,
+        users: Sequence[User] = (),
+        audited: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.etcd = etcd
         self.folder = folder
         self._programs = programs
+        self._audited = list(audited)
         folder.mkdir(parents=True, exist_ok=True)
         self.users = {user.name: user for user in (User(ADMIN, ("system:masters",)), *users)}
         self.port = free_port()
@@ -144,8 +152,12 @@ class Cluster:
             program.stop()
         self.apiserver.stop()
 
-    def start_controller_manager(self) -> Program:
-        """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear."""
+    def start_controller_manager(self, controllers: Sequence[str] = ("*",)) -> Program:
+        """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear.
+
+        Args:
+            controllers: Which of its controllers run.
+        """
         return self._start_companion(
             "kube-controller-manager",
             [
@@ -156,6 +168,7 @@ class Cluster:
                 f"--root-ca-file={self.ca_file}",
                 "--use-service-account-credentials",
                 "--leader-elect=false",
+                f"--controllers={','.join(controllers)}",
                 f"--bind-address={LOOPBACK}",
             ],
         )
@@ -265,9 +278,25 @@ class Cluster:
         )
         return str(answer["status"]["token"])
 
-    def write_kubeconfig(self, name: str, token: str) -> Path:
-        """A kubeconfig for somebody with *token*."""
-        return self._write_kubeconfig(User(name, (), token))
+    def write_kubeconfig(
+        self,
+        name: str,
+        token: str,
+        *,
+        server: str = "",
+        authority: Authority | None = None,
+        folder: Path | None = None,
+    ) -> Path:
+        """A kubeconfig for somebody with *token*.
+
+        Args:
+            name: Names the user and the file.
+            token: Shown to the server.
+            server: Its URL; empty: the API server itself, and not something in front of it.
+            authority: Of the server's certificate, when it is not the cluster's.
+            folder: For the file; None: that of the cluster.
+        """
+        return self._write_kubeconfig(User(name, (), token), server, authority, folder)
 
     def _start_companion(self, name: str, flags: Sequence[str]) -> Program:
         port = free_port()
@@ -337,17 +366,36 @@ class Cluster:
                         )
                     ],
                 },
+                *(
+                    {"level": "Metadata", "users": [user], "verbs": ["create", "update", "patch", "delete"]}
+                    for user in self._audited
+                ),
                 {"level": "None"},
             ],
         }
         (self.folder / "audit-policy.yaml").write_text(json.dumps(policy), encoding="utf-8")
 
-    def audit(self) -> list[JsonObject]:
-        """What was written to kinds of ours, in order."""
-        path = self.folder / "audit.log"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    def audit(self, since: int = 0) -> list[JsonObject]:
+        """What was written to kinds of ours and by audited users, in order.
 
-    def _write_kubeconfig(self, user: User) -> Path:
+        Args:
+            since: What `audit_mark` said at the moment after which writes count.
+        """
+        path = self.folder / "audit.log"
+        if not path.exists():
+            return []
+        with path.open("rb") as log:
+            log.seek(since)
+            return [json.loads(line) for line in log if line.endswith(b"\n")]
+
+    def audit_mark(self) -> int:
+        """A moment, for `audit`: what is written from now on comes after it."""
+        path = self.folder / "audit.log"
+        return path.stat().st_size if path.exists() else 0
+
+    def _write_kubeconfig(
+        self, user: User, server: str = "", authority: Authority | None = None, folder: Path | None = None
+    ) -> Path:
         document = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -355,8 +403,8 @@ class Cluster:
                 {
                     "name": self.name,
                     "cluster": {
-                        "server": self.url,
-                        "certificate-authority-data": _base64(self.authority.pem),
+                        "server": server or self.url,
+                        "certificate-authority-data": _base64((authority or self.authority).pem),
                     },
                 }
             ],
@@ -364,7 +412,7 @@ class Cluster:
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user.name}}],
             "current-context": self.name,
         }
-        path = self.folder / f"{user.name.replace(':', '-')}.kubeconfig"
+        path = (folder or self.folder) / f"{user.name.replace(':', '-')}.kubeconfig"
         _write_private(path, json.dumps(document).encode())
         return path
 

@@ -98,6 +98,14 @@ def format_quantity(nano: int) -> str:
     return f"{nano}{next(suffix for suffix, exponent in _DECIMAL.items() if exponent == power)}"
 
 
+def format_binary_quantity(nano: int) -> str:
+    """Write an amount of 10^-9 units in canonical binary form, ``1600Gi``; decimal where that is not exact."""
+    for suffix, exponent in reversed(_BINARY.items()):
+        if nano and nano % (NANO << exponent) == 0:
+            return f"{nano // (NANO << exponent)}{suffix}"
+    return format_quantity(nano)
+
+
 def _power(suffix: str) -> int:
     """Return the power of ten of a decimal suffix; judged by its length before it is computed with."""
     if suffix in _DECIMAL:

@@ -48,7 +48,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, dump_json, format_time
 from scorer.api.names import OURS
-from scorer.api.quantity import NANO, format_quantity, read_quantity
+from scorer.api.quantity import NANO, format_binary_quantity, format_quantity, read_quantity
 from webhook.embedded.kubelet import NODES, SIMULATE
 from webhook.member.heartbeat import Figures
 
@@ -56,8 +56,6 @@ SIMULATE_APPLY = OURS + "simulate-apply"
 SIMULATE_STATUS = OURS + "simulate-status"
 SIMULATE_LEAVING = OURS + "simulate-leaving"
 NODE_COUNT = "kubernetes-fleet.io/node-count"
-
-_BINARY_UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 def keep_status(document: JsonObject) -> JsonObject:
@@ -230,8 +228,4 @@ def _less(text: str, nano: int) -> str:
     if quantity is None or nano <= 0:
         return text
     left = max(quantity.nano - nano, 0)
-    if text.endswith("i") and left:
-        for suffix, size in _BINARY_UNITS:
-            if left % (size * NANO) == 0:
-                return f"{left // (size * NANO)}{suffix}"
-    return format_quantity(left)
+    return format_binary_quantity(left) if text.endswith("i") else format_quantity(left)

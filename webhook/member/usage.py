@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
-from scorer.api.quantity import Quantity, format_quantity, parse_quantity
+from scorer.api.quantity import Quantity, format_binary_quantity, format_quantity, parse_quantity
 from scorer.cost import Node as PricedNode
 from webhook.kube.ports import Key, key_of
 
@@ -38,7 +38,7 @@ class Amounts(NamedTuple):
 
     def texts(self) -> dict[str, str]:
         """Return both as quantities, by resource name."""
-        return {"cpu": format_quantity(self.cpu), "memory": format_quantity(self.memory)}
+        return {"cpu": format_quantity(self.cpu), "memory": format_binary_quantity(self.memory)}
 
 
 class Node(NamedTuple):

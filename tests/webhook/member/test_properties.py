@@ -102,7 +102,7 @@ async def test_the_built_in_figures():
         "k8s.io/k8s-version": "v1.36.3",
         "kubernetes-fleet.io/node-count": "2",
     }
-    assert status["resourceUsage"]["capacity"] == {"cpu": "8", "memory": str(32 * 2**30)}
+    assert status["resourceUsage"]["capacity"] == {"cpu": "8", "memory": "32Gi"}
     assert status["namespaces"] == {"x": "", "shop": "w"}
     assert "ClusterPropertyProviderStarted" not in reasons(status)
     assert reasons(status)["ClusterPropertyCollectionSucceeded"] == ("True", "Succeeded")
@@ -202,7 +202,7 @@ async def test_a_provider_has_the_last_word():
     collector = make_collector(make_observed([make_node("a")]), provider=Provider(provided))
     status = reported(await collector.collect())
     assert status["properties"]["kubernetes-fleet.io/node-count"]["value"] == "7"
-    assert status["resourceUsage"]["available"] == {"cpu": "4", "memory": str(16 * 2**30), "gpu": "2"}
+    assert status["resourceUsage"]["available"] == {"cpu": "4", "memory": "16Gi", "gpu": "2"}
     assert reasons(status)["ClusterPropertyProviderStarted"] == ("True", "Started")
     (said,) = [each["message"] for each in status["conditions"] if each["type"].endswith("CollectionSucceeded")][:1]
     assert said.endswith(": hm")

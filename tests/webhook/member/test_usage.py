@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.quantity import NANO, format_quantity, parse_quantity
+from scorer.api.quantity import NANO, format_binary_quantity, format_quantity, parse_quantity
 from webhook.kube.ports import Key
 from webhook.member.usage import SKU_LABEL, Usage, read_pod
 
@@ -56,7 +56,7 @@ def test_available_is_what_the_pods_leave_and_never_below_zero():
     usage = Usage()
     usage.put_node(make_node("a", "2"))
     usage.put_pod(make_pod("p", "1500m"))
-    assert usage.available == {"cpu": "500m", "memory": str(16 * 2**30)}
+    assert usage.available == {"cpu": "500m", "memory": "16Gi"}
     usage.put_pod(make_pod("q", "1500m"))
     assert usage.available["cpu"] == "0"
     usage.drop_pod(Key("p", "default"))
@@ -129,7 +129,10 @@ def test_following_the_changes_comes_to_the_same_as_adding_up_anew(steps):
         for container in pod["spec"]["containers"]
     )
     assert usage.node_count == len(known_nodes)
-    assert usage.capacity == {name: format_quantity(total("capacity", name)) for name in ("cpu", "memory")}
+    assert usage.capacity == {
+        "cpu": format_quantity(total("capacity", "cpu")),
+        "memory": format_binary_quantity(total("capacity", "memory")),
+    }
     assert usage.available["cpu"] == format_quantity(max(0, total("allocatable", "cpu") - requested))
     assert sum(usage.skus.values()) == len(known_nodes)
     assert all(usage.skus.values())

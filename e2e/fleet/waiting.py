@@ -1,0 +1,33 @@
+"""Waiting for a state, never for a time: what is asked again and again says what is still wrong."""
+
+import time
+from collections.abc import Callable
+
+from e2e.controlplane.cluster import ApiError
+
+SHORT = 30.0
+"""Seconds that anything may take which takes a second or two on an idle machine."""
+
+
+def wait_until(what: str, problem: Callable[[], str], seconds: float = SHORT, pause: float = 0.1) -> None:
+    """Ask until *problem* returns an empty text.
+
+    Args:
+        what: What is waited for, for the message.
+        problem: Says what is still wrong. An API server that does not answer now counts as a problem.
+        seconds: Patience.
+        pause: Between two questions.
+
+    Raises:
+        AssertionError: It took too long; the message has the last problem.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            found = problem()
+        except (OSError, ApiError) as error:
+            found = f"cannot be asked: {error}"
+        if not found:
+            return
+        assert time.monotonic() < end, f"{what}: after {seconds:g} s still: {found}"
+        time.sleep(pause)
