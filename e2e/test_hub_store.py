@@ -1,133 +1,167 @@
-"""The hub store against a real API server: pages, watches, conflicts, and what the API server says of them."""
+"""The hub store on a real API server: the contract of all stores, and what is its own beyond it."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.cluster import Cluster
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind
+from e2e.conftest import install_definitions
+from e2e.controlplane.cluster import Cluster, Etcd, User
+from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
+from tests.contracts import store_contract as contract
+from tests.contracts.store_contract import *  # noqa: F403 - every class of the contract, also the next one
 from webhook.kube import store as hub_store
-from webhook.kube.client import ApiServer, ConfigurationError, ForbiddenError, UnavailableError
+from webhook.kube.client import ApiServer, ConfigurationError, UnavailableError
 from webhook.kube.ports import (
-    AlreadyExistsError,
     ConflictError,
-    EventType,
-    ExpiredError,
+    ForbiddenError,
     InvalidObjectError,
     Key,
     NotFoundError,
+    StoreError,
+    key_of,
 )
 from webhook.kube.store import HubStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
-NAMESPACE = "default"
+ROLE = KINDS["rbac.authorization.k8s.io", "Role"]
+LEASE = KINDS["coordination.k8s.io", "Lease"]
 
 
-def config_map(name: str, **data: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"of": "store"}},
-        "data": data,
-    }
+@pytest.fixture(scope="module")
+def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+    """A hub that asks nobody, with those who collect dependents and empty namespaces."""
+    found = Cluster(programs, folder / "store", etcd, "store", (User("bob"),))
+    try:
+        found.start()
+        install_definitions(found)
+        found.start_controller_manager(("garbage-collector-controller", "namespace-controller"))
+        yield found
+    finally:
+        found.stop()
 
 
 @pytest.fixture
-async def store(bare_hub: Cluster) -> AsyncIterator[HubStore]:
-    async with await ApiServer.connect(bare_hub.kubeconfig) as server:
+async def store(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HubStore]:
+    """The store, with pages so short that every longer list has several."""
+    monkeypatch.setattr(hub_store, "PAGE", 4)
+    async with await ApiServer.connect(cluster.kubeconfig) as server:
         found = HubStore(server)
         yield found
-        for item in (await found.list(CONFIG_MAP, NAMESPACE, {"of": "store"})).items:
-            await found.delete(CONFIG_MAP, Key(item["metadata"]["name"], NAMESPACE))
+        for kind in (PLACEMENT, BINDING, MEMBER_CLUSTER, WORK):
+            await contract.eventually(lambda kind=kind: emptied(found, kind))
 
 
-async def test_what_is_written_is_read(store):
-    made = await store.create(CONFIG_MAP, config_map("a", x="1"))
-    assert "managedFields" not in made["metadata"]
-    assert (await store.get(CONFIG_MAP, Key("a", NAMESPACE)))["data"] == {"x": "1"}
-    with pytest.raises(AlreadyExistsError):
-        await store.create(CONFIG_MAP, config_map("a"))
-    changed = await store.replace(CONFIG_MAP, {**made, "data": {"x": "2"}})
-    with pytest.raises(ConflictError):
-        await store.replace(CONFIG_MAP, {**made, "data": {"x": "3"}})
-    with pytest.raises(ConflictError):
-        await store.delete(CONFIG_MAP, Key("a", NAMESPACE), uid="00000000-0000-4000-8000-000000000000")
-    await store.delete(CONFIG_MAP, Key("a", NAMESPACE), uid=changed["metadata"]["uid"])
-    with pytest.raises(NotFoundError):
-        await store.get(CONFIG_MAP, Key("a", NAMESPACE))
+@pytest.fixture
+async def forgotten(store: HubStore, cluster: Cluster) -> str:
+    """From before our kinds were defined, and compacted away since."""
+    cluster.etcd.compact(int((await store.list(MEMBER_CLUSTER)).resource_version))
+    return "1"
 
 
-async def test_status_is_written_apart(store):
-    document = {
-        "apiVersion": MEMBER_CLUSTER.api_version,
-        "kind": "MemberCluster",
-        "metadata": {"name": "of-the-store"},
-        "spec": {"identity": {"kind": "User", "name": "agent"}},
-    }
-    made = await store.create(MEMBER_CLUSTER, document)
-    try:
-        status = {"resourceUsage": {"capacity": {"cpu": "4"}}}
-        assert (await store.replace_status(MEMBER_CLUSTER, {**made, "status": status}))["status"] == status
-        with pytest.raises(InvalidObjectError):
-            await store.create(MEMBER_CLUSTER, {**document, "metadata": {"name": "Not A Name"}})
-    finally:
-        await store.delete(MEMBER_CLUSTER, Key("of-the-store"))
+async def emptied(store: HubStore, kind: Kind) -> bool:
+    """Delete the objects of a kind, whoever holds them; say whether none is left."""
+    items = (await store.list(kind)).items
+    for item in items:
+        with contextlib.suppress(ConflictError, NotFoundError):
+            if item["metadata"].get("finalizers"):
+                await store.replace(kind, contract.altered(item, finalizers=None))
+            await store.delete(kind, key_of(item))
+    return not items or not (await store.list(kind)).items
 
 
-async def test_long_lists_come_in_pages_and_whole(store, monkeypatch):
-    monkeypatch.setattr(hub_store, "PAGE", 3)
-    for number in range(8):
-        await store.create(CONFIG_MAP, config_map(f"p{number}"))
-    listing = await store.list(CONFIG_MAP, NAMESPACE, {"of": "store"})
-    assert [item["metadata"]["name"] for item in listing.items] == [f"p{number}" for number in range(8)]
-    assert {(item["apiVersion"], item["kind"]) for item in listing.items} == {("v1", "ConfigMap")}
+class TestServersOwnWays:
+    """Where an API server differs from the embedded store, as `Store` says."""
+
+    async def test_defaults_are_filled_in_and_unknown_fields_left_out(self, store):
+        given = contract.placement("payments")
+        given["spec"] = {"resourceSelectors": given["spec"]["resourceSelectors"], "unheardOf": 1}
+        stored = await store.create(PLACEMENT, given)
+        assert stored["spec"]["revisionHistoryLimit"] == 10
+        assert "unheardOf" not in stored["spec"]
+
+    async def test_the_schema_is_checked(self, store):
+        given = contract.placement("payments")
+        await contract.assert_refused(store.create(PLACEMENT, {**given, "spec": {}}), InvalidObjectError, "spec")
+
+    async def test_some_built_in_kinds_have_no_generation(self, store, space):
+        stored = await store.create(CONFIG_MAP, contract.config_map("a", space))
+        assert "generation" not in stored["metadata"]
+
+    async def test_a_version_that_is_not_the_preferred_one_is_refused(self, store):
+        given = contract.placement("payments") | {"apiVersion": "placement.kubernetes-fleet.io/v1"}
+        await contract.assert_refused(store.create(PLACEMENT, given), StoreError, "does not match")
+
+    async def test_some_built_in_kinds_are_made_anew_by_a_replace_without_uid(self, store, space):
+        document = contract.make(ROLE, "reader", space) | {"rules": []}
+        first = await store.create(ROLE, document)
+        await store.delete(ROLE, key_of(first))
+        await contract.assert_refused(store.replace(ROLE, first), ConflictError, "reader")
+        again = await store.replace(ROLE, document)
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
+
+    async def test_some_built_in_kinds_are_written_over_a_version_only(self, store, space):
+        document = contract.make(LEASE, "leader", space) | {"spec": {}}
+        await store.create(LEASE, document)
+        await contract.assert_refused(store.replace(LEASE, document), InvalidObjectError, "metadata.resourceVersion")
+
+    async def test_a_watch_from_the_future_is_silent(self, store):
+        events = store.watch(PLACEMENT, "999999999")
+        waiting = asyncio.create_task(anext(events))
+        await store.create(PLACEMENT, contract.placement("payments"))
+        _, silent = await asyncio.wait([waiting], timeout=1)
+        assert silent
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    @pytest.mark.parametrize("since", ["", "0"])
+    async def test_a_watch_from_no_version_begins_with_what_is_there(self, store, since):
+        await store.create(PLACEMENT, contract.placement("payments"))
+        await contract.eventually(lambda: self.begins_with(store, since, "payments"))
+
+    @staticmethod
+    async def begins_with(store: HubStore, since: str, name: str) -> bool:
+        """A watch from ``0`` begins with what the server's cache holds, which may be a little behind."""
+        async with asyncio.timeout(10), contract.watching(store, PLACEMENT, since) as watch:
+            return await watch.seen(1) == [("ADDED", name)]
+
+    @pytest.mark.parametrize("since", ["abc", "-1", "9" * 30])
+    async def test_a_version_that_is_none_is_refused(self, store, since):
+        await contract.assert_refused(anext(store.watch(PLACEMENT, since)), StoreError, "resourceVersion")
+
+    async def test_the_last_write_returns_what_goes_at_the_version_before(self, store):
+        await store.create(PLACEMENT, contract.placement("payments", finalizers=["a/b"]))
+        await store.delete(PLACEMENT, Key("payments"))
+        held = await store.get(PLACEMENT, Key("payments"))
+        gone = await store.replace(PLACEMENT, contract.altered(held, finalizers=None))
+        assert contract.version(gone) == contract.version(held)
 
 
-async def test_a_watch_tells_every_change_in_order_and_outlives_its_requests(store, monkeypatch):
+async def test_a_watch_outlives_its_requests(store, space, monkeypatch):
     monkeypatch.setattr(hub_store, "WATCH_SECONDS", (1, 1))
     since = (await store.list(CONFIG_MAP)).resource_version
-    events = store.watch(CONFIG_MAP, since)
-    made = await store.create(CONFIG_MAP, config_map("w"))
-    seen = [await mine(events)]
-    await asyncio.sleep(1.5)  # the request that began the watch has ended
-    await store.replace(CONFIG_MAP, {**made, "data": {"x": "2"}})
-    seen.append(await mine(events))
-    await store.delete(CONFIG_MAP, Key("w", NAMESPACE))
-    seen.append(await mine(events))
-    assert seen == [EventType.ADDED, EventType.MODIFIED, EventType.DELETED]
-    await events.aclose()
+    async with contract.watching(store, CONFIG_MAP, since, space) as watch:
+        made = await store.create(CONFIG_MAP, contract.config_map("w", space))
+        assert await watch.seen(1) == [("ADDED", "w")]
+        await asyncio.sleep(1.5)  # the request that began the watch has ended
+        await store.replace(CONFIG_MAP, {**made, "data": {"x": "2"}})
+        assert await watch.seen(1) == [("MODIFIED", "w")]
+        await store.delete(CONFIG_MAP, Key("w", space))
+        assert await watch.seen(1) == [("DELETED", "w")]
 
 
-async def mine(events) -> EventType:
-    async with asyncio.timeout(20):
-        async for event in events:
-            if event.document["metadata"].get("labels", {}).get("of") == "store":
-                return event.type
-    raise AssertionError("the watch has ended")
-
-
-async def test_a_version_too_old_asks_for_a_new_list(store, bare_hub):
-    """From before our kinds were defined, and compacted away since: a watch cannot begin there."""
-    latest = (await store.list(MEMBER_CLUSTER)).resource_version
-    bare_hub.etcd.compact(int(latest))
-    events = store.watch(MEMBER_CLUSTER, "1")
-    async with asyncio.timeout(20):
-        with pytest.raises(ExpiredError):
-            await anext(events)
-
-
-async def test_kinds_that_are_not_there_and_places_that_are_closed(store, bare_hub):
+async def test_kinds_that_are_not_there_and_places_that_are_closed(store, cluster):
     with pytest.raises(NotFoundError):
         await store.list(Kind("example.com", ("v1",), "Toy", "toys", namespaced=True))
-    async with await ApiServer.connect(bare_hub.kubeconfigs["bob"]) as server:
+    async with await ApiServer.connect(cluster.kubeconfigs["bob"]) as server:
         with pytest.raises(ForbiddenError, match="bob"):
             await HubStore(server).list(KINDS["", "Secret"])
 
 
-async def test_a_server_that_does_not_answer_is_said_so(bare_hub, tmp_path):
-    text = bare_hub.kubeconfig.read_text(encoding="utf-8").replace(str(bare_hub.port), "1")
+async def test_a_server_that_does_not_answer_is_said_so(cluster, tmp_path):
+    text = cluster.kubeconfig.read_text(encoding="utf-8").replace(str(cluster.port), "1")
     nowhere = tmp_path / "kubeconfig"
     nowhere.write_text(text, encoding="utf-8")
     async with await ApiServer.connect(nowhere) as server:

@@ -8,6 +8,7 @@ back through a model.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Self, TypeAlias, cast
 
 import orjson
@@ -117,8 +118,9 @@ def parse_time(text: str) -> datetime:
     return instant.astimezone(UTC)
 
 
+@lru_cache(maxsize=256)
 def format_time(instant: datetime) -> str:
-    """Write *instant* as Kubernetes does: UTC, whole seconds."""
+    """Write *instant* as Kubernetes does: UTC, whole seconds. One status says the same instant many times."""
     return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 

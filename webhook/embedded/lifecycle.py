@@ -21,6 +21,7 @@ from webhook.embedded.metadata import (
     validate_place,
     validate_type,
     validate_update,
+    validate_version,
 )
 from webhook.kube.ports import ConflictError, key_of
 from webhook.validation.field import Cause, FieldError, invalid, quote
@@ -75,8 +76,14 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
     """
     document = _head(kind, document)
     given, old = document["metadata"], current["metadata"]
-    check_preconditions(kind, current, given.get("uid", ""), given.get("resourceVersion", ""))
-    errors = (*validate_type(kind, document), *validate_members(given, old), *validate_update(given, old))
+    version = _version_given(given)
+    check_preconditions(kind, current, given.get("uid", ""), version)
+    errors = (
+        *validate_type(kind, document),
+        *validate_version(kind, version),
+        *validate_members(given, old),
+        *validate_update(given, old),
+    )
     if errors:
         raise InvalidMetadataError(kind, old["name"], errors)
     content, stored = _content(kind, document), _content(kind, current)
@@ -100,7 +107,10 @@ def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> Js
     """
     document = _head(kind, document)
     given = document["metadata"]
-    check_preconditions(kind, current, given.get("uid", ""), given.get("resourceVersion", ""))
+    version = _version_given(given)
+    check_preconditions(kind, current, given.get("uid", ""), version)
+    if errors := tuple(validate_version(kind, version)):
+        raise InvalidMetadataError(kind, current["metadata"]["name"], errors)
     status = document.get("status")
     if same_json(status, current.get("status")):
         return current
@@ -170,6 +180,12 @@ def _head(kind: Kind, document: JsonObject) -> JsonObject:
 
 def _name(metadata: JsonObject) -> str:
     return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _version_given(metadata: JsonObject) -> object:
+    """Return the version that an update is based on, empty for none; ``"0"`` is none, as on the wire."""
+    version: object = metadata.get("resourceVersion", "")
+    return "" if version == "0" else version
 
 
 def _user_members(metadata: JsonObject) -> JsonObject:

@@ -218,6 +218,8 @@ class ObservedStore(MemberStore):
 class _StoredKindsServed:
     """The kinds of an embedded store; always up to date."""
 
+    silent: frozenset[str] = frozenset()
+
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
 

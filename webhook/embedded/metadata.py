@@ -99,14 +99,24 @@ def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErr
             yield from rules(METADATA / member, metadata[member])
 
 
+def validate_version(kind: Kind, resource_version: object) -> Iterator[FieldError]:
+    """An update of a custom object says what version it is based on; a built-in one may be written whatever it is at.
+
+    Source: Kubernetes, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, AllowUnconditionalUpdate. Some
+        built-in kinds do not allow it either; here all of them do.
+    """
+    if not resource_version and not kind.built_in:
+        yield FieldError(METADATA / "resourceVersion", Cause.REQUIRED, "must be specified for an update")
+
+
 def validate_update(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """An update keeps what identifies the object, and adds no finalizer once the object is being deleted.
+    """An update cannot mark an object for deletion, and adds no finalizer once it is being deleted.
 
     Args:
-        metadata: Without nulls; an absent member keeps its stored value.
+        metadata: Without nulls; an absent member keeps its stored value, as the time of creation does in any case.
         old: What is stored.
     """
-    for member in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    for member in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if member in metadata and metadata[member] != old.get(member):
             yield invalid(METADATA / member, metadata[member], "field is immutable")
     finalizers = metadata.get("finalizers", [])

@@ -6,8 +6,8 @@ go, the namespace that was waiting for them), so that a killed process leaves al
 durable before its caller goes on; in write-ahead mode that costs a few tens of microseconds, so writes are
 not grouped. Only then do watchers hear of it.
 
-Differences from an API server, all on purpose: collection and the emptying of namespaces happen at once,
-owners are found by uid alone, and the oldest Events go when there are more than `MOST_EVENTS`.
+Differences from an API server, all on purpose: those that `webhook.kube.ports.Store` lists, owners are found by uid
+alone, and the oldest Events go when there are more than `MOST_EVENTS`.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from webhook.embedded.write import Write
 from webhook.kube.ports import (
     AlreadyExistsError,
     ExpiredError,
+    ForbiddenError,
     InvalidObjectError,
     Key,
     Listing,
@@ -49,7 +50,7 @@ _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_ATTEMPTS: Final = 8
 
 
-class NamespaceTerminatingError(StoreError):
+class NamespaceTerminatingError(ForbiddenError):
     """Nothing can be created in a namespace that is being deleted."""
 
 

@@ -73,6 +73,8 @@ class EmbeddedKinds:
         kinds: Of the store.
     """
 
+    silent: frozenset[str] = frozenset()
+
     def __init__(self, kinds: StoredKinds) -> None:
         self.kinds: Mapping[tuple[str, str], Kind] = MappingProxyType(ChainMap(dict(KINDS), kinds.live))
 

@@ -38,9 +38,9 @@ def refusal(path: Path) -> str:
 async def test_everything_is_there_after_a_restart(tmp_path):
     path = tmp_path / "deep" / "er" / "hub.db"
     store = EmbeddedStore.open(path)
-    await store.create(PLACEMENT, make_placement("a", n=1))
+    first = await store.create(PLACEMENT, make_placement("a", n=1))
     await store.create(PLACEMENT, make_placement("b"))
-    kept = await store.replace(PLACEMENT, make_placement("a", n=2))
+    kept = await store.replace(PLACEMENT, first | {"spec": {"n": 2}})
     await store.delete(PLACEMENT, Key("b"))
     held = await store.get(PLACEMENT, Key("b"))
     version = store.resource_version
@@ -109,9 +109,9 @@ async def test_a_watch_resumes_after_a_restart(tmp_path):
 async def test_the_file_does_not_grow_with_every_write(tmp_path):
     path = tmp_path / "hub.db"
     store = EmbeddedStore.open(path, retained=64)
-    for turn in range(2000):
-        document = make_placement("a", n=turn, text="x" * 1000)
-        await (store.replace(PLACEMENT, document) if turn else store.create(PLACEMENT, document))
+    stored = await store.create(PLACEMENT, make_placement("a", n=0, text="x" * 1000))
+    for turn in range(1, 2000):
+        stored = await store.replace(PLACEMENT, stored | {"spec": {"n": turn, "text": "x" * 1000}})
     store.close()
     with sqlite3.connect(path) as connection:
         (rows,) = connection.execute("SELECT count(*) FROM journal").fetchone()

@@ -2,16 +2,25 @@
 
 import asyncio
 import gc
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT
+from scorer.api.kinds import (
+    BINDING,
+    CUSTOM_RESOURCE_DEFINITION,
+    KINDS,
+    NAMESPACE,
+    PLACEMENT,
+    PLACEMENT_STATUS,
+    WORK,
+    Kind,
+)
 from scorer.api.meta import JsonObject
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import kind_of_definition
 from webhook.embedded.watcher import LONGEST_BACKLOG
-from webhook.kube.ports import ExpiredError, Key, NotFoundError, StoreError
+from webhook.kube.ports import ConflictError, ExpiredError, InvalidObjectError, Key, NotFoundError, StoreError, key_of
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 EVENT = KINDS["", "Event"]
@@ -34,6 +43,12 @@ def open_store():
 def make_placement(name: str, labels: dict[str, str] | None = None, **spec: object) -> JsonObject:
     metadata = {"name": name, **({"labels": labels} if labels else {})}
     return {"apiVersion": PLACEMENT.api_version, "kind": PLACEMENT.kind, "metadata": metadata, "spec": spec}
+
+
+async def write_over(store: EmbeddedStore, document: JsonObject) -> JsonObject:
+    """Replace a placement, whatever version it is at."""
+    version = (await store.get(PLACEMENT, key_of(document)))["metadata"]["resourceVersion"]
+    return await store.replace(PLACEMENT, document | {"metadata": document["metadata"] | {"resourceVersion": version}})
 
 
 def make_namespace(name: str) -> JsonObject:
@@ -64,7 +79,7 @@ class TestWatch:
         store = open_store(retained=8)
         since = (await store.create(PLACEMENT, make_placement("a")))["metadata"]["resourceVersion"]
         for turn in range(200):
-            await store.replace(PLACEMENT, make_placement("a", n=turn))
+            await write_over(store, make_placement("a", n=turn))
         with pytest.raises(ExpiredError, match="older than the oldest kept"):
             store.watch(PLACEMENT, since)
         assert len((await store.list(PLACEMENT)).items) == 1
@@ -73,7 +88,7 @@ class TestWatch:
         store = open_store(retained=50)
         await store.create(PLACEMENT, make_placement("a"))
         for turn in range(500):
-            await store.replace(PLACEMENT, make_placement("a", n=turn))
+            await write_over(store, make_placement("a", n=turn))
             oldest = max(0, int(store.resource_version) - 50)
             assert store.watch(PLACEMENT, str(oldest))
 
@@ -83,7 +98,7 @@ class TestWatch:
         watch = store.watch(PLACEMENT, store.resource_version)
         count = LONGEST_BACKLOG * 3
         for turn in range(count):
-            await store.replace(PLACEMENT, make_placement("a", n=turn))
+            await write_over(store, make_placement("a", n=turn))
         async with asyncio.timeout(10):
             assert [(await anext(watch)).document["spec"]["n"] for _ in range(count)] == list(range(count))
 
@@ -92,7 +107,7 @@ class TestWatch:
         await store.create(PLACEMENT, make_placement("a"))
         watch = store.watch(PLACEMENT, store.resource_version)
         for turn in range(LONGEST_BACKLOG * 2):
-            await store.replace(PLACEMENT, make_placement("a", n=turn))
+            await write_over(store, make_placement("a", n=turn))
         with pytest.raises(ExpiredError):
             await anext(watch)
 
@@ -141,10 +156,10 @@ class TestWatch:
     async def change_labels(store: EmbeddedStore) -> None:
         await store.create(PLACEMENT, make_placement("other", {"tier": "db"}))
         await store.create(PLACEMENT, make_placement("a", {"tier": "web"}, n=1))
-        await store.replace(PLACEMENT, make_placement("a", {"tier": "web", "x": "y"}, n=2))
-        await store.replace(PLACEMENT, make_placement("a", {"tier": "db"}, n=3))
-        await store.replace(PLACEMENT, make_placement("a", n=4))
-        await store.replace(PLACEMENT, make_placement("a", {"tier": "web"}, n=5))
+        await write_over(store, make_placement("a", {"tier": "web", "x": "y"}, n=2))
+        await write_over(store, make_placement("a", {"tier": "db"}, n=3))
+        await write_over(store, make_placement("a", n=4))
+        await write_over(store, make_placement("a", {"tier": "web"}, n=5))
         await store.delete(PLACEMENT, Key("a"))
 
     @staticmethod
@@ -167,6 +182,170 @@ class TestWatch:
         again = store.watch(PLACEMENT, event.resource_version)
         await store.create(PLACEMENT, make_placement("a"))
         assert (await anext(again)).type == "ADDED"
+
+
+class TestOwnWays:
+    """Where it differs from an API server, as `webhook.kube.ports.Store` says, and the times it writes."""
+
+    NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+    STAMP = "2026-05-01T12:00:00Z"
+
+    async def test_times_are_of_the_clock_it_was_given(self, open_store):
+        store = open_store(now=lambda: self.NOW)
+        await store.create(PLACEMENT, make_placement("a") | {"metadata": {"name": "a", "finalizers": ["x/y"]}})
+        await store.delete(PLACEMENT, Key("a"))
+        metadata = (await store.get(PLACEMENT, Key("a")))["metadata"]
+        assert (metadata["creationTimestamp"], metadata["deletionTimestamp"]) == (self.STAMP, self.STAMP)
+
+    async def test_no_schema_is_applied(self, open_store):
+        stored = await open_store().create(PLACEMENT, make_placement("a", unheard=None, of=1))
+        assert stored["spec"] == {"unheard": None, "of": 1}
+
+    async def test_every_kind_has_a_generation(self, open_store):
+        store = open_store()
+        stored = await store.create(NAMESPACE, make_namespace("shop"))
+        assert stored["metadata"]["generation"] == 1
+
+    async def test_any_served_version_is_stored_as_the_preferred_one(self, open_store):
+        given = make_placement("a") | {"apiVersion": "placement.kubernetes-fleet.io/v1"}
+        assert (await open_store().create(PLACEMENT, given))["apiVersion"] == PLACEMENT.api_version
+
+    async def test_status_is_content_where_it_is_no_subresource(self, open_store):
+        store = open_store()
+        await store.create(NAMESPACE, make_namespace("shop"))
+        head = {"apiVersion": PLACEMENT_STATUS.api_version, "kind": PLACEMENT_STATUS.kind}
+        metadata = {"name": "a", "namespace": "shop"}
+        stored = await store.create(PLACEMENT_STATUS, {**head, "metadata": metadata, "status": {"a": 1}})
+        assert stored["status"] == {"a": 1}
+        changed = await store.replace(PLACEMENT_STATUS, stored | {"status": {"a": 2}})
+        assert changed["metadata"]["generation"] == 2
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            pytest.param({"a": 1}, {"a": True}, id="one-is-not-true"),
+            pytest.param({"a": 1}, {"a": 1.0}, id="integer-is-not-float"),
+            pytest.param({"a": 0}, {"a": False}, id="zero-is-not-false"),
+        ],
+    )
+    async def test_values_that_python_calls_equal_are_a_change(self, open_store, before, after):
+        store = open_store()
+        first = await store.create(PLACEMENT, make_placement("a", **before))
+        second = await store.replace(PLACEMENT, first | {"spec": after})
+        assert second["metadata"]["generation"] == 2
+
+    async def test_a_conflict_names_both_versions(self, open_store):
+        store = open_store()
+        first = await store.create(PLACEMENT, make_placement("a", n=1))
+        second = await store.replace(PLACEMENT, first | {"spec": {"n": 2}})
+        with pytest.raises(ConflictError) as caught:
+            await store.replace(PLACEMENT, first | {"spec": {"n": 3}})
+        for document in (first, second):
+            assert repr(document["metadata"]["resourceVersion"]).replace("'", '"') in str(caught.value)
+
+    async def test_what_is_not_there_is_never_made_by_a_replace(self, open_store):
+        store = open_store()
+        await store.create(NAMESPACE, make_namespace("shop"))
+        lease = KINDS["coordination.k8s.io", "Lease"]
+        metadata = {"name": "leader", "namespace": "shop"}
+        document = {"apiVersion": lease.api_version, "kind": lease.kind, "metadata": metadata}
+        with pytest.raises(NotFoundError):
+            await store.replace(lease, document)
+        await store.create(lease, document)
+        assert (await store.replace(lease, document | {"spec": {}}))["spec"] == {}
+
+    async def test_what_follows_from_a_deletion_is_done_when_it_returns(self, open_store):
+        store = open_store()
+        await store.create(NAMESPACE, make_namespace("shop"))
+        owner = await store.create(PLACEMENT, make_placement("owner"))
+        reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": "owner"}
+        head = {"name": "a", "namespace": "shop", "ownerReferences": [reference | {"uid": owner["metadata"]["uid"]}]}
+        await store.create(WORK, {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": head})
+        await store.delete(PLACEMENT, Key("owner"))
+        assert (await store.list(WORK)).items == ()
+        await store.delete(NAMESPACE, Key("shop"))
+        assert (await store.list(NAMESPACE)).items == ()
+
+    async def test_the_last_write_returns_what_goes_at_the_version_of_its_end(self, open_store):
+        store = open_store()
+        await store.create(PLACEMENT, make_placement("a") | {"metadata": {"name": "a", "finalizers": ["x/y"]}})
+        await store.delete(PLACEMENT, Key("a"))
+        gone = await write_over(store, make_placement("a"))
+        assert gone["metadata"]["resourceVersion"] == store.resource_version
+
+    @pytest.mark.parametrize("since", ["999999999", "", "abc", "-1", "1.5", "\u0661", "9" * 30])
+    async def test_a_version_that_is_not_of_this_store_is_expired(self, open_store, since):
+        with pytest.raises(ExpiredError):
+            await anext(open_store().watch(PLACEMENT, since))
+
+
+class TestMetadata:
+    @pytest.mark.parametrize(
+        ("kind", "metadata", "field"),
+        [
+            pytest.param(PLACEMENT, {"name": "A"}, 'metadata.name: Invalid value: "A"', id="name"),
+            pytest.param(PLACEMENT, {"name": ""}, "metadata.name: Required value", id="no-name"),
+            pytest.param(PLACEMENT, {"name": 5}, "metadata.name: Invalid value: 5", id="name-type"),
+            pytest.param(NAMESPACE, {"name": "a.b"}, 'metadata.name: Invalid value: "a.b"', id="namespace-label"),
+            pytest.param(PLACEMENT, {"namespace": "shop"}, "metadata.namespace: Invalid value", id="scope"),
+            pytest.param(CONFIG_MAP, {}, "metadata.namespace: Required value", id="no-namespace"),
+            pytest.param(PLACEMENT, {"labels": {"a": "b c"}}, 'metadata.labels.a: Invalid value: "b c"', id="label"),
+            pytest.param(PLACEMENT, {"labels": {"a": 1}}, "metadata.labels.a: Invalid value: 1", id="label-type"),
+            pytest.param(PLACEMENT, {"labels": {"a b": ""}}, 'metadata.labels: Invalid value: "a b"', id="label-key"),
+            pytest.param(PLACEMENT, {"labels": ["a"]}, "metadata.labels: Invalid value", id="labels-type"),
+            pytest.param(PLACEMENT, {"annotations": {"a": 1}}, "metadata.annotations.a", id="annotation-type"),
+            pytest.param(
+                PLACEMENT, {"annotations": {"a": "x" * 262145}}, "metadata.annotations: Too long", id="annotations"
+            ),
+            pytest.param(PLACEMENT, {"finalizers": ["a b"]}, "metadata.finalizers[0]", id="finalizer"),
+            pytest.param(PLACEMENT, {"finalizers": "a"}, "metadata.finalizers", id="finalizers-type"),
+            pytest.param(
+                PLACEMENT,
+                {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n"}]},
+                "metadata.ownerReferences[0].uid: Required value",
+                id="owner-without-uid",
+            ),
+            pytest.param(
+                PLACEMENT,
+                {
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid, "controller": True}
+                        for uid in ("1", "2")
+                    ]
+                },
+                "metadata.ownerReferences[1].controller: Duplicate value",
+                id="two-controllers",
+            ),
+            pytest.param(PLACEMENT, {"resourceVersion": "3"}, "metadata.resourceVersion", id="resource-version"),
+        ],
+    )
+    async def test_what_breaks_a_rule_is_named_to_the_member(
+        self, open_store, kind: Kind, metadata: JsonObject, field: str
+    ):
+        store = open_store()
+        given = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"} | metadata}
+        with pytest.raises(InvalidObjectError) as caught:
+            await store.create(kind, given)
+        assert field in str(caught.value)
+        assert (await store.list(kind)).items == ()
+
+    @pytest.mark.parametrize(
+        ("members", "field"),
+        [
+            pytest.param({"kind": "Placement"}, 'kind: Invalid value: "Placement"', id="kind"),
+            pytest.param({"apiVersion": "v1"}, 'apiVersion: Invalid value: "v1"', id="api-version"),
+            pytest.param({"metadata": None}, "metadata: Required value", id="no-metadata"),
+            pytest.param({"metadata": "a"}, "metadata: Invalid value", id="metadata-type"),
+        ],
+    )
+    async def test_what_breaks_a_rule_of_the_head_is_named(self, open_store, members, field):
+        with pytest.raises(InvalidObjectError) as caught:
+            await open_store().create(PLACEMENT, make_placement("a") | members)
+        assert field in str(caught.value)
+
+    async def test_an_update_without_a_name(self, open_store):
+        with pytest.raises(InvalidObjectError, match=r"metadata\.name"):
+            await open_store().replace(PLACEMENT, {"metadata": {"name": 5}})
 
 
 class TestEvents:
@@ -192,9 +371,9 @@ class TestDryRun:
         first = await store.create(PLACEMENT, make_placement("a", n=1))
         version = store.resource_version
         assert (await store.create(PLACEMENT, make_placement("b"), dry_run=True))["metadata"]["generation"] == 1
-        changed = await store.replace(PLACEMENT, make_placement("a", n=2), dry_run=True)
+        changed = await store.replace(PLACEMENT, first | {"spec": {"n": 2}}, dry_run=True)
         assert changed["metadata"]["generation"] == 2
-        status = {"metadata": {"name": "a"}, "status": {"x": 1}}
+        status = {"metadata": first["metadata"], "status": {"x": 1}}
         assert (await store.replace_status(PLACEMENT, status, dry_run=True))["status"] == {"x": 1}
         await store.delete(PLACEMENT, Key("a"), dry_run=True)
         with pytest.raises(NotFoundError):

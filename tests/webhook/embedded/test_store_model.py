@@ -80,6 +80,10 @@ class StoreMachine(RuleBasedStateMachine):
             self.loop.run_until_complete(write)
         return None
 
+    def version_of(self, name: str) -> str:
+        stored = self.loop.run_until_complete(self.store.get(PLACEMENT, Key(name)))
+        return str(stored["metadata"]["resourceVersion"])
+
     def document(self, name: str, value: int, finalizers: set[str], owners: set[str]) -> dict[str, Any]:
         references = [
             {"apiVersion": "v1", "kind": "Owner", "name": owner, "uid": self.model.objects[owner]["uid"]}
@@ -112,6 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
         if found is None:
             self.run_write(self.store.replace(PLACEMENT, document), NotFoundError)
             return
+        document["metadata"]["resourceVersion"] = self.version_of(name)
         if found["deleting"] and finalizers - found["finalizers"]:
             self.run_write(self.store.replace(PLACEMENT, document), InvalidObjectError)
             return
@@ -124,7 +129,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, value=VALUES)
     def replace_status(self, name: str, value: int) -> None:
-        write = self.store.replace_status(PLACEMENT, {"metadata": {"name": name}, "status": {"value": value}})
+        metadata = {"name": name}
+        if name in self.model.objects:
+            metadata["resourceVersion"] = self.version_of(name)
+        write = self.store.replace_status(PLACEMENT, {"metadata": metadata, "status": {"value": value}})
         self.run_write(write, None if name in self.model.objects else NotFoundError)
         if name in self.model.objects:
             self.model.objects[name]["status"] = {"value": value}
@@ -136,10 +144,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.model.delete(name)
 
     @rule(name=NAMES)
-    def write_over_an_old_version(self, name: str) -> None:
+    def write_over_another_version_or_none(self, name: str) -> None:
         if name in self.model.objects:
             document = self.document(name, 9, set(), set())
-            document["metadata"]["resourceVersion"] = "0"
+            self.run_write(self.store.replace(PLACEMENT, document), InvalidObjectError)
+            document["metadata"]["resourceVersion"] = self.version_of(name) + "0"
             self.run_write(self.store.replace(PLACEMENT, document), ConflictError)
 
     @rule()
