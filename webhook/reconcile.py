@@ -18,9 +18,11 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
+from scorer.api.kinds import WORK
 from webhook.controllers.loop import REQUIRED, Loop
 from webhook.controllers.observer import QueueObserver
 from webhook.controllers.settings import LoopSettings
+from webhook.controllers.work_generator import without_manifests
 from webhook.garbage import spare_what_stays
 from webhook.health import Health
 from webhook.kube.cache import Cache
@@ -92,6 +94,7 @@ class Reconciliation:
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
         cache.require(REQUIRED)
+        cache.trim(WORK, without_manifests)  # also while others lead
 
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""

@@ -174,9 +174,11 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:
     """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists.
 
-    It also gets the finalizer that has to be there before its first Work: in the same write.
+    It also gets the finalizer that has to be there before its first Work: in the same write. One that is being deleted
+    may not be given any, and gets no Work.
     """
-    document = with_finalizer(document, WORK_CLEANUP) or document
+    if not is_deleting(document):
+        document = with_finalizer(document, WORK_CLEANUP) or document
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 

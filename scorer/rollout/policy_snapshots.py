@@ -29,7 +29,7 @@ from scorer.rollout.documents import (
     spec_of,
     with_metadata,
 )
-from scorer.rollout.resource_snapshots import history_limit
+from scorer.rollout.resource_snapshots import history_limit, index_in_name
 from scorer.rollout.writes import Write, create, delete, replace
 
 
@@ -55,13 +55,17 @@ def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]
     return [snapshot for snapshot in snapshots if label(snapshot, IS_LATEST_SNAPSHOT) == "true"]
 
 
-def plan_policy_snapshots(placement: JsonObject, snapshots: Sequence[JsonObject], digest: str) -> PolicySnapshotPlan:
+def plan_policy_snapshots(
+    placement: JsonObject, snapshots: Sequence[JsonObject], digest: str, *, bindings: Iterable[JsonObject] = ()
+) -> PolicySnapshotPlan:
     """Make sure that the latest policy snapshot holds the placement's policy.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All policy snapshots of the placement.
         digest: Hash of the policy without ``numberOfClusters``.
+        bindings: All bindings of the placement. With a history of one they tell the last index after a crash between
+            the end of the old snapshot and the new one; a longer history is never empty by our own doing.
     """
     labelled = latest_policy_snapshots(snapshots)
     if len(labelled) > 1:
@@ -83,7 +87,11 @@ def plan_policy_snapshots(placement: JsonObject, snapshots: Sequence[JsonObject]
     if labelled and labelled[0] not in surplus:
         planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
     planned += (delete(snapshot) for snapshot in surplus if not is_deleting(snapshot))
-    index = max(map(_index, ordered), default=-1) + 1
+    known = [_index(snapshot) for snapshot in ordered]
+    if not known and history_limit(placement) == 1:
+        used = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
+        known = [index_in_name(name, f"{name_of(placement)}-") for name in used]
+    index = max(known, default=-1) + 1
     made = _make(placement, index, text, annotations)
     return PolicySnapshotPlan((*planned, create(made)), name_of(made), index)
 

@@ -196,6 +196,8 @@ def plan_resource_snapshots(
     objects: Sequence[JsonObject],
     now: datetime,
     settings: SnapshotSettings = DEFAULT_SETTINGS,
+    *,
+    bindings: Iterable[JsonObject] = (),
 ) -> ResourceSnapshotPlan:
     """Make sure that the latest snapshot group holds *objects*.
 
@@ -207,6 +209,8 @@ def plan_resource_snapshots(
         objects: What is selected now, trimmed and in order.
         now: Decides whether a change has waited long enough.
         settings: The throttle.
+        bindings: All bindings of the placement. No index that one of them has is given again, also when its snapshots
+            are gone: with a history of one they are, after a crash before the new ones.
     """
     groups = snapshot_groups(snapshots)
     latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
@@ -230,10 +234,18 @@ def plan_resource_snapshots(
     if latest is not None and latest.master is not None and _is_labelled(latest) and latest not in surplus:
         writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
     writes += (delete(document) for group in surplus for document in group.documents if not is_deleting(document))
-    index = max((group.index for group in groups), default=-1) + 1
+    used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
+    held = [index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used]
+    index = max([*(group.index for group in groups), *held], default=-1) + 1
     made = _make_group(placement, index, objects, parts, digest)
     writes += map(create, made)
     return ResourceSnapshotPlan(tuple(writes), name_of(made[0]), index, identifiers)
+
+
+def index_in_name(name: str, prefix: str) -> int:
+    """Return the index that follows *prefix* in the name of a snapshot, -1 when none does."""
+    text = name.removeprefix(prefix)
+    return int(text) if text != name and text.isascii() and text.isdigit() else -1
 
 
 def history_limit(placement: JsonObject) -> int:

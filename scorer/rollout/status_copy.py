@@ -37,6 +37,21 @@ def reported_namespace(placement: JsonObject) -> str:
     return ""
 
 
+def copy_namespace(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
+    """Return where the copy is kept: it stays where it is, also when the placement selects another namespace by now.
+
+    Args:
+        placement: A ClusterResourcePlacement with `reported_namespace`.
+        copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
+    """
+    wanted = reported_namespace(placement)
+    return min(_elsewhere(wanted, copies), default=wanted)
+
+
+def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
+    return [namespace_of(copy) for copy in copies if namespace_of(copy) != namespace]
+
+
 def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
     """Return why the placement is invalid: its copy may not move to another namespace. Empty when it does not.
 
@@ -45,7 +60,7 @@ def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -
         copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
     """
     namespace = reported_namespace(placement)
-    others = sorted(namespace_of(copy) for copy in copies if namespace_of(copy) != namespace)
+    others = sorted(_elsewhere(namespace, copies))
     if not namespace or not others:
         return ""
     return (

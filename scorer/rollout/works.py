@@ -271,8 +271,12 @@ class _WorkPlanner:
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": spec.get("reportBackStrategy"),
         }
-        if stored != self._strategy and not is_deleting(work):
+        if is_deleting(work):
+            return
+        if stored != self._strategy:
             yield replace(with_spec(_signed(work), **self._strategy))
+        elif _signature(work) > generation_of(work):
+            yield replace(with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work))}))
 
     def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
         namespace = namespace_of(self._binding)
@@ -323,11 +327,16 @@ def _signed(work: JsonObject) -> JsonObject:
 def _is_edited(work: JsonObject) -> bool:
     """Say whether somebody else has changed what a Work holds since the hub wrote it.
 
-    An unsigned one is the reference's. One whose last write changed nothing of its content is signed one too high,
-    and the next edit of it goes unseen until its content is due again.
+    An unsigned one is the reference's. One whose last write changed nothing of its content is signed one too high; the
+    next pass signs it anew.
     """
+    return 0 <= _signature(work) < generation_of(work)
+
+
+def _signature(work: JsonObject) -> int:
+    """Return the generation that the hub wrote last, -1 when the Work is unsigned."""
     text = annotation(work, WORK_GENERATION)
-    return text.isascii() and text.isdigit() and generation_of(work) > int(text)
+    return int(text) if text.isascii() and text.isdigit() else -1
 
 
 def abandoned(work: JsonObject) -> JsonObject | None:

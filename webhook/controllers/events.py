@@ -55,6 +55,8 @@ class EventRecorder:
                 await self._write(document, event)
             except StoreError as error:
                 log.warning("cannot write event", extra={"reason": event.reason, "error": str(error)})
+            except Exception:  # one event that cannot be made must not end the loop
+                log.exception("cannot write event", extra={"reason": event.reason})
             if self._dropped:
                 log.warning("events dropped", extra={"count": self._dropped})
                 self._dropped = 0
@@ -67,12 +69,13 @@ class EventRecorder:
             stored = await self._hub.store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
             count = (stored.get("series") or {"count": 1})["count"] + 1
             series = {"count": count, "lastObservedTime": _micro_time(self._now())}
-            await self._hub.store.replace(EVENT, {**stored, "note": made["note"], "series": series})
+            await self._hub.store.replace(EVENT, {**stored, "series": series})
 
     def _make(self, document: JsonObject, event: Event) -> JsonObject:
         metadata = document["metadata"]
         namespace = metadata.get("namespace") or "default"
-        digest = hashlib.sha256(f"{metadata.get('uid', '')}/{event.reason}".encode()).hexdigest()[:16]
+        note = event.message[:NOTE_LIMIT]  # of a stored event nothing can be changed but how often it happened
+        digest = hashlib.sha256(f"{metadata.get('uid', '')}/{event.reason}/{note}".encode()).hexdigest()[:16]
         regarding = {
             "apiVersion": document["apiVersion"],
             "kind": document["kind"],
@@ -91,7 +94,7 @@ class EventRecorder:
             "action": event.reason,
             "reason": event.reason,
             "type": event.type,
-            "note": event.message[:NOTE_LIMIT],
+            "note": note,
             "regarding": regarding,
         }
 

@@ -32,8 +32,9 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLA
 from scorer.api.placement import PlacementType
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.back_report import reports_to_originals
-from scorer.rollout.documents import is_deleting
+from scorer.rollout.documents import current_condition, is_deleting
 from scorer.rollout.placement_status import condition_type
+from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.selection import is_concerned
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.events import EventRecorder
@@ -52,12 +53,20 @@ from webhook.controllers.settings import LoopSettings
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.kube.cache import Handler, read_member
 from webhook.kube.hub import Hub
-from webhook.kube.ports import ServedKinds
+from webhook.kube.ports import ServedKinds, StoreError
 from webhook.services import PlacementRef
 
 RESYNC = timedelta(minutes=10)
-COALESCE = timedelta(milliseconds=100)
-"""A placement's status waits so long after a binding changed: the bindings of one placement change together."""
+LOOK_AGAIN_SECONDS = 15.0
+"""So often it is looked whether a kind that could not be read can be read now."""
+STATUS_WAIT = timedelta(milliseconds=20)
+"""A placement's status waits so long for each binding after one of them changed: they change together, and a status
+says something of each of them."""
+ROLLOUT_WAIT = timedelta(milliseconds=5)
+"""The same for the rollout, which looks at all of them, too."""
+FEW = 20
+"""With no more bindings than that the rollout does not wait."""
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 
 WRITTEN: tuple[Kind, ...] = (
     OVERRIDE_SNAPSHOT,
@@ -160,6 +169,7 @@ class Loop:
                     tasks.create_task(queue.run(1 if queue is self.evictions else self._settings.workers))
                 tasks.create_task(self.events.run())
                 tasks.create_task(self._resync())
+                tasks.create_task(self._look_again())
         finally:
             for end in self._subscriptions:
                 end()
@@ -198,6 +208,9 @@ class Loop:
                     self.scheduling.add(ref)
             if new is not None and (old is None or _selected(old) != _selected(new) or _spec_changed(old, new)):
                 self._mirror(ref)
+            if old is not None and new is not None and _report_back(old) != _report_back(new):  # Works carry it
+                for binding in family.children(self._hub.cache, family.binding, ref):
+                    self.works.add(_binding_ref(family, binding))
 
         return handle
 
@@ -206,9 +219,10 @@ class Loop:
             document = new or old
             assert document is not None
             ref = family.parent(document)
-            if old is None or new is None or _labels_and_annotations(old) != _labels_and_annotations(new):
+            changed = old is None or new is None or _labels_and_annotations(old) != _labels_and_annotations(new)
+            if changed:
                 self.scheduling.add(ref)
-            if new is None or (old is not None and old.get("status") != new.get("status")):
+            if new is None or (old is not None and (changed or old.get("status") != new.get("status"))):
                 self.placements.add(ref)
 
         return handle
@@ -228,9 +242,13 @@ class Loop:
             document = new or old
             assert document is not None
             ref = family.parent(document)
-            self.placements.add_after(ref, COALESCE)
+            count = family.count(self._hub.cache, family.binding, ref)
+            self.placements.add_after(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
             if old is None or new is None or _rollout_view(old) != _rollout_view(new):
-                self.rollouts.add(ref)
+                if count > FEW:
+                    self.rollouts.add_after(ref, min(count * ROLLOUT_WAIT, LONGEST_WAIT))
+                else:
+                    self.rollouts.add(ref)
             if new is None or is_deleting(new):
                 self.scheduling.add(ref)
             self._mirror(ref)
@@ -283,13 +301,32 @@ class Loop:
         before, after = (None if document is None else read_member(document) for document in (old, new))
         if new is not None and after is None:  # unreadable: its last good state stays in the fleet
             return
-        sleepers = (_sleeper(ref, document) for ref, document in self._all_placements())
+        if new is None:
+            for ref, _ in self._all_placements():
+                self.scheduling.add(ref)
+            return
+        sleepers = (self._sleeper(ref, document) for ref, document in self._all_placements())
         if names := set(woken(before, after, sleepers, self._now(), self._hub.cache.limits)):
             for ref, _ in self._all_placements():
                 if str(ref) in names:
                     self.scheduling.add(ref)
-        if new is not None and (old is None or old["metadata"].get("labels") != new["metadata"].get("labels")):
+        if old is None or old["metadata"].get("labels") != new["metadata"].get("labels"):
             self._wake_bindings(new["metadata"]["name"])
+
+    def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
+        policy = document["spec"].get("policy") or {}
+        kind = policy.get("placementType") or "PickAll"
+        known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
+        return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
+
+    def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
+        """Whether a placement says so, and the scheduler's record, which it copies a little later, does too."""
+        said = current_condition(document, condition_type(document, "Scheduled")) or {}
+        if said.get("status") != TRUE:
+            return False
+        family = FAMILY_OF[ref.kind]
+        records = latest_policy_snapshots(family.children(self._hub.cache, family.policy_snapshot, ref))
+        return all((current_condition(record, "Scheduled") or {}).get("status") == TRUE for record in records)
 
     def _wake_bindings(self, cluster: str) -> None:
         """Let bindings whose cluster is new, or has other labels, find their overrides and make their Works."""
@@ -324,6 +361,8 @@ class Loop:
         if old is not None and new is not None and _served(old) == _served(new):
             return
         self.selectables.stale()
+        if new is None and old is not None:
+            self.selectables.undefined(old)
         for ref, _ in self._all_placements():
             self.placements.add(ref)
 
@@ -332,9 +371,20 @@ class Loop:
             for document in self._hub.cache.list(family.placement):
                 yield family.ref(document), document
 
+    async def _look_again(self) -> None:
+        """Let placements select what could not be read when they were looked at."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            try:
+                for ref in await self.selectables.recovered():
+                    self.placements.add(ref)
+            except StoreError as error:
+                log.warning("cannot look again", extra={"error": str(error)})
+
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(RESYNC.total_seconds())
+            self.selectables.stale()  # of kinds without a definition nobody tells that they have come
             for ref, _ in self._all_placements():
                 self.placements.add(ref)
                 self.rollouts.add(ref)
@@ -362,6 +412,10 @@ def _served(definition: JsonObject) -> tuple[object, ...]:
 
 def _selected(placement: JsonObject) -> object:
     return (placement.get("status") or {}).get("selectedResources")
+
+
+def _report_back(placement: JsonObject) -> object:
+    return (placement["spec"].get("strategy") or {}).get("reportBackStrategy")
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
@@ -406,16 +460,3 @@ def _work_view(binding: JsonObject) -> tuple[object, ...]:
         if condition["type"] == "RolloutStarted"
     ]
     return metadata.get("generation"), metadata.get("deletionTimestamp"), started
-
-
-def _sleeper(ref: PlacementRef, document: JsonObject) -> Sleeper:
-    policy = document["spec"].get("policy") or {}
-    kind = policy.get("placementType") or "PickAll"
-    scheduled = any(
-        condition.get("type") == condition_type(document, "Scheduled")
-        and condition.get("status") == TRUE
-        and condition.get("observedGeneration") == document["metadata"].get("generation")
-        for condition in (document.get("status") or {}).get("conditions") or ()
-    )
-    known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
-    return Sleeper(str(ref), PlacementType(known), scheduled)

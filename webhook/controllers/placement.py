@@ -3,10 +3,10 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 
-from scorer.api.kinds import PLACEMENT_STATUS
+from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.placement.policy_hash import policy_hash
@@ -22,6 +22,7 @@ from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy
 from scorer.rollout.resource_snapshots import latest_group, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.selection import Selection, SelectionError, select_resources
 from scorer.rollout.status_copy import (
+    copy_namespace,
     moved_namespace_error,
     plan_status_copy,
     reported_namespace,
@@ -34,6 +35,9 @@ from webhook.controllers.settings import LoopSettings
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
 from webhook.services import PlacementRef
+
+RETRY_COPY = timedelta(seconds=5)
+"""So long after a copy of a status could not be written it is tried again."""
 
 
 class PlacementController:
@@ -91,25 +95,29 @@ class PlacementController:
         copied = not ref.namespace and bool(reported_namespace(placement))
         if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
             return SelectionError(moved)
-        kinds = await self._selectables.watch(ref, terms)
+        placed = self._placed(family, ref)
+        kinds = await self._selectables.watch(ref, terms, placed)
         unreadable = self._selectables.unreadable(ref)
-        if unreadable and (refused := self._needed(family, ref, terms, unreadable)):
+        if refused := self._needed([*terms, *placed], unreadable):
             return SelectionError(refused)
         readable = {identity: kind for identity, kind in kinds.items() if identity not in unreadable}
         return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings.selection)
 
-    def _needed(
-        self, family: Family, ref: PlacementRef, terms: list[JsonObject], unreadable: Mapping[tuple[str, str], str]
-    ) -> str:
+    def _placed(self, family: Family, ref: PlacementRef) -> list[JsonObject]:
+        """Return group, version and kind of what is placed now, each once."""
+        latest = latest_group(snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref)))
+        objects = latest.objects() if latest else ()
+        found = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
+        names = ((*split_api_version(version), kind) for version, kind in found)
+        return [{"group": group, "version": version, "kind": kind} for group, version, kind in names]
+
+    def _needed(self, items: Iterable[JsonObject], unreadable: Mapping[tuple[str, str], str]) -> str:
         """Say why nothing can be selected without the kinds that may not be read; empty when it can.
 
         A kind that a term names has to be read, and one of which something is placed: else it would be taken away
         from all clusters for a lost permission. A kind that only happens to be in a selected namespace is left out.
         """
-        groups = snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref))
-        latest = latest_group(groups)
-        placed = [*terms, *(latest.identifiers() if latest else ())]
-        for item in placed:
+        for item in items:
             identity = item.get("group") or "", str(item.get("kind"))
             if words := unreadable.get(identity):
                 return f"harbormaster may not read {identity[1]} objects on the hub: {words}"
@@ -117,7 +125,9 @@ class PlacementController:
 
     async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         snapshots = family.children(self._hub.cache, family.policy_snapshot, ref)
-        plan = plan_policy_snapshots(placement, snapshots, policy_hash(placement["spec"].get("policy")))
+        digest = policy_hash(placement["spec"].get("policy"))
+        bindings = family.children(self._hub.cache, family.binding, ref)
+        plan = plan_policy_snapshots(placement, snapshots, digest, bindings=bindings)
         if plan.error:
             raise TerminalError(plan.error)
         await self._hub.carry_out(family.policy_snapshot, plan.writes)
@@ -128,7 +138,9 @@ class PlacementController:
         if (placement["spec"].get("strategy") or {}).get("type") == "External":
             return None, DONE
         snapshots = family.children(self._hub.cache, family.resource_snapshot, ref)
-        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), self._settings.snapshots)
+        bindings = family.children(self._hub.cache, family.binding, ref)
+        throttle = self._settings.snapshots
+        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), throttle, bindings=bindings)
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
         return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after)
 
@@ -142,32 +154,36 @@ class PlacementController:
         if latest is None:
             groups = snapshot_groups(family.children(cache, family.resource_snapshot, ref))
             snapshots = {
-                group.name: SnapshotView(group.name, group.index, tuple(group.identifiers())) for group in groups
+                group.name: SnapshotView(group.name, group.index, tuple(group.identifiers()))
+                for group in groups
+                if group.name
             }
         policy = policies[0] if policies else None
         return placement_status(placement, policy, bindings, latest, self._now(), snapshots=snapshots)
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
-        status = await self._copy_status(placement, report.status)
+        status, copied = await self._copy_status(family.ref(placement), placement, report.status)
         self._hub.report(family.placement, placement, status)
         for event in report.events:
             self._record(placement, event)
-        return Result(report.requeue_after)
+        return soonest(Result(report.requeue_after), copied)
 
-    async def _copy_status(self, placement: JsonObject, status: JsonObject) -> JsonObject:
+    async def _copy_status(
+        self, ref: PlacementRef, placement: JsonObject, status: JsonObject
+    ) -> tuple[JsonObject, Result]:
         """Keep the copy for people who may read only the selected namespace; return the status with what came of it."""
-        namespace = reported_namespace({**placement, "status": status})
-        if not namespace or placement["metadata"].get("namespace"):
-            return status
+        if ref.namespace or not reported_namespace({**placement, "status": status}):
+            return status, DONE
         now = self._now()
-        copy = self._hub.cache.get(PLACEMENT_STATUS, placement["metadata"]["name"], namespace)
+        namespace = copy_namespace({**placement, "status": status}, self._copies(ref))
+        copy = self._hub.cache.get(PLACEMENT_STATUS, ref.name, namespace)
         write = plan_status_copy(placement, status, copy, now)
         problem = ""
         try:
             await self._hub.carry_out(PLACEMENT_STATUS, [write] if write else [])
         except StoreError as error:
             problem = str(error)
-        return with_status_synced(placement, status, problem, now)
+        return with_status_synced(placement, status, problem, now), Result(RETRY_COPY if problem else None)
 
     def _copies(self, ref: PlacementRef) -> list[JsonObject]:
         copies = self._hub.cache.list(PLACEMENT_STATUS)

@@ -22,7 +22,8 @@ K = TypeVar("K", bound=Hashable)
 FIRST_BACKOFF = 0.005
 LONGEST_BACKOFF = 300.0
 AT_ONCE = 0.05
-"""Seconds before a key that asks to be looked at again at once is: it must not spin."""
+"""Seconds before a key that asks to be looked at again at once is, at least: it must not spin, so each time in a row
+it waits as long as after a failure."""
 
 log = logging.getLogger(__name__)
 
@@ -149,17 +150,24 @@ class WorkQueue(Generic[K]):
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
         else:
             outcome = Outcome.SUCCESS if result.requeue_after is None else Outcome.REQUEUE
-            self._failures.pop(key, None)
-            if result.requeue_after is not None:
-                self.add_after(key, result.requeue_after)
+            if result.requeue_after is not None and result.requeue_after <= timedelta():
+                self._set_timer(key, max(self._next_backoff(key), AT_ONCE))
+            else:
+                self._failures.pop(key, None)
+                if result.requeue_after is not None:
+                    self.add_after(key, result.requeue_after)
         finally:
             self._observer.finished(self.name, outcome, time.monotonic() - begun)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        backoff = self._next_backoff(key)
         self._observer.retried(self.name)
         if after is None:
-            self._set_timer(key, min(FIRST_BACKOFF * 2 ** min(failures, 20), LONGEST_BACKOFF))
+            self._set_timer(key, backoff)
         else:
             self.add_after(key, after)
+
+    def _next_backoff(self, key: K) -> float:
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        return min(FIRST_BACKOFF * 2.0 ** min(failures, 20), LONGEST_BACKOFF)

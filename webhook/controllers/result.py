@@ -6,7 +6,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """When to reconcile the key again without an event; None: not."""
+    """When to reconcile the key again without an event; None: not; zero: at once, less often each time in a row."""
 
     requeue_after: timedelta | None = None
 

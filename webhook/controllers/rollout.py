@@ -3,6 +3,7 @@
 Source: rollout.md 7 and 8.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
@@ -20,6 +21,8 @@ from webhook.controllers.result import DONE, Result, RetryError
 from webhook.controllers.settings import LoopSettings
 from webhook.kube.hub import Hub, at_once
 from webhook.services import PlacementRef
+
+log = logging.getLogger(__name__)
 
 
 class RolloutController:
@@ -43,6 +46,8 @@ class RolloutController:
         if placement is None or is_deleting(placement):
             return DONE
         spec = placement["spec"]
+        if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
+            return DONE
         documents = family.children(self._hub.cache, family.binding, ref)
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
@@ -50,8 +55,7 @@ class RolloutController:
         latest = latest_group(snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref)))
         name = latest.name if latest and latest.name else None
         wanted = Wanted.of(spec.get("policy"))
-        rolling = (spec.get("strategy") or {}).get("type") in (None, StrategyType.ROLLING_UPDATE)
-        overrides = wanted_overrides(self._hub.cache, placement, latest, documents) if rolling else {}
+        overrides = wanted_overrides(self._hub.cache, placement, latest, documents)
         plan = plan_rollout(
             wanted,
             spec.get("strategy"),
@@ -62,6 +66,7 @@ class RolloutController:
             removal_needs_budget=self._settings.removal_needs_budget,
         )
         if plan.error is not None:
+            log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
             raise RetryError(plan.error.message)
         if name is not None:
             by_name = {document["metadata"]["name"]: document for document in documents}

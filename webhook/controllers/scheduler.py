@@ -19,7 +19,7 @@ from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
 from scorer.rollout.deletion import plan_binding_deletion
-from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
+from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
@@ -64,8 +64,12 @@ class SchedulerController:
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         await self._hub.carry_out_at_once(family.binding, map(create, plan.create))
-        await self._hub.carry_out_at_once(family.binding, map(replace, plan.replace))
-        generation = int(snapshot["metadata"]["annotations"][PLACEMENT_GENERATION])
+        going = {binding.name for binding in run.dropped}
+        again = [document for document in plan.replace if name_of(document) not in going]
+        await self._hub.carry_out_at_once(family.binding, map(replace, again))
+        dropped = (document for document in plan.replace if name_of(document) in going)
+        await self._hub.carry_out_at_once(family.binding, map(replace, dropped))
+        generation = int(annotation(snapshot, PLACEMENT_GENERATION) or 0)
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
         return DONE

@@ -7,7 +7,9 @@ Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,9 +26,48 @@ from webhook.services import PlacementRef
 REFRESH_SECONDS: Final = 10.0
 """The hub is not asked more often which kinds it serves because a placement names one that it does not."""
 
-DEFINED_AFTER: Final = timedelta(seconds=1)
+ANSWER_SECONDS: Final = 5.0
+"""So long a placement waits for the first list of a kind, counted from when it is asked for."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""So long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
+
+NEXT_LOOK = timedelta(seconds=1)
+"""When it is looked at again in the meantime."""
 
 _ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
+
+Identity = tuple[str, str]
+"""Group and kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """A kind that is watched for placements.
+
+    Args:
+        kind: As it is watched.
+        unsubscribe: Ends that we are told of changes.
+        ours: Nobody else watches it.
+        begun: Since when, in the loop's time.
+    """
+
+    kind: Kind
+    unsubscribe: Callable[[], None]
+    ours: bool
+    begun: float
+
+    def fits(self, kind: Kind) -> bool:
+        """Whether *kind*, the same one, can still be watched at the same place."""
+        here, there = self.kind, kind
+        same = (here.plural, here.namespaced) == (there.plural, there.namespaced)
+        return not self.ours or (same and here.versions[0] in there.versions)
+
+    def end(self, cache: Cache) -> None:
+        """Watch it no more."""
+        self.unsubscribe()
+        if self.ours:
+            cache.release(self.kind)
 
 
 class Selectables:
@@ -44,46 +85,127 @@ class Selectables:
         self._served = served
         self._settings = settings
         self._changed = changed
-        self._wanted: dict[PlacementRef, frozenset[tuple[str, str]]] = {}
-        self._watched: dict[tuple[str, str], tuple[Kind, Callable[[], None], bool]] = {}
+        self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
+        self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
+        self._watched: dict[Identity, _Watched] = {}
+        self._missing: dict[Identity, float] = {}
+        """Kinds that are needed and not served, since when."""
         self._stale = True
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
 
-    async def watch(self, ref: PlacementRef, terms: list[JsonObject]) -> Mapping[tuple[str, str], Kind]:
+    async def watch(
+        self, ref: PlacementRef, terms: Sequence[JsonObject], placed: Iterable[JsonObject] = ()
+    ) -> Mapping[Identity, Kind]:
         """Watch what the terms of a placement reach, wait until it is known, and return the kinds that the hub serves.
 
+        What is needed, because a term names it or some of it is placed, is waited for by coming again, at last it is
+        among `unreadable`; what only may be in a namespace is so soon, and nobody waits for it.
+
+        Args:
+            ref: The placement.
+            terms: Its selectors.
+            placed: What it has placed, by group, version and kind. A hub that starts, or one of its aggregated servers
+                that is down, does not name all kinds; nobody shall take their objects for deleted.
+
         Raises:
-            RetryError: A kind is defined, and will be served in a moment.
+            RetryError: A kind that is needed is not served, or not listed, now.
             StoreError: The hub does not say what it serves.
         """
-        if self._stale or any(self._is_unknown(term) for term in terms):
+        kept = [item for item in placed if self._may_reach(terms, item)]
+        if self._stale or any(map(self._is_unknown, terms)) or not all(map(self._is_served, kept)):
             await self._refresh()
-        for term in filter(self._is_unknown, terms):
-            if self._is_defined(term):
-                raise RetryError(f"the hub does not serve {term.get('kind')} yet, but it is defined", DEFINED_AFTER)
+        left_out = self._lost(terms, kept)
         served = self._served.kinds
         wanted = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
         self._wanted[ref] = frozenset(wanted)
         for kind in wanted.values():
-            if kind.group_kind not in self._watched:
-                ours = not self._cache.watches(kind)
-                end = self._cache.subscribe(kind, self._changed, changes_only=True)  # whoever selects it reads the rest
-                self._watched[kind.group_kind] = kind, end, ours
+            self._watch(kind)
         self._release()
-        await self._cache.wait_answered(wanted.values())
+        needed = set(map(_identity, (*terms, *kept)))
+        if _ENDPOINTS in wanted:
+            needed.add(_SERVICE)
+        left_out |= await self._unanswered(wanted, needed)
+        left_out |= {identity: words for identity, kind in wanted.items() if (words := self._cache.refusal(kind))}
+        self._left_out[ref] = MappingProxyType(left_out)
         return served
+
+    def _lost(self, terms: Sequence[JsonObject], kept: Sequence[JsonObject]) -> dict[Identity, str]:
+        """Return the kinds that are needed, exist, and are not served; those that are gone for good are not among them.
+
+        A definition that was deleted, or a long time without anybody who defines the kind, says that it is gone.
+        """
+        now, found = asyncio.get_running_loop().time(), {}
+        lost = [item for item in kept if not self._is_served(item)]
+        for item in (*filter(self._is_unknown, terms), *lost):
+            identity = _identity(item)
+            is_placed = item in lost
+            exists = identity[0] in self._served.silent or self._is_defined(item, in_any_version=is_placed)
+            if not exists and not is_placed:
+                continue
+            if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
+                raise RetryError(f"the hub does not serve {identity[1]} now", NEXT_LOOK)
+            if exists:
+                found[identity] = "the hub does not serve them, though they are defined"
+        return found
+
+    def _watch(self, kind: Kind) -> None:
+        watched = self._watched.get(kind.group_kind)
+        if watched is not None and not watched.fits(kind):
+            del self._watched[kind.group_kind]
+            watched.end(self._cache)
+            watched = None
+        if watched is None:
+            ours = not self._cache.watches(kind)
+            end = self._cache.subscribe(kind, self._changed, changes_only=True)  # whoever selects it reads the rest
+            self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
+
+    async def _unanswered(self, wanted: Mapping[Identity, Kind], needed: Collection[Identity]) -> dict[Identity, str]:
+        """Wait for the first lists of kinds, and return those that have not come and that can be done without."""
+        begun = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
+        missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
+        if missing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(max(begun[kind.group_kind] for kind in missing) + ANSWER_SECONDS):
+                    await self._cache.wait_answered(missing)
+        now, found = asyncio.get_running_loop().time(), {}
+        for identity, kind in wanted.items():
+            if not self._cache.has_answered(kind):
+                if identity in needed and now - begun[identity] < PATIENCE_SECONDS:
+                    raise RetryError(f"the hub has not listed {kind.resource} yet", NEXT_LOOK)
+                found[identity] = "the hub does not list them now"
+        return found
 
     def forget(self, ref: PlacementRef) -> None:
         """Stop watching what only this placement selected."""
+        self._left_out.pop(ref, None)
         if self._wanted.pop(ref, None) is not None:
             self._release()
 
-    def unreadable(self, ref: PlacementRef) -> Mapping[tuple[str, str], str]:
-        """Return the kinds that a placement reaches and that the hub does not let us read, with its words."""
-        wanted = (self._watched[identity][0] for identity in self._wanted.get(ref, ()) if identity in self._watched)
-        refused = {kind.group_kind: self._cache.refusal(kind) for kind in wanted}
-        return MappingProxyType({identity: words for identity, words in refused.items() if words})
+    def unreadable(self, ref: PlacementRef) -> Mapping[Identity, str]:
+        """Return the kinds that could not be read when a placement was last looked at, and why."""
+        return self._left_out.get(ref, MappingProxyType({}))
+
+    async def recovered(self) -> list[PlacementRef]:
+        """Return the placements for which a kind can be read by now that could not.
+
+        Raises:
+            StoreError: The hub does not say what it serves.
+        """
+        if any(identity not in self._served.kinds for left_out in self._left_out.values() for identity in left_out):
+            await self._refresh()
+        return [ref for ref, left_out in self._left_out.items() if any(map(self._is_readable, left_out))]
+
+    def _is_readable(self, identity: Identity) -> bool:
+        kind = self._served.kinds.get(identity)
+        if kind is None or identity not in self._watched:
+            return kind is not None
+        return self._cache.has_answered(kind) and not self._cache.refusal(kind)
+
+    def undefined(self, definition: JsonObject) -> None:
+        """Believe that a kind is gone: its definition is."""
+        spec = definition["spec"]
+        self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
 
     def stale(self) -> None:
         """Ask the hub again what it serves, when it is needed next: a definition has changed."""
@@ -91,11 +213,22 @@ class Selectables:
 
     def end(self) -> None:
         """Watch nothing any more."""
+        self._left_out.clear()
         self._wanted.clear()
         self._release()
 
+    def _may_reach(self, terms: Sequence[JsonObject], item: JsonObject) -> bool:
+        """Whether an object of the kind of *item*, which is placed, could be selected by *terms* still."""
+        identity = _identity(item)
+        if not self._settings.is_selectable(identity[0], str(item.get("version") or ""), identity[1]):
+            return False
+        return any(_identity(term) == identity or _is_whole_namespace(term) for term in terms)
+
+    def _is_served(self, item: Mapping[str, Any]) -> bool:
+        return _identity(item) in self._served.kinds
+
     def _is_unknown(self, term: Mapping[str, Any]) -> bool:
-        kind = self._served.kinds.get((term.get("group") or "", term.get("kind") or ""))
+        kind = self._served.kinds.get(_identity(term))
         return kind is None or term.get("version") not in kind.versions
 
     async def _refresh(self) -> None:
@@ -109,26 +242,27 @@ class Selectables:
                     self._stale = True
                     raise
                 self._asked = now
+                served = self._served.kinds
+                self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
-    def _is_defined(self, term: Mapping[str, Any]) -> bool:
-        """Whether there is a definition of what a term names, in that version."""
+    def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:
+        """Whether there is a definition of the kind that an item names, in that version."""
         for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
             spec = definition["spec"]
-            if (spec.get("group"), (spec.get("names") or {}).get("kind")) == (term.get("group"), term.get("kind")):
-                served = [version for version in spec.get("versions") or () if version.get("served")]
-                return term.get("version") in [version.get("name") for version in served]
+            if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):
+                served = [version.get("name") for version in spec.get("versions") or () if version.get("served")]
+                return bool(served) if in_any_version else item.get("version") in served
         return False
 
     def _reached(self, term: Mapping[str, Any], served: Mapping[tuple[str, str], Kind]) -> Iterator[Kind]:
-        identity = term.get("group") or "", term.get("kind") or ""
+        identity = _identity(term)
         kind = served.get(identity)
-        if kind is None or not self._is_selectable(kind):
+        if kind is None or not self._settings.is_selectable(kind.group, str(term.get("version") or ""), kind.kind):
             return
         yield kind
         if identity == _ENDPOINTS:
             yield served.get(_SERVICE, KINDS[_SERVICE])
-        scope = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
-        if identity == NAMESPACE.group_kind and scope == SelectionScope.NAMESPACE_WITH_RESOURCES:
+        if _is_whole_namespace(term):
             yield from (kind for kind in served.values() if kind.namespaced and self._is_selectable(kind))
 
     def _is_selectable(self, kind: Kind) -> bool:
@@ -137,7 +271,13 @@ class Selectables:
     def _release(self) -> None:
         wanted = frozenset[tuple[str, str]]().union(*self._wanted.values())
         for identity in [identity for identity in self._watched if identity not in wanted]:
-            kind, unsubscribe, ours = self._watched.pop(identity)
-            unsubscribe()
-            if ours:
-                self._cache.release(kind)
+            self._watched.pop(identity).end(self._cache)
+
+
+def _identity(item: Mapping[str, Any]) -> Identity:
+    return item.get("group") or "", item.get("kind") or ""
+
+
+def _is_whole_namespace(term: Mapping[str, Any]) -> bool:
+    scope = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
+    return _identity(term) == NAMESPACE.group_kind and scope == SelectionScope.NAMESPACE_WITH_RESOURCES

@@ -15,13 +15,13 @@ from scorer.rollout.deletion import plan_work_deletion
 from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
-from scorer.rollout.works import WorkCause, needs_works, plan_works
+from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import override_of
 from webhook.controllers.result import DONE, Result, RetryError
 from webhook.kube.hub import Hub
-from webhook.kube.ports import ConflictError, ServedKinds, key_of
+from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, ServedKinds, key_of
 
 FOREIGN_WORK = timedelta(seconds=5)
 
@@ -93,15 +93,22 @@ class WorkGenerator:
         )
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
-        await self._hub.carry_out_at_once(WORK, [await self._whole(write) for write in plan.writes])
-        await self._adopt(family, binding, plan.writes)
-        status = binding_status(binding, self.works(binding), plan, self._now())
-        self._hub.report(family.binding, binding, status)
+        try:
+            await self._hub.carry_out_at_once(WORK, [await self._whole(write) for write in plan.writes])
+            await self._adopt(family, binding, plan.writes)
+        except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
+            refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
+            self._report(family, binding, refused)
+            raise
+        self._report(family, binding, plan)
         if plan.problem and plan.problem.cause is WorkCause.DUPLICATE_ENVELOPE_WORKS:
             self._record(binding, Event(str(plan.problem.cause), plan.problem.message, "Warning"))
         if plan.problem and plan.problem.retry:
             raise RetryError(plan.problem.message)
         return DONE
+
+    def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
+        self._hub.report(family.binding, binding, binding_status(binding, self.works(binding), plan, self._now()))
 
     async def _whole(self, write: Write) -> Write:
         """Give a Work that is to be replaced its manifests back, which the cache does not keep."""

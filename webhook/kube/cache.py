@@ -28,6 +28,7 @@ from webhook.kube.ports import (
     ForbiddenError,
     Key,
     NotFoundError,
+    NotServedError,
     Store,
     StoreError,
     WatchEvent,
@@ -42,6 +43,8 @@ INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
 """Labels by which objects are found without going through all of their kind."""
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_PASSING_REFUSALS: Final = 4
+"""So often in a row a kind that has been listed may be refused: an API server that starts does that for a while."""
 _FOLD_SECONDS: Final = 0.1
 """So long after a member's report the fleet takes it in, together with what else has come; sooner when it is asked."""
 
@@ -74,31 +77,47 @@ class Shelf:
         """How often everything was listed."""
         self.seen = float("-inf")
         """When the store was last heard of, on the monotonic clock; bookmarks count."""
+        self.heard = 0
+        """The newest version of anything that the store has told of the kind."""
         self._listed_at = 0
+
+    def hear(self, version: int) -> None:
+        """Note that the store has been at *version*."""
+        self.heard = max(self.heard, version)
 
     def put(self, document: JsonObject, *, even_if_older: bool = False) -> None:
         """Take in an object unless a newer state of it is known, or its end."""
         key = key_of(document)
         old = self.objects.get(key)
+        self.hear(_version(document))
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         if self.trim is not None:
             document = self.trim(document)
         self._sharing.share(document)
         self._unindex(key, old)
+        self._keep(key, document)
+        self._tell(old, document)
+
+    def trim_by(self, trim: Trim) -> None:
+        """Keep of each object only what *trim* returns, also of those that are known already; nobody is told."""
+        if self.trim is trim:
+            return
+        self.trim = trim
+        for key, document in list(self.objects.items()):
+            self._keep(key, trim(document))
+
+    def _keep(self, key: Key, document: JsonObject) -> None:
         self.objects[key] = document
         self.namespaces[key.namespace][key] = document
         for entry in _label_entries(document):
             self.labelled[entry][key] = document
-        self._tell(old, document)
 
     def show(self, document: JsonObject) -> None:
         """Show an object that is known in a state that is not stored yet: the next version from the store ends that."""
         key = key_of(document)
-        old, self.objects[key] = self.objects[key], document
-        self.namespaces[key.namespace][key] = document
-        for entry in _label_entries(document):
-            self.labelled[entry][key] = document
+        old = self.objects[key]
+        self._keep(key, document)
         self._tell(old, document)
 
     def unshow(self, shown: JsonObject, stored: JsonObject) -> None:
@@ -120,15 +139,20 @@ class Shelf:
         del self.objects[key]
         self._tell(old, None)
 
-    def replace_all(self, documents: Iterable[JsonObject], version: str) -> None:
+    def replace_all(self, documents: Iterable[JsonObject], version: str, *, asked: int | None = None) -> None:
         """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
 
-        A list that is older than the one before comes from a store that was put back to an earlier state: then it is
-        the truth, however new what we know looks.
+        A list that is older than what was heard before it was asked for comes from a store that was put back to an
+        earlier state: then it is the truth, however new what we know looks.
+
+        Args:
+            documents: All objects.
+            version: Of the list.
+            asked: What `heard` was when the list was asked for; None: the version of the list before.
         """
         listed = {key_of(document): document for document in documents}
         at = _version({"metadata": {"resourceVersion": version}})
-        restored = at < self._listed_at
+        restored = at < (self._listed_at if asked is None else asked)
         if restored:
             self.gone.clear()
         for old in [
@@ -138,6 +162,7 @@ class Shelf:
         for document in listed.values():
             self.put(document, even_if_older=restored)
         self._listed_at = at
+        self.heard = at if restored else max(self.heard, at)
         self.lists += 1
         self.seen = time.monotonic()
 
@@ -145,6 +170,8 @@ class Shelf:
         if old is None:
             return
         self.namespaces[key.namespace].pop(key, None)
+        if not self.namespaces[key.namespace]:
+            del self.namespaces[key.namespace]
         for entry in _label_entries(old):
             self.labelled[entry].pop(key, None)
             if not self.labelled[entry]:
@@ -232,12 +259,15 @@ class Cache:
     async def _list(self, shelf: Shelf) -> None:
         failures = 0
         while True:
+            asked = shelf.heard
             try:
                 listing = await self._store.list(shelf.kind)
             except StoreError as error:
+                if isinstance(error, NotFoundError) and not await self._is_defined(shelf.kind):
+                    return
                 failures = await _pause(shelf.kind, error, failures)
                 continue
-            shelf.replace_all(listing.items, listing.resource_version)
+            shelf.replace_all(listing.items, listing.resource_version, asked=asked)
             return
 
     @property
@@ -272,13 +302,21 @@ class Cache:
     def release(self, kind: Kind) -> None:
         """Stop watching *kind* and forget its objects; nobody is told."""
         shelf = self._shelves.pop(kind.group_kind, None)
-        if shelf is not None and shelf.watching is not None:
+        if shelf is None:
+            return
+        shelf.answered.set()  # nobody may wait for it any more
+        if shelf.watching is not None:
             shelf.watching.cancel()
 
     def refusal(self, kind: Kind) -> str:
         """Return why the store does not let us read *kind*; empty when it does, or has not been asked yet."""
         shelf = self._shelves.get(kind.group_kind)
         return shelf.refusal if shelf is not None else ""
+
+    def has_answered(self, kind: Kind) -> bool:
+        """Say whether *kind* has been listed, or `refusal` says why it cannot be."""
+        shelf = self._shelves.get(kind.group_kind)
+        return shelf is not None and (shelf.synced.is_set() or bool(shelf.refusal))
 
     def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
         """Call *handler* with (old, new) after every change of an object of *kind*; None: not there.
@@ -312,7 +350,7 @@ class Cache:
 
     def trim(self, kind: Kind, trim: Trim) -> None:
         """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
-        self.shelf(kind).trim = trim
+        self.shelf(kind).trim_by(trim)
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, None when there is none."""
@@ -357,15 +395,16 @@ class Cache:
         self.revision += 1
 
     async def _follow(self, kind: Kind, shelf: Shelf) -> None:
-        failures = 0
+        failures = refusals = 0
         while True:
             try:
+                asked = shelf.heard
                 listing = await self._store.list(kind)
                 shelf.refusal = ""
-                shelf.replace_all(listing.items, listing.resource_version)
+                shelf.replace_all(listing.items, listing.resource_version, asked=asked)
                 shelf.synced.set()
                 shelf.answered.set()
-                failures = 0
+                failures = refusals = 0
                 async for event in self._store.watch(kind, listing.resource_version):
                     _apply(shelf, event)
             except NotFoundError as error:
@@ -378,6 +417,9 @@ class Cache:
                     shelf.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ForbiddenError as error:
+                if shelf.synced.is_set() and refusals < _PASSING_REFUSALS:
+                    refusals = await _pause(kind, error, refusals)
+                    continue
                 if not shelf.refusal:
                     log.warning("may not be read", extra={"resource": kind.resource, "error": str(error)})
                 shelf.refusal = str(error)
@@ -387,14 +429,20 @@ class Cache:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:
                 failures = await _pause(kind, error, failures)
+            except Exception as error:  # what nobody expected of one kind must not end the watch for all the others
+                log.exception("cannot take in", extra={"resource": kind.resource})
+                failures = await _pause(kind, error, failures)
 
     async def _is_defined(self, kind: Kind) -> bool:
         """Whether the hub knows a kind that it does not serve: an API server that starts does not serve it yet.
 
-        Only a kind that nobody has defined has no objects; of any other, not found means that we have to wait.
+        Only a kind that nobody has defined has no objects; of any other, not found means that we have to wait. So it
+        does when not even definitions are found: what answers is no API server.
         """
         try:
             await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))
+        except NotServedError:
+            return True
         except NotFoundError:
             return False
         except StoreError as error:
@@ -402,7 +450,7 @@ class Cache:
         return True
 
 
-async def _pause(kind: Kind, error: StoreError, failures: int) -> int:
+async def _pause(kind: Kind, error: Exception, failures: int) -> int:
     """Wait before the next attempt, longer each time; returns the number of failures."""
     log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
     await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
@@ -421,6 +469,7 @@ def read_member(document: JsonObject) -> MemberCluster | None:
 def _apply(shelf: Shelf, event: WatchEvent) -> None:
     shelf.seen = time.monotonic()
     shelf.events += event.type is not EventType.BOOKMARK
+    shelf.hear(_version({"metadata": {"resourceVersion": event.resource_version}}))
     match event.type:
         case EventType.DELETED:
             shelf.drop(event.document)

@@ -35,6 +35,7 @@ from webhook.kube.ports import (
     ForbiddenError,
     InvalidObjectError,
     NotFoundError,
+    NotServedError,
     StoreError,
     UnavailableError,
 )
@@ -44,6 +45,7 @@ CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
 """A watch that says nothing for so long, not even a bookmark, is taken for dead."""
 CONNECTIONS: Final = 200
+"""So many requests are under way at once. Watches are not among them: however many there are, they hold up nothing."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
 """No object is larger: etcd takes 1.5 MiB."""
 LONGEST_RETRY_SECONDS: Final = 300.0
@@ -66,8 +68,10 @@ class ConfigurationError(Exception):
 class ApiServer:
     """One API server; close it by ``async with``. It has to be made inside the event loop, by `connect`."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, *, connections: int = CONNECTIONS) -> None:
         self._configuration = configuration
+        self._turns = asyncio.Semaphore(connections)
+        configuration.connection_pool_maxsize = 0  # no limit: requests take turns, watches need none
         self._client = ApiClient(configuration)
         theirs: aiohttp.ClientSession = self._client.rest_client.pool_manager
         self._session = aiohttp.ClientSession(
@@ -97,7 +101,6 @@ class ApiServer:
             where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
             reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
             raise ConfigurationError(f"{where}: {reason}") from error
-        configuration.connection_pool_maxsize = CONNECTIONS
         try:
             return cls(configuration)
         except (OSError, ValueError) as error:
@@ -144,12 +147,22 @@ class ApiServer:
         if fence is not None:
             fence()  # spares a connection that would be made for nothing
             data = FencedBody(content or b"", fence)
-        async with self._send(method, path, data, query, content_type, _patience(seconds), accept) as response:
-            content = await response.read()
-            document = _decode(content)
-            if response.status >= 300:
-                raise _refusal(response, document, content)
-            return document
+        started = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise UnavailableError(f"{method} {path} waited for {seconds:g} s for others to be answered") from error
+        try:
+            patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
+            async with self._send(method, path, data, query, content_type, patience, accept) as response:
+                content = await response.read()
+                document = _decode(content)
+                if response.status >= 300:
+                    raise _refusal(response, document, content)
+                return document
+        finally:
+            self._turns.release()
 
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[JsonObject]:
         """Yield the events of one watch request until the server ends it.
@@ -169,6 +182,8 @@ class ApiServer:
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
                         raise _error_of(int(status.get("code") or 500), status, line, None)
+                    if not isinstance(event.get("object"), dict):
+                        raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
                     yield event
             except ValueError as error:  # a line longer than the buffer
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
@@ -240,6 +255,8 @@ def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float 
     message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
     if code == 409 and status.get("reason") == "AlreadyExists":
         return AlreadyExistsError(message)
+    if code == 404 and status.get("reason") != "NotFound":
+        return NotServedError(message)
     if code in {401, 403}:
         return ForbiddenError(message)
     if code == 400 and status.get("reason") == "Expired":

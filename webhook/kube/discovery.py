@@ -3,6 +3,8 @@
 The aggregated discovery documents are read: two requests for everything. A kind that we know by table keeps what the
 table says of it, with the server's further versions added; so it is the same kind for whoever asks.
 
+A group whose own server does not answer is marked stale, and its kinds may be missing: those known before stay.
+
 Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
 """
 
@@ -14,8 +16,10 @@ from typing import Any, Final
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
+from webhook.kube.ports import UnavailableError
 
-ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_LIST: Final = "APIGroupDiscoveryList"
+ACCEPT: Final = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_LIST}"
 _NEEDED: Final = frozenset({"list", "watch"})
 
 
@@ -29,21 +33,35 @@ class Discovery:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._kinds: Mapping[tuple[str, str], Kind] = MappingProxyType({})
+        self._silent: frozenset[str] = frozenset()
 
     @property
     def kinds(self) -> Mapping[tuple[str, str], Kind]:
         """See `webhook.kube.ports.ServedKinds`."""
         return self._kinds
 
+    @property
+    def silent(self) -> frozenset[str]:
+        """See `webhook.kube.ports.ServedKinds`."""
+        return self._silent
+
     async def refresh(self) -> None:
         """See `webhook.kube.ports.ServedKinds`."""
         found: dict[tuple[str, str], Kind] = {}
+        silent = set()
         for path in ("/api", "/apis"):
             listing = await self._server.request("GET", path, accept=ACCEPT)
+            if listing.get("kind") != _LIST:
+                raise UnavailableError(f"{path} answers with {listing.get('kind')!r} instead of {_LIST}")
             for group in listing.get("items") or ():
                 for kind in _kinds(group):
                     found[kind.group_kind] = kind
-        self._kinds = MappingProxyType(found)
+                if any(version.get("freshness") == "Stale" for version in group.get("versions") or ()):
+                    silent.add(str(group["metadata"].get("name") or ""))
+        for identity, kind in self._kinds.items():
+            if kind.group in silent:
+                found.setdefault(identity, kind)
+        self._kinds, self._silent = MappingProxyType(found), frozenset(silent)
 
 
 def _kinds(group: JsonObject) -> Iterator[Kind]:

@@ -21,7 +21,16 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.writes import Verb, Write
 from webhook.kube.cache import Cache
-from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, Store, StoreError, key_of
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    Key,
+    NotFoundError,
+    NotServedError,
+    Store,
+    StoreError,
+    key_of,
+)
 
 WRITES_AT_ONCE: Final = 32
 STATUS_WRITERS: Final = 8
@@ -40,7 +49,7 @@ class _Pending:
 
     Args:
         kind: Of the object.
-        base: The object as it was stored when the status was decided.
+        base: The object as it is stored, as far as is known; *shown* is it with the status.
         shown: The object as the cache shows it.
         due: When to store it, in the loop's time.
         failures: Attempts that failed.
@@ -101,6 +110,8 @@ class Hub:
         except ConflictError:
             await self._read(kind, key_of(document))
             raise
+        except NotServedError:
+            raise
         except NotFoundError:
             self.cache.shelf(kind).drop(document)
             raise
@@ -121,6 +132,8 @@ class Hub:
                 self.cache.shelf(kind).put(await self.store.get(kind, key))
         except ConflictError:
             await self._read(kind, key)
+            raise
+        except NotServedError:
             raise
         except NotFoundError:
             self.cache.shelf(kind).drop(document)
@@ -155,16 +168,18 @@ class Hub:
             return document
         if known["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
-        if known.get("status", {}) == status:
-            return known
         place = (*kind.group_kind, key_of(document))
-        shown = {**known, "status": status}
         pending = self._pending.get(place)
+        if known.get("status", {}) == status and (pending is None or pending.shown is known):
+            return known
+        shown = {**known, "status": status}
         if pending is None:
             due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
             self._pending[place] = _Pending(kind, known, shown, due)
             self._wake.set()
         else:
+            if known is not pending.shown:  # the store has brought it since
+                pending.base = known
             pending.shown = shown
         self.cache.shelf(kind).show(shown)
         return shown
@@ -198,11 +213,17 @@ class Hub:
                 await self._store_status(place, pending)
             except StoreError as error:
                 log.warning("cannot store a status", extra={"object": str(place[2]), "error": str(error)})
-                delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
-                pending.failures += 1
-                loop.call_later(delay, self._again, pending)
+                self._again_later(pending)
+            except Exception:  # one status that cannot be sent must not end the loop: logged with the traceback
+                log.exception("cannot store a status", extra={"object": str(place[2])})
+                self._again_later(pending)
             else:
                 self._again(pending)
+
+    def _again_later(self, pending: _Pending) -> None:
+        delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
+        pending.failures += 1
+        asyncio.get_running_loop().call_later(delay, self._again, pending)
 
     def _again(self, pending: _Pending) -> None:
         pending.busy = False
@@ -227,9 +248,12 @@ class Hub:
         except ConflictError:
             await self._read(kind, place[2])
             raise
+        except NotServedError:
+            raise
         except NotFoundError:
             shelf.drop(sent)
-            del self._pending[place]
+            if pending.shown is sent:  # else it is that of a new object of the same name
+                del self._pending[place]
             return
         shelf.put(stored)
         if pending.shown is sent:
@@ -237,7 +261,8 @@ class Hub:
             return
         pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS  # another one has come meanwhile
         pending.failures = 0
-        if not self._rebase(pending, shelf.objects.get(place[2])):
+        known = shelf.objects.get(place[2])
+        if known is not pending.shown and not self._rebase(pending, known):
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, known: JsonObject | None) -> bool:
@@ -264,6 +289,8 @@ class Hub:
         shelf = self.cache.shelf(kind)
         try:
             shelf.put(await self.store.get(kind, key))
+        except NotServedError:
+            return
         except NotFoundError:
             if (known := shelf.objects.get(key)) is not None:
                 shelf.drop(known)

@@ -64,6 +64,10 @@ class NotFoundError(StoreError):
     """No such object."""
 
 
+class NotServedError(NotFoundError):
+    """The store knows no such kind, or not yet: that says nothing about the object."""
+
+
 class AlreadyExistsError(StoreError):
     """An object of that name exists."""
 
@@ -103,6 +107,31 @@ class Store(Protocol):
     Every method may raise `StoreError` when the back end cannot answer. ``create`` and ``replace`` ignore
     ``status`` on kinds whose status is a subresource; ``replace_status`` ignores everything else.
     A write that changes nothing stores nothing: it returns the object as it is, with its resource version.
+    Generation and time of creation are the store's, as is the ``uid`` of a new object: what is given is ignored.
+
+    An object is replaced over the version it was read at. Of a custom kind nothing else is possible; a built-in one
+    should carry its ``uid`` and ``resourceVersion`` too, as everything that was read does.
+
+    What follows from a deletion may take a while: dependents that go with their owner, what is in a namespace, the
+    namespace itself.
+
+    The back ends differ in what no caller may rely on:
+
+    - An API server applies schemas: defaults are filled in, unknown fields are left out, the rest is checked. The
+      embedded store stores what it is given; its own API applies them before.
+    - An API server adds to built-in kinds as it likes, the name of a Namespace as a label for one, and some of them
+      have no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
+    - What no correct caller sends (another kind or version in the document, members of the wrong type, a namespace
+      where none belongs or none where one does, a ``resourceVersion`` to be created with) an API server may refuse
+      with any `StoreError`; the embedded store refuses it with `InvalidObjectError`, but takes any served version.
+    - A built-in object without ``resourceVersion`` is written over any version by the embedded store. An API server
+      refuses that for some kinds (Lease), and makes objects of some kinds (Lease, Role, Event, Service) when they are
+      not there: with a ``uid`` that is a `ConflictError`, where the embedded store says `NotFoundError`.
+    - A deletion and what follows from it are one write of the embedded store. The write that takes the last finalizer
+      away returns the object at the version of its deletion; an API server, at the version before.
+    - A watch from a version that is still to come is silent on an API server until that version has passed, and an
+      `ExpiredError` in the embedded store; from one that is none, any `StoreError` and `ExpiredError` respectively.
+      From ``"0"`` or an empty one an API server begins with what is there.
     """
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
@@ -116,23 +145,42 @@ class Store(Protocol):
     def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
         """Yield every change after resource version *since*, in order, for ever, of one namespace when it is given.
 
-        Raises `ExpiredError`.
+        *since* is the version of a `Listing`, a `WatchEvent` or an object of this store, whatever its kind. A deletion
+        carries the last state of its object, at the version of the deletion.
+
+        Raises `ExpiredError`, from this call or from the first event on.
         """
         ...
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store a new object; ``generateName`` is honoured. Raises `AlreadyExistsError`, `InvalidObjectError`."""
+        """Store a new object; ``generateName`` is honoured.
+
+        Raises:
+            AlreadyExistsError: The name is taken, perhaps by an object that is being deleted.
+            NotFoundError: Its namespace does not exist.
+            ForbiddenError: Its namespace is being deleted.
+            InvalidObjectError: Its metadata breaks a rule.
+        """
         ...
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store the object anew, metadata included; with a ``resourceVersion`` only over that version.
+        """Store the object anew, metadata included, over the version and the ``uid`` that it carries.
 
-        Raises `NotFoundError`, `ConflictError`, `InvalidObjectError`.
+        One that is being deleted goes with its last finalizer, and takes no new one.
+
+        Raises:
+            NotFoundError: It is not there.
+            ConflictError: It is at another version, or another object of that name.
+            InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and carries no
+                ``resourceVersion`` (``"0"`` is none).
         """
         ...
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store ``status`` only; with a ``resourceVersion`` only over that version. Raises as `replace`."""
+        """Store ``status`` only, over the version that the object carries; without one, the status is removed.
+
+        Raises as `replace`; `NotFoundError` also when status is no subresource of the kind.
+        """
         ...
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
@@ -151,6 +199,11 @@ class ServedKinds(Protocol):
     @property
     def kinds(self) -> Mapping[tuple[str, str], Kind]:
         """By group and kind, as of the last `refresh`; every served version is among ``versions``."""
+        ...
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Groups of which the server could not say what they have; of theirs, kinds may be missing."""
         ...
 
     async def refresh(self) -> None:

@@ -14,11 +14,14 @@ from typing import Final
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
-from webhook.kube.ports import EventType, Key, Listing, WatchEvent, key_of
+from webhook.kube.ports import EventType, Key, Listing, UnavailableError, WatchEvent, key_of
 
 PAGE: Final = 500
-WATCH_SECONDS: Final = (240, 300)
-"""Bounds between which the length of a watch is drawn, so that not all of them end at once."""
+WATCH_SECONDS: Final = (55, 80)
+"""Bounds between which the length of a watch is drawn, so that not all of them end at once.
+
+Shorter than the silence that is taken for a dead connection: a kind of which nothing is heard has few bookmarks.
+"""
 
 SHORTEST_WATCH_SECONDS: Final = 0.5
 """A watch that ends sooner is not begun again at once."""
@@ -51,8 +54,9 @@ class HubStore:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
         items: list[JsonObject] = []
         while True:
-            page = await self._server.request("GET", path_of(kind, namespace or ""), query=query)
-            metadata = page["metadata"]
+            path = path_of(kind, namespace or "")
+            page = await self._server.request("GET", path, query=query)
+            metadata = _metadata(page, path)
             items += [self._typed(kind, item) for item in page.get("items") or ()]
             if not metadata.get("continue"):
                 items.sort(key=lambda item: (key_of(item).namespace, key_of(item).name))
@@ -72,7 +76,7 @@ class HubStore:
             }
             async for event in self._server.watch(path_of(kind, namespace or ""), query):
                 document = event["object"]
-                since = str(document["metadata"]["resourceVersion"])
+                since = str(_metadata(document, "an event")["resourceVersion"])
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since)
             if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
@@ -141,9 +145,18 @@ class HubStore:
         return self._read(document)
 
     def _read(self, document: JsonObject) -> JsonObject:
+        metadata = _metadata(document, "a request")
         if not self._keep_managers:
-            document["metadata"].pop("managedFields", None)
+            metadata.pop("managedFields", None)
         return document
+
+
+def _metadata(document: JsonObject, what: str) -> JsonObject:
+    """Return the metadata of a document. Raises `UnavailableError` when there is none: a proxy has answered."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise UnavailableError(f"the answer to {what} is no document of an API server")
+    return metadata
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "") -> str:

@@ -22,6 +22,8 @@ class CrashError(Exception):
 class Served:
     """The kinds of a hub that serves what it is told."""
 
+    silent: frozenset[str] = frozenset()
+
     def __init__(self, *kinds: Kind) -> None:
         self._kinds = {kind.group_kind: kind for kind in kinds}
 

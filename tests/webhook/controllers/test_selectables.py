@@ -1,10 +1,15 @@
 """Only the kinds that placements select are watched; what may not be read is said, and takes nothing away."""
 
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
 import pytest
 
-from scorer.api.kinds import KINDS, PLACEMENT
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, make_placement, running
-from webhook.kube.ports import ForbiddenError, Key
+from webhook.kube.ports import ForbiddenError, Key, UnavailableError
+from webhook.services import PlacementRef
 
 SECRET, STORAGE_CLASS = KINDS["", "Secret"], KINDS["storage.k8s.io", "StorageClass"]
 MACHINES = {
@@ -104,12 +109,12 @@ def closed(monkeypatch):
     """Kinds that may not be read, by kind."""
     kinds = {}
 
-    def close(world, kind):
+    def close(world, kind, error=ForbiddenError):
         store_list = world.store.list
 
         async def listing(asked, namespace=None, labels=None):
             if kinds.get(asked.kind):
-                raise ForbiddenError(f"{asked.plural} is forbidden: harbormaster cannot list it")
+                raise error(f"{asked.plural} is forbidden: harbormaster cannot list it")
             return await store_list(asked, namespace, labels)
 
         monkeypatch.setattr(world.store, "list", listing)
@@ -153,3 +158,157 @@ async def test_a_lost_right_takes_nothing_away():
         assert "may not read Secret objects" in scheduled(world, "p")["message"]
         assert ("Secret", "key") in selected(world, "p")
         assert await world.on_member("a", SECRET, "key", "shop") is not None
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Short times, for what is waited for in minutes."""
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.05,))
+    monkeypatch.setattr("webhook.controllers.selectables.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("webhook.controllers.selectables.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("webhook.controllers.selectables.REFRESH_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.controllers.selectables.NEXT_LOOK", timedelta(milliseconds=50))
+    monkeypatch.setattr("webhook.controllers.loop.LOOK_AGAIN_SECONDS", 0.1)
+
+
+class Forgetful:
+    """The kinds of a hub that loses sight of some of them, as an API server that is just starting."""
+
+    def __init__(self, served):
+        self._served = served
+        self.lost = set()
+        self.silent = frozenset()
+
+    @property
+    def kinds(self):
+        return {identity: kind for identity, kind in self._served.kinds.items() if identity not in self.lost}
+
+    async def refresh(self):
+        await self._served.refresh()
+
+
+@asynccontextmanager
+async def placed_machine():
+    """A world in which a Machine has been placed with its namespace, and what tells its hub's kinds."""
+    async with running() as world:
+        served = world.loop.selectables._served = Forgetful(world.loop.selectables._served)
+        await world.add(MACHINES, make_member("a"), make_placement("p"))
+        kind = world.store.kinds.find("example.com", "Machine")
+        machine = {"apiVersion": "example.com/v1", "kind": "Machine", "metadata": {"name": "m", "namespace": "shop"}}
+        await world.store.create(kind, machine)
+        await world.until(lambda: ("Machine", "m") in selected(world, "p"))
+        yield world, served
+
+
+async def look_again(world, name="p"):
+    """Have a placement select once more."""
+    done = world.loop.placements.reconciled + 3
+    async with asyncio.timeout(10):
+        while world.loop.placements.reconciled < done:
+            world.loop.placements.add(PlacementRef(PLACEMENT.kind, name))
+            await asyncio.sleep(0.02)
+
+
+async def test_what_is_placed_stays_while_the_hub_does_not_name_its_kind():
+    """An API server that starts names kinds of definitions and of other servers only a little later."""
+    async with placed_machine() as (world, served):
+        served.lost = {("example.com", "Machine")}
+        await look_again(world)
+        assert ("Machine", "m") in selected(world, "p")
+        assert len(world.cache.list(RESOURCE_SNAPSHOT)) <= 2
+        served.lost = set()
+        await world.change(PLACEMENT, "p", revisionHistoryLimit=3)
+        await world.until(lambda: scheduled(world, "p").get("observedGeneration") == 2)
+        assert ("Machine", "m") in selected(world, "p")
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_kind_that_is_defined_is_never_taken_for_gone():
+    async with placed_machine() as (world, served):
+        served.lost = {("example.com", "Machine")}
+        await world.until(lambda: True)
+        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
+        assert "the hub does not serve" in scheduled(world, "p")["message"]
+        assert ("Machine", "m") in selected(world, "p")
+        served.lost = set()  # nothing tells of it: it is looked for
+        await world.until(lambda: scheduled(world, "p").get("status") == "True")
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_kind_whose_definition_is_deleted_goes_with_its_objects():
+    async with placed_machine() as (world, _):
+        await world.store.delete(CUSTOM_RESOURCE_DEFINITION, Key("machines.example.com"))
+        await world.until(lambda: ("Machine", "m") not in selected(world, "p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_kind_that_is_gone_for_long_and_defined_nowhere_is_believed_to_be_gone():
+    """An aggregated API that was taken away."""
+    async with placed_machine() as (world, served):
+        served.lost = {("", "ConfigMap")}
+        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        await world.until(lambda: ("ConfigMap", "rates") not in selected(world, "p"))
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_kind_that_does_not_answer_holds_up_nothing_that_does_without_it(closed):
+    async with running() as world:
+        kinds = closed(world, SECRET, UnavailableError)
+        homes = ("shop", "dock", "quay")
+        await world.add(secret(), make_member("a"), *(make_placement(home, home=home) for home in homes))
+        await world.until(lambda: all(world.view(home)["state"] == "available" for home in homes))
+        assert selected(world, "shop") == {("Namespace", "shop"), ("ConfigMap", "rates")}
+        kinds["Secret"] = False  # nothing else changes: what was left out is looked for
+        await world.until(lambda: ("Secret", "key") in selected(world, "shop"))
+
+
+@pytest.mark.usefixtures("fast")
+async def test_what_is_placed_stays_while_its_kind_does_not_answer(closed):
+    """After a restart, when a kind cannot be listed for a while."""
+    async with running() as world:
+        await world.add(secret(), make_member("a"), make_placement("p"))
+        await world.until(lambda: ("Secret", "key") in selected(world, "p"))
+        kinds = closed(world, SECRET, UnavailableError)
+        world.loop.selectables.end()
+        await look_again(world)
+        assert ("Secret", "key") in selected(world, "p")
+        assert await world.on_member("a", SECRET, "key", "shop") is not None
+        await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
+        kinds["Secret"] = False
+        await world.until(lambda: scheduled(world, "p").get("status") == "True")
+        assert ("Secret", "key") in selected(world, "p")
+
+
+async def test_a_kind_that_moves_to_another_version_is_watched_there():
+    """Else its objects would stay as they were, for ever."""
+    async with placed_machine() as (world, _):
+        stored = await world.store.get(CUSTOM_RESOURCE_DEFINITION, Key("machines.example.com"))
+        versions = [{"name": "v2", "served": True, "storage": True}]
+        await world.store.replace(
+            CUSTOM_RESOURCE_DEFINITION, {**stored, "spec": {**stored["spec"], "versions": versions}}
+        )
+        await world.until(
+            lambda: world.cache.shelf(world.store.kinds.find("example.com", "Machine")).kind.versions == ("v2",)
+        )
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_kind_of_a_group_that_is_silent_is_never_taken_for_gone():
+    """The server of an aggregated API is down while we start: the hub names its group, and none of its kinds."""
+    async with placed_machine() as (world, served):
+        served.lost, served.silent = {("", "ConfigMap")}, frozenset({""})
+        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
+        assert ("ConfigMap", "rates") in selected(world, "p")
+
+
+@pytest.mark.usefixtures("fast")
+async def test_a_right_that_is_given_later_is_noticed(closed):
+    async with running() as world:
+        kinds = closed(world, STORAGE_CLASS)
+        await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
+        await world.until(lambda: scheduled(world, "one").get("status") == "False")
+        kinds["StorageClass"] = False
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")

@@ -27,8 +27,7 @@ async def main(url: str, closed: Path, size: int, holders: int) -> str:
     configuration = Configuration()
     configuration.host = url
     configuration.verify_ssl = False
-    configuration.connection_pool_maxsize = max(1, holders)
-    async with ApiServer(configuration) as server:
+    async with ApiServer(configuration, connections=max(1, holders)) as server:
         holding = [asyncio.create_task(server.request("GET", "/hold")) for _ in range(holders)]
         await asyncio.sleep(0.1)
         writing = asyncio.create_task(server.request("POST", "/write", {"text": "x" * size}, fence=fence))

@@ -11,7 +11,7 @@ from scorer.fleet import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache, Shelf
-from webhook.kube.ports import ExpiredError, Key, NotFoundError, StoreError
+from webhook.kube.ports import ExpiredError, ForbiddenError, Key, NotFoundError, NotServedError, StoreError
 
 
 @pytest.fixture
@@ -154,6 +154,32 @@ def test_a_list_of_a_store_that_was_put_back_is_the_truth(shelf, told):
     assert told == [("9", None), ("8", "5"), (None, "6"), (None, "4")]
     shelf.put(version("a", 6))
     assert known(shelf)["a"] == "6"
+
+
+def test_a_list_that_others_overtook_on_its_way_is_no_older_state_of_the_store(shelf, told):
+    """Two lists at once: the one that was asked for first comes last, and knows nothing of what happened since."""
+    asked = shelf.heard
+    shelf.put(version("a", 3))
+    shelf.replace_all([version("a", 8), version("b", 9, uid="u2")], "10", asked=asked)
+    shelf.drop(version("c", 4, uid="u3"))
+    told.clear()
+    shelf.replace_all([version("a", 5), version("c", 4, uid="u3")], "7", asked=asked)
+    assert known(shelf) == {"a": "8", "b": "9"}
+    assert told == []
+
+
+def test_a_list_older_than_what_the_watch_has_brought_is_of_a_store_that_was_put_back(shelf):
+    shelf.replace_all([version("a", 8)], "10")
+    for number in (11, 30):
+        shelf.put(version("b", number, uid="u2"))
+    shelf.replace_all([version("a", 8), version("b", 11, uid="u2")], "20", asked=shelf.heard)
+    assert known(shelf) == {"a": "8", "b": "11"}
+
+
+def test_nothing_is_kept_of_namespaces_that_are_empty(shelf):
+    shelf.put(version("a", 1, namespace="x"))
+    shelf.drop(version("a", 2, namespace="x"))
+    assert not shelf.namespaces
 
 
 def test_indexes_follow_the_labels(shelf):
@@ -369,6 +395,109 @@ async def test_a_cache_that_lists_again_always_knows_the_whole_fleet(store):
         assert cache.fleet.revision == revision  # nothing had changed, so nothing was told
         (freshness,) = cache.freshness()
         assert freshness.relists >= 28
+
+
+async def test_what_cannot_be_taken_in_ends_no_other_watch(store, monkeypatch):
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
+    flaky = Interrupted(store, KeyError("metadata"))
+    async with running(Cache(flaky), PLACEMENT) as cache:
+        flaky.interrupt.set()
+        await until(lambda: flaky.lists == 2)
+        await store.create(PLACEMENT, make(PLACEMENT, "a"))
+        await until(lambda: cache.get(PLACEMENT, "a"))
+
+
+class Overtaken(Relisting):
+    """A store whose first list after the cache is filled comes after those asked for later."""
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.hold = asyncio.Event()
+        self.held = asyncio.Event()
+
+    async def list(self, kind, namespace=None, labels=None):
+        listing = await self._store.list(kind, namespace, labels)
+        self.lists += 1
+        if self.lists == 2:
+            self.held.set()
+            await self.hold.wait()
+        return listing
+
+    def watch(self, kind, since):
+        return self._store.watch(kind, since)
+
+
+async def test_catching_up_beside_a_new_list_takes_nothing_away(store):
+    """Whoever takes over lists what was written, while the watches of an API server that comes back list as well."""
+    hub = Overtaken(store)
+    async with running(Cache(hub), PLACEMENT) as cache:
+        late = asyncio.create_task(cache.catch_up([PLACEMENT]))
+        await hub.held.wait()
+        await store.create(PLACEMENT, make(PLACEMENT, "a"))
+        await cache.catch_up([PLACEMENT])
+        hub.hold.set()
+        await late
+        assert names(cache.list(PLACEMENT)) == ["a"]
+
+
+async def test_catching_up_does_not_wait_for_a_kind_that_nobody_defined(store):
+    async with running(Cache(Starting(store, defined=False)), MEMBER_CLUSTER) as cache:
+        async with asyncio.timeout(10):
+            await cache.catch_up([MEMBER_CLUSTER])
+
+
+class Behind(Starting):
+    """A hub behind something that answers in its place as long as it does not run."""
+
+    async def get(self, kind, key):
+        if not self.started:
+            raise NotServedError("default backend - 404")
+        return await super().get(kind, key)
+
+
+async def test_what_answers_in_place_of_a_hub_knows_nothing_of_its_objects(store, monkeypatch):
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
+    await join(store, "a")
+    hub = Behind(store, defined=False)
+    cache = Cache(hub)
+    cache.require([MEMBER_CLUSTER])
+    task = asyncio.create_task(cache.run())
+    try:
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+            assert not cache.synced
+        hub.started = True
+        await until(lambda: cache.synced)
+        assert cache.fleet.names == ("a",)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Refusing(Interrupted):
+    """A hub that starts again and, for a moment, does not know yet what we may read."""
+
+    async def list(self, kind, namespace=None, labels=None):
+        if self.lists == 1:
+            self.lists += 1
+            raise ForbiddenError("RBAC: clusterrole not found")
+        return await super().list(kind, namespace, labels)
+
+
+async def test_a_passing_refusal_of_what_was_listed_before_is_no_refusal(store, monkeypatch):
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.01,))
+    hub = Refusing(store, ExpiredError("too old"))
+    async with running(Cache(hub), PLACEMENT) as cache:
+        hub.interrupt.set()
+        await until(lambda: hub.lists >= 3 or cache.refusal(PLACEMENT))
+        assert cache.refusal(PLACEMENT) == ""
+
+
+async def test_what_is_known_already_is_trimmed_too(store):
+    await store.create(PLACEMENT, make(PLACEMENT, "a"))
+    async with running(Cache(store), PLACEMENT) as cache:
+        cache.trim(PLACEMENT, lambda document: {"metadata": document["metadata"]})
+        assert cache.get(PLACEMENT, "a").keys() == {"metadata"}
 
 
 async def test_how_fresh_the_cache_is(store):

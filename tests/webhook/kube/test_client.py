@@ -1,10 +1,17 @@
 """The client of a real API server, against a server that answers what it was sent."""
 
+import asyncio
+from contextlib import asynccontextmanager
+
 import pytest
 from aiohttp import web
 from kubernetes_asyncio.client import Configuration
 
+from scorer.api.kinds import BINDING
 from webhook.kube.client import ApiServer
+from webhook.kube.discovery import Discovery
+from webhook.kube.ports import Key, NotFoundError, NotServedError, UnavailableError
+from webhook.kube.store import HubStore
 
 
 @pytest.fixture
@@ -30,3 +37,126 @@ async def test_a_lone_surrogate_goes_out_as_a_replacement_character(address):
     async with ApiServer(configuration) as server:
         answer = await server.request("POST", "/echo", {"user": "a\ud800"})
     assert answer == {"got": '{"user":"a\N{REPLACEMENT CHARACTER}"}'}
+
+
+@asynccontextmanager
+async def answering(respond, connections=8):
+    """Yield the client of a server that answers everything by *respond*."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", respond)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    configuration = Configuration()
+    configuration.host = "http://{}:{}".format(*runner.addresses[0])
+    try:
+        async with ApiServer(configuration, connections=connections) as server:
+            yield server
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_page_in_place_of_a_document_is_no_answer():
+    """A proxy says that all is well, and means itself."""
+
+    async def page(request):
+        return web.Response(text="<html>under maintenance</html>", content_type="text/html")
+
+    async with answering(page) as server:
+        with pytest.raises(UnavailableError, match="no document"):
+            await HubStore(server).list(BINDING)
+        with pytest.raises(UnavailableError, match="no document"):
+            await HubStore(server).get(BINDING, Key("a"))
+        with pytest.raises(UnavailableError, match="no event"):
+            await anext(HubStore(server).watch(BINDING, "1"))
+
+
+async def test_only_an_api_server_can_say_that_an_object_is_not_there():
+    async def answer(request):
+        if request.path.endswith("/a"):
+            return web.json_response(
+                {"kind": "Status", "reason": "NotFound", "message": "no a", "code": 404}, status=404
+            )
+        return web.Response(text="default backend - 404", status=404)
+
+    async with answering(answer) as server:
+        with pytest.raises(NotFoundError) as missing:
+            await HubStore(server).get(BINDING, Key("a"))
+        assert not isinstance(missing.value, NotServedError)
+        with pytest.raises(NotServedError):
+            await HubStore(server).get(BINDING, Key("b"))
+
+
+async def test_watches_leave_connections_for_everything_else():
+    """A hub with more selected kinds than there are connections: their watches must not hold up every write."""
+    watching, done = [], asyncio.Event()
+
+    async def answer(request):
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"name": "a"}})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        watching.append(request)
+        await done.wait()
+        return response
+
+    async with answering(answer, connections=2) as server, asyncio.timeout(10):
+        store = HubStore(server)
+        tasks = [asyncio.create_task(anext(store.watch(BINDING, "1"))) for _ in range(4)]
+        while len(watching) < len(tasks):
+            await asyncio.sleep(0.01)
+        assert await store.get(BINDING, Key("a"))
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        done.set()
+
+
+def group(name, kind, plural, *, freshness="Current"):
+    resource = {"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": ["list", "watch"]}
+    version = {"version": "v1", "freshness": freshness, "resources": [resource] if kind else []}
+    return {"metadata": {"name": name} if name else {}, "versions": [version]}
+
+
+def groups(*items):
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": list(items)}
+
+
+@pytest.fixture
+async def served():
+    """Yield the discovery of a server, and what it answers by path."""
+    answers = {"/api": groups(group("", "ConfigMap", "configmaps")), "/apis": groups()}
+
+    async def answer(request):
+        return web.json_response(answers[request.path])
+
+    async with answering(answer) as server:
+        yield Discovery(server), answers
+
+
+async def test_kinds_of_a_group_that_does_not_answer_stay_known(served):
+    discovery, answers = served
+    machines, robots = group("example.com", "Machine", "machines"), group("example.org", "Robot", "robots")
+    answers["/apis"] = groups(machines, robots)
+    await discovery.refresh()
+    assert not discovery.silent
+    answers["/apis"] = groups(group("example.com", "", "", freshness="Stale"))
+    await discovery.refresh()
+    assert ("example.com", "Machine") in discovery.kinds
+    assert ("example.org", "Robot") not in discovery.kinds
+    assert discovery.silent == {"example.com"}
+    answers["/apis"] = groups(group("example.com", "", ""))
+    await discovery.refresh()
+    assert (("example.com", "Machine") in discovery.kinds, set(discovery.silent)) == (False, set())
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_an_answer_that_names_no_kinds_is_no_discovery(served, path):
+    """What strips the Accept header gets the names of groups only: that must not look like a hub without kinds."""
+    discovery, answers = served
+    await discovery.refresh()
+    before = discovery.kinds
+    answers[path] = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps"}]}
+    with pytest.raises(UnavailableError, match="APIGroupDiscoveryList"):
+        await discovery.refresh()
+    assert discovery.kinds == before

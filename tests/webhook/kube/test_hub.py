@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.scorer.builders import cluster_document
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
-from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, NotServedError, key_of
 
 FINALIZER = "kubernetes-fleet.io/scheduler-crb-cleanup"
 
@@ -176,6 +177,118 @@ async def test_a_status_reported_while_the_one_before_is_being_stored_comes_afte
         await stored(hub)
         assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Y"}]}
         assert hub.cache.get(BINDING, "a")["status"] == {"conditions": [{"type": "Y"}]}
+
+
+def answered_after_its_echo(hub, then):
+    """Let the watch bring every status before the answer to its write comes; in between, once, do *then*."""
+    replace_status, once = hub.store.replace_status, [then]
+
+    async def slow(kind, document):
+        stored = await replace_status(kind, document)
+        async with asyncio.timeout(10):
+            while hub.cache.get(kind, *key_of(stored))["metadata"] != stored["metadata"]:
+                await asyncio.sleep(0.001)
+        if once:
+            await once.pop()()
+        return stored
+
+    hub.store.replace_status = slow
+
+
+async def test_a_status_reported_between_the_echo_of_a_write_and_its_answer_is_stored(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+
+        async def report_another():
+            hub.report(BINDING, hub.cache.get(BINDING, "a"), {"conditions": [{"type": "Y"}]})
+
+        answered_after_its_echo(hub, report_another)
+        hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Y"}]}
+        assert hub.cache.get(BINDING, "a")["status"] == {"conditions": [{"type": "Y"}]}
+
+
+async def test_a_status_of_a_new_object_of_the_same_name_outlives_the_end_of_the_one_before(store):
+    async with hub_of(store) as hub:
+        old = await hub.create(BINDING, binding("a"))
+        replace_status, once = store.replace_status, [True]
+
+        async def late(kind, document):
+            if once and once.pop():
+                await store.delete(BINDING, Key("a"))
+                new = await hub.create(BINDING, binding("a"))
+                hub.report(BINDING, new, {"conditions": [{"type": "Y"}]})
+                raise NotFoundError("gone")
+            return await replace_status(kind, document)
+
+        with patch.object(store, "replace_status", late):
+            hub.report(BINDING, old, {"conditions": [{"type": "X"}]})
+            await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "Y"}]}
+
+
+async def test_a_status_that_goes_back_never_shows_an_older_version_of_its_object(store):
+    """The watch brings somebody else's write while a status waits; then the status is what it was before."""
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        held = {**document, "metadata": {**document["metadata"], "finalizers": [FINALIZER]}}
+        fresh = await store.replace(BINDING, held)
+        await echoed(hub)
+        hub.report(BINDING, hub.cache.get(BINDING, "a"), {})
+        await stored(hub)
+        assert hub.cache.get(BINDING, "a") == fresh
+
+
+async def test_a_status_that_somebody_else_wrote_meanwhile_is_written_over(store):
+    async with hub_of(store) as hub:
+        document = await hub.create(BINDING, binding("a"))
+        hub.report(BINDING, document, {"conditions": [{"type": "X"}]})
+        await store.replace_status(BINDING, {**document, "status": {"conditions": [{"type": "Theirs"}]}})
+        await echoed(hub)
+        hub.report(BINDING, hub.cache.get(BINDING, "a"), {})
+        await stored(hub)
+        assert not (await store.get(BINDING, Key("a"))).get("status")
+
+
+async def test_a_server_that_does_not_know_the_kind_says_nothing_about_the_object(store):
+    """Something in front of the API server answers for it: the object is there, and stays known."""
+    async with hub_of(store) as hub:
+        made = await hub.create(BINDING, binding("a"))
+        away = NotServedError("default backend - 404")
+        with patch.object(store, "replace", side_effect=away), pytest.raises(NotServedError):
+            await hub.replace(BINDING, made)
+        with patch.object(store, "delete", side_effect=away), pytest.raises(NotServedError):
+            await hub.delete(BINDING, made)
+        with patch.object(store, "replace_status", side_effect=away) as writing:
+            hub.report(BINDING, made, {"conditions": [{"type": "X"}]})
+            async with asyncio.timeout(10):
+                while not writing.called:
+                    await asyncio.sleep(0.01)
+        assert hub.cache.get(BINDING, "a")["metadata"] == made["metadata"]
+        await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "X"}]}
+
+
+async def test_a_status_that_cannot_be_sent_ends_nothing_else(store):
+    async with hub_of(store) as hub:
+        bad, good = await hub.create(BINDING, binding("a")), await hub.create(BINDING, binding("b"))
+        replace_status = store.replace_status
+
+        async def broken(kind, document):
+            if document["metadata"]["name"] == "a":
+                raise KeyError("metadata")
+            return await replace_status(kind, document)
+
+        with patch.object(store, "replace_status", broken):
+            hub.report(BINDING, bad, {"conditions": [{"type": "X"}]})
+            hub.report(BINDING, good, {"conditions": [{"type": "X"}]})
+            async with asyncio.timeout(10):
+                while not (await store.get(BINDING, Key("b"))).get("status"):
+                    await asyncio.sleep(0.01)
+        await stored(hub)
+        assert (await store.get(BINDING, Key("a")))["status"] == {"conditions": [{"type": "X"}]}
 
 
 async def test_what_is_not_stored_when_the_loop_ends_is_not_shown_any_more(store):

@@ -1,0 +1,53 @@
+"""What somebody changes by hand on the hub is put right, also what our own last write left as it was."""
+
+import pytest
+
+from scorer.api.kinds import POLICY_SNAPSHOT, WORK
+from scorer.api.names import IS_LATEST_SNAPSHOT, PLACEMENT_GENERATION
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
+from webhook.kube.ports import Key
+
+
+async def test_an_edit_is_seen_of_a_work_that_the_last_snapshot_did_not_change():
+    """Its snapshot has two shards, and only the other one has changed."""
+    async with running() as world:
+        await world.add(make_config_map("aa", text="a" * 500_000), make_config_map("bb", text="b" * 500_000))
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available" and len(world.works()) == 2)
+        stored = await world.store.get(CONFIG_MAP, Key("bb", "shop"))
+        await world.store.replace(CONFIG_MAP, {**stored, "data": {"text": "c" * 500_000}})
+        await world.until(lambda: world.view("p")["state"] == "available" and len(world.works()) == 2)
+        key = Key("p-work", "fleet-member-a")
+        work = await world.store.get(WORK, key)
+        assert work["metadata"]["generation"] == 1
+        spec = {**work["spec"], "workload": {"manifests": work["spec"]["workload"]["manifests"][:1]}}
+        await world.store.replace(WORK, {**work, "spec": spec})
+        await world.until(lambda: world.view("p")["state"] == "available", 5)
+        assert (await world.store.get(WORK, key))["spec"] == work["spec"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [({IS_LATEST_SNAPSHOT: "false"}, {}), ({}, {PLACEMENT_GENERATION: ""})],
+    ids=["latest", "generation"],
+)
+async def test_a_policy_snapshot_is_put_right(labels, annotations):
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        stored = await world.store.get(POLICY_SNAPSHOT, Key("p-0"))
+        metadata = stored["metadata"]
+        edited = {
+            **metadata,
+            "labels": {**metadata["labels"], **labels},
+            "annotations": {**metadata["annotations"], **annotations},
+        }
+        await world.store.replace(POLICY_SNAPSHOT, {**stored, "metadata": edited})
+
+        def is_right():
+            found = world.cache.get(POLICY_SNAPSHOT, "p-0")["metadata"]
+            return all(found[part] == metadata[part] for part in ("labels", "annotations"))
+
+        await world.until(is_right, 5)
+        assert world.view("p")["state"] == "available"
+        assert not any(queue.failed for queue in world.loop.queues)

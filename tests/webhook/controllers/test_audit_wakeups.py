@@ -1,0 +1,64 @@
+"""Changes that somebody waits for."""
+
+from dataclasses import replace
+
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
+from scorer.rollout.selectable_kinds import SelectionSettings
+from tests.webhook.controllers.by_hand import Served
+from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from webhook.controllers.selectables import Selectables
+from webhook.kube.ports import Key
+from webhook.services import PlacementRef
+
+
+async def test_a_changed_wish_for_reports_reaches_the_works():
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p", pick_n(1)))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        wish = {"type": "Mirror", "destination": "OriginalResource"}
+        await world.change(PLACEMENT, "p", strategy={"type": "RollingUpdate", "reportBackStrategy": wish})
+        await world.until(lambda: [work["spec"].get("reportBackStrategy") for work in world.works()] == [wish], 5)
+
+
+async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it_misses_one(monkeypatch):
+    """The placement still says that it is fully scheduled; the record of its scheduler says more."""
+    async with running() as world:
+        await world.add(make_member("a", zone="x"), make_member("b", zone="y"))
+        term = {"labelSelector": {"matchLabels": {"zone": "x"}}}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": [term]}}
+        policy = {"placementType": "PickN", "numberOfClusters": 1, "affinity": {"clusterAffinity": required}}
+        await world.add(make_placement("p", policy))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        for name in ("add", "add_after"):  # the queue of placements is long
+            monkeypatch.setattr(world.loop.placements, name, lambda *_: None)
+        await world.store.delete(MEMBER_CLUSTER, Key("a"))
+        await world.until(lambda: world.cache.get(MEMBER_CLUSTER, "a") is None and not world.bound("p"))
+        assert world.condition("p", "Scheduled")["status"] == "True"
+        member = await world.store.get(MEMBER_CLUSTER, Key("b"))
+        metadata = {**member["metadata"], "labels": {**member["metadata"]["labels"], "zone": "x"}}
+        await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": metadata})
+        await world.until(lambda: world.bound("p") == ["b"], 5)
+
+
+async def test_a_member_that_goes_while_it_cannot_be_read_is_missed():
+    async with running() as world:
+        await world.add(make_member("a"), make_member("b"), make_placement("p"))
+        await world.until(lambda: world.view("p")["available"] == 2)
+        await world.change(MEMBER_CLUSTER, "b", identity=7)
+        await world.until(lambda: True)
+        await world.store.delete(MEMBER_CLUSTER, Key("b"))
+        member = await world.store.get(MEMBER_CLUSTER, Key("b"))
+        await world.store.replace(MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "finalizers": []}})
+        await world.until(lambda: world.bound("p") == ["a"], 5)
+
+
+async def test_a_term_for_another_version_than_the_preferred_one_is_watched(monkeypatch):
+    """Only v1 of the kind is blocked, and the term names another version that is served."""
+    budget = replace(KINDS["policy", "PodDisruptionBudget"], versions=("v1", "v1beta1"))
+    async with running() as world:
+        settings = SelectionSettings.of(blocked="policy/v1/PodDisruptionBudget")
+        found = Selectables(world.cache, Served(budget), settings, lambda old, new: None)
+        term = {"group": "policy", "version": "v1beta1", "kind": "PodDisruptionBudget"}
+        monkeypatch.setattr(found, "_stale", False)
+        await found.watch(PlacementRef("ClusterResourcePlacement", "p"), [term])
+        assert world.cache.watches(budget)
