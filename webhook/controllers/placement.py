@@ -120,7 +120,7 @@ class PlacementController:
         for item in items:
             identity = item.get("group") or "", str(item.get("kind"))
             if words := unreadable.get(identity):
-                return f"harbormaster may not read {identity[1]} objects on the hub: {words}"
+                return f"harbormaster cannot read {identity[1]} objects on the hub: {words}"
         return ""
 
     async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:

@@ -7,7 +7,7 @@ Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -99,8 +99,7 @@ class Selectables:
     ) -> Mapping[Identity, Kind]:
         """Watch what the terms of a placement reach, wait until it is known, and return the kinds that the hub serves.
 
-        What is needed, because a term names it or some of it is placed, is waited for by coming again, at last it is
-        among `unreadable`; what only may be in a namespace is so soon, and nobody waits for it.
+        What cannot be read is waited for by coming again; at last it is among `unreadable`.
 
         Args:
             ref: The placement.
@@ -122,10 +121,7 @@ class Selectables:
         for kind in wanted.values():
             self._watch(kind)
         self._release()
-        needed = set(map(_identity, (*terms, *kept)))
-        if _ENDPOINTS in wanted:
-            needed.add(_SERVICE)
-        left_out |= await self._unanswered(wanted, needed)
+        left_out |= await self._unanswered(wanted)
         left_out |= {identity: words for identity, kind in wanted.items() if (words := self._cache.refusal(kind))}
         self._left_out[ref] = MappingProxyType(left_out)
         return served
@@ -160,8 +156,8 @@ class Selectables:
             end = self._cache.subscribe(kind, self._changed, changes_only=True)  # whoever selects it reads the rest
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
 
-    async def _unanswered(self, wanted: Mapping[Identity, Kind], needed: Collection[Identity]) -> dict[Identity, str]:
-        """Wait for the first lists of kinds, and return those that have not come and that can be done without."""
+    async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
+        """Wait for the first lists of kinds, and return those that have not come for a long time."""
         begun = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
         missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
         if missing:
@@ -171,7 +167,7 @@ class Selectables:
         now, found = asyncio.get_running_loop().time(), {}
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
-                if identity in needed and now - begun[identity] < PATIENCE_SECONDS:
+                if now - begun[identity] < PATIENCE_SECONDS:  # half of a namespace is worse than none for a while
                     raise RetryError(f"the hub has not listed {kind.resource} yet", NEXT_LOOK)
                 found[identity] = "the hub does not list them now"
         return found

@@ -54,6 +54,7 @@ _PASSING: Final = frozenset({408, 425, 429})
 """Refusals of now, not of what was asked."""
 
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
+    400: InvalidObjectError,
     404: NotFoundError,
     409: ConflictError,
     410: ExpiredError,

@@ -132,7 +132,7 @@ async def test_a_named_kind_that_may_not_be_read_is_said(closed):
         condition = scheduled(world, "one")
         assert (condition["status"], condition["reason"]) == ("False", "InvalidResourceSelectors")
         assert condition["message"] == (
-            "harbormaster may not read StorageClass objects on the hub: "
+            "harbormaster cannot read StorageClass objects on the hub: "
             "storageclasses is forbidden: harbormaster cannot list it"
         )
 
@@ -155,7 +155,7 @@ async def test_a_lost_right_takes_nothing_away():
         for document in list(shelf.objects.values()):
             shelf.drop(document)
         await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
-        assert "may not read Secret objects" in scheduled(world, "p")["message"]
+        assert "cannot read Secret objects" in scheduled(world, "p")["message"]
         assert ("Secret", "key") in selected(world, "p")
         assert await world.on_member("a", SECRET, "key", "shop") is not None
 
