@@ -38,7 +38,7 @@ run: $(VENV)/.runtime  ## Run everything on the embedded store with the example 
 
 test: lint programs controlplane  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
 	@echo "==> tests, $(WORKERS) files at a time"
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 soak: programs controlplane  ## What takes hours: every fault in full counts, long histories (ARGS: for pytest)
 	@echo "==> soak"

@@ -36,7 +36,9 @@ Exit codes:
 
 
 @click.command("reconcile", help=HELP, short_help="Turn the placements of a hub into bindings, Works and status.")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else the pod's own.")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else $KUBECONFIG, in a pod its own."
+)
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
 @click.option("-n", "--namespace", metavar="NS", help="Where the Lease is.  [default: harbormaster-system]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")

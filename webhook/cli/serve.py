@@ -34,7 +34,9 @@ Exit codes:
 
 
 @click.command("serve", help=HELP, short_help="Answer a hub's admission reviews and questions over HTTPS.")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else the pod's own.")
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else $KUBECONFIG, in a pod its own."
+)
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
 @click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")

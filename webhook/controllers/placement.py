@@ -64,12 +64,14 @@ class PlacementController:
         self._record = record
         self._selectables = selectables
         self._settings = settings
+        self._told: dict[PlacementRef, str] = {}
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make snapshots and status of one placement match what it says now."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
+            self._told.pop(ref, None)
             self._selectables.forget(ref)
             return DONE
         if is_deleting(placement):
@@ -100,8 +102,21 @@ class PlacementController:
         unreadable = self._selectables.unreadable(ref)
         if refused := self._needed([*terms, *placed], unreadable):
             return SelectionError(refused)
+        self._tell_left_out(ref, placement, unreadable)
         readable = {identity: kind for identity, kind in kinds.items() if identity not in unreadable}
         return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings.selection)
+
+    def _tell_left_out(
+        self, ref: PlacementRef, placement: JsonObject, unreadable: Mapping[tuple[str, str], str]
+    ) -> None:
+        """Say which kinds of a namespace are not placed because they cannot be read; once for every change."""
+        if not unreadable:
+            self._told.pop(ref, None)
+            return
+        words = "; ".join(f"{kind}: {why}" for (_, kind), why in sorted(unreadable.items()))
+        if self._told.get(ref) != words:
+            self._told[ref] = words
+            self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
 
     def _placed(self, family: Family, ref: PlacementRef) -> list[JsonObject]:
         """Return group, version and kind of what is placed now, each once."""

@@ -31,6 +31,7 @@ from webhook.kube.ports import (
     NotServedError,
     Store,
     StoreError,
+    UnavailableError,
     WatchEvent,
     key_of,
 )
@@ -216,6 +217,8 @@ class Cache:
         self._store = store
         self._shelves: dict[tuple[str, str], Shelf] = {}
         self._sharing = Sharing()
+        self._is_away = False
+        """The store has been said not to answer."""
         self._tasks: asyncio.TaskGroup | None = None
         self.limits = limits or EligibilityLimits()
         self._fleet = Fleet([], limits=self.limits)
@@ -265,7 +268,7 @@ class Cache:
             except StoreError as error:
                 if isinstance(error, NotFoundError) and not await self._is_defined(shelf.kind):
                     return
-                failures = await _pause(shelf.kind, error, failures)
+                failures = await self._pause(shelf.kind, error, failures)
                 continue
             shelf.replace_all(listing.items, listing.resource_version, asked=asked)
             return
@@ -400,6 +403,7 @@ class Cache:
             try:
                 asked = shelf.heard
                 listing = await self._store.list(kind)
+                self._answers()
                 shelf.refusal = ""
                 shelf.replace_all(listing.items, listing.resource_version, asked=asked)
                 shelf.synced.set()
@@ -409,7 +413,7 @@ class Cache:
                     _apply(shelf, event)
             except NotFoundError as error:
                 if not shelf.synced.is_set() and await self._is_defined(kind):
-                    failures = await _pause(kind, error, failures)
+                    failures = await self._pause(kind, error, failures)
                     continue
                 if not shelf.synced.is_set():
                     log.info("not served by the hub", extra={"resource": kind.resource})
@@ -418,7 +422,7 @@ class Cache:
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ForbiddenError as error:
                 if shelf.synced.is_set() and refusals < _PASSING_REFUSALS:
-                    refusals = await _pause(kind, error, refusals)
+                    refusals = await self._pause(kind, error, refusals)
                     continue
                 if not shelf.refusal:
                     log.warning("may not be read", extra={"resource": kind.resource, "error": str(error)})
@@ -428,10 +432,28 @@ class Cache:
             except ExpiredError:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:
-                failures = await _pause(kind, error, failures)
+                failures = await self._pause(kind, error, failures)
             except Exception as error:  # what nobody expected of one kind must not end the watch for all the others
                 log.exception("cannot take in", extra={"resource": kind.resource})
-                failures = await _pause(kind, error, failures)
+                failures = await self._pause(kind, error, failures)
+
+    async def _pause(self, kind: Kind, error: Exception, failures: int) -> int:
+        """Wait before the next attempt, longer each time; returns the number of failures.
+
+        A store that does not answer is said so once, and not for every kind and attempt.
+        """
+        if not isinstance(error, UnavailableError):
+            log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
+        elif not self._is_away:
+            self._is_away = True
+            log.warning("the store does not answer", extra={"resource": kind.resource, "error": str(error)})
+        await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+        return failures + 1
+
+    def _answers(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            log.warning("the store answers again")
 
     async def _is_defined(self, kind: Kind) -> bool:
         """Whether the hub knows a kind that it does not serve: an API server that starts does not serve it yet.
@@ -448,13 +470,6 @@ class Cache:
         except StoreError as error:
             log.warning("cannot find out", extra={"resource": kind.resource, "error": str(error)})
         return True
-
-
-async def _pause(kind: Kind, error: Exception, failures: int) -> int:
-    """Wait before the next attempt, longer each time; returns the number of failures."""
-    log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
-    await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
-    return failures + 1
 
 
 def read_member(document: JsonObject) -> MemberCluster | None:

@@ -258,7 +258,9 @@ def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float 
         return AlreadyExistsError(message)
     if code == 404 and status.get("reason") != "NotFound":
         return NotServedError(message)
-    if code in {401, 403}:
+    if code == 401:
+        return ForbiddenError(f"the token or certificate is not accepted: {message}")
+    if code == 403:
         return ForbiddenError(message)
     if code == 400 and status.get("reason") == "Expired":
         return ExpiredError(message)

@@ -56,7 +56,8 @@ class FencedBody(Payload):
         """Write the body, in pieces; the library calls it once the connection is there."""
         content = memoryview(self._content)[:content_length]
         if len(content) > PIECE and isinstance(writer, StreamWriter) and writer.transport is not None:
-            writer.transport.set_write_buffer_limits(0)  # `drain` then waits until the kernel has all of it
+            # `drain` then waits until the kernel has all of it. A limit of 0 would make TLS wait with nothing to send.
+            writer.transport.set_write_buffer_limits(high=1, low=0)
         for start in range(0, max(1, len(content)), PIECE):
             if start:
                 await writer.drain()

@@ -85,6 +85,18 @@ def start_writer(listener, closed, loop_name):
         process.communicate()
 
 
+@pytest.fixture
+def serving(tmp_path):
+    """How a server shows itself."""
+    authority = Authority.new(datetime.now(UTC))
+    leaf = authority.issue(("localhost",), ("127.0.0.1",), datetime.now(UTC))
+    (tmp_path / "tls.crt").write_bytes(leaf.chain_pem)
+    (tmp_path / "tls.key").write_bytes(leaf.key_pem)
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    found.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    return found
+
+
 def stop(process):
     """Stop the process, and return once it stands."""
     process.send_signal(signal.SIGSTOP)
@@ -113,21 +125,15 @@ def outcome(process):
     return process.communicate(timeout=PATIENCE)[0].strip()
 
 
-def test_stopped_in_a_handshake_it_sends_nothing_when_it_goes_on(listener, closed, start_writer, tmp_path):
+def test_stopped_in_a_handshake_it_sends_nothing_when_it_goes_on(listener, closed, start_writer, serving):
     """The connection is there only after the process may not write any more."""
-    authority = Authority.new(datetime.now(UTC))
-    leaf = authority.issue(("localhost",), ("127.0.0.1",), datetime.now(UTC))
-    (tmp_path / "tls.crt").write_bytes(leaf.chain_pem)
-    (tmp_path / "tls.key").write_bytes(leaf.key_pem)
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     process = start_writer(scheme="https")
     with accept(listener) as connection:
         assert connection.recv(1, socket.MSG_PEEK)  # it says hello and waits
         stop(process)
         closed.touch()
         process.send_signal(signal.SIGCONT)
-        with server.wrap_socket(connection, server_side=True, suppress_ragged_eofs=True) as secured:
+        with serving.wrap_socket(connection, server_side=True, suppress_ragged_eofs=True) as secured:
             assert read_all(secured) == b""
     assert outcome(process) == "refused: the fence is closed"
 
@@ -171,6 +177,17 @@ def test_stopped_and_going_on_in_time_it_writes(listener, start_writer):
         while not got.endswith(b'x"}'):
             got += connection.recv(1 << 20)
         connection.sendall(ANSWER)
+        assert outcome(process) == "written: {'a': True}"
+
+
+@pytest.mark.parametrize("size", [100, 200 << 10, 900 << 10])
+def test_bodies_of_any_length_get_through_tls(listener, start_writer, serving, size):
+    process = start_writer(scheme="https", size=size)
+    with accept(listener) as connection, serving.wrap_socket(connection, server_side=True) as secured:
+        got = bytearray()
+        while not got.endswith(b'x"}'):
+            got += secured.recv(1 << 20)
+        secured.sendall(ANSWER)
         assert outcome(process) == "written: {'a': True}"
 
 
