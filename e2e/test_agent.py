@@ -267,9 +267,9 @@ def test_it_joins_and_reports_what_the_member_is(hub, member, agent):
         "kubernetes.azure.com/per-gb-memory-cost": "0.019",  # (0.2 + 0.4) / 32
     }
     usage = found["resourceUsage"]
-    assert usage["capacity"] == {"cpu": "7500m", "memory": str(32 * 2**30)}
-    assert usage["allocatable"] == {"cpu": "7500m", "memory": str(16 * 2**30)}
-    assert usage["available"] == {"cpu": "7", "memory": str(14 * 2**30)}
+    assert usage["capacity"] == {"cpu": "7500m", "memory": "32Gi"}
+    assert usage["allocatable"] == {"cpu": "7500m", "memory": "16Gi"}
+    assert usage["available"] == {"cpu": "7", "memory": "14Gi"}
     assert found["namespaces"]["default"] == ""
     reasons = {each["type"]: each["reason"] for each in found["conditions"]}
     assert reasons == {

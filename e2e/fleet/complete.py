@@ -112,6 +112,8 @@ def _placement(placement: JsonObject, wanted: Complete) -> str:
         return f"selectedResources are {selected}, not {list(wanted.selected)}"
     entries = status.get("placementStatuses") or []
     clusters = [entry["clusterName"] for entry in entries if entry.get("clusterName")]
+    if wanted.namespace:  # one after the other, as the members report that they have the namespace
+        clusters.sort()
     if clusters != list(wanted.clusters):
         return f"clusters are {clusters}, not {list(wanted.clusters)}"
     for entry in entries[: len(clusters)]:

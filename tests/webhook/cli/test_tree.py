@@ -128,7 +128,8 @@ class TestOtherHubs:
 
     def test_a_token_that_does_not_count(self, cli, placed, tmp_path):
         result = cli("tree", "crp/web", "--kubeconfig", kubeconfig(placed, tmp_path / "config", token="other"))
-        assert (result.exit_code, result.stderr) == (1, "error: Error from server (Forbidden): Unauthorized\n")
+        said = "error: Error from server (Forbidden): the token or certificate is not accepted: Unauthorized\n"
+        assert (result.exit_code, result.stderr) == (1, said)
 
 
 @pytest.mark.parametrize("by_kubeconfig", [False, True], ids=["own", "kubeconfig"])
