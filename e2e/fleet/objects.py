@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from e2e.controlplane.cluster import ADMIN, ApiError, Cluster, JsonObject
+from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.kube.store import path_of
 
@@ -45,14 +46,19 @@ class Objects:
         return self.cluster.request("GET", path_of(kind, namespace, name), user=self.user)[0]
 
     def create(self, document: JsonObject) -> JsonObject:
-        """Create an object; its status, if it has one, is written after it."""
+        """Create an object, once none of its name is on its way out; its status, if it has one, is written after it."""
         kind = kind_of(document)
         metadata = document["metadata"]
         path = path_of(kind, metadata.get("namespace", ""))
+        wait_until(f"the old {metadata['name']} is gone", lambda: self._still_leaving(kind, metadata))
         made, _ = self.cluster.request("POST", path, document, user=self.user)
         if "status" in document and kind.has_status:
             return self.patch_status(kind, metadata["name"], document["status"], metadata.get("namespace", ""))
         return made
+
+    def _still_leaving(self, kind: Kind, metadata: JsonObject) -> str:
+        found = self.find(kind, metadata["name"], metadata.get("namespace", ""))
+        return "it has a deletion mark" if found and "deletionTimestamp" in found["metadata"] else ""
 
     def patch(self, kind: Kind, name: str, change: JsonObject, namespace: str = "") -> JsonObject:
         """Merge *change* into an object."""
