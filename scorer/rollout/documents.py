@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scorer.api.meta import JsonObject
+from scorer.api.names import IS_LATEST_SNAPSHOT
 
 
 def metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,6 +44,11 @@ def annotation(document: Mapping[str, Any], key: str) -> str:
 def is_deleting(document: Mapping[str, Any]) -> bool:
     """Say whether the object has a deletion mark."""
     return bool(metadata(document).get("deletionTimestamp"))
+
+
+def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
+    """Say whether a snapshot, of whatever kind, carries the label of the latest one."""
+    return label(snapshot, IS_LATEST_SNAPSHOT) == "true"
 
 
 def index_of(document: Mapping[str, Any], key: str) -> int:

@@ -22,6 +22,7 @@ from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
 from scorer.rollout.documents import (
     index_of,
     is_deleting,
+    is_labelled_latest,
     label,
     name_of,
     namespace_of,
@@ -69,10 +70,10 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     names = {name_of(snapshot) for snapshot in snapshots}
     ordered = sorted((snapshot for snapshot in snapshots if label(snapshot, PARENT_OVERRIDE) == name), key=_index)
     live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
-    latest = next(reversed([snapshot for snapshot in live if _is_labelled(snapshot)] or live), None)
+    latest = next(reversed([snapshot for snapshot in live if is_labelled_latest(snapshot)] or live), None)
     digest = b64encode(override_hash(spec_of(override)).encode()).decode()
     if latest is not None and spec_of(latest).get("overrideHash") == digest:
-        writes = () if _is_labelled(latest) else (replace(_labelled(latest, "true")),)
+        writes = () if is_labelled_latest(latest) else (replace(_labelled(latest, "true")),)
         older = [snapshot for snapshot in live if snapshot is not latest]
         return OverrideSnapshotPlan((*writes, *_retire(older)), name_of(latest), _index(latest))
     first = max(map(_index, ordered), default=-1) + 1
@@ -91,7 +92,7 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
     """
     found: dict[tuple[str, str], JsonObject] = {}
     for snapshot in snapshots:
-        if _is_labelled(snapshot) and not is_deleting(snapshot):
+        if is_labelled_latest(snapshot) and not is_deleting(snapshot):
             key = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
             if key not in found or _index(found[key]) < _index(snapshot):
                 found[key] = snapshot
@@ -119,16 +120,14 @@ def _given(members: Mapping[str, Any]) -> JsonObject:
 def _retire(snapshots: Sequence[JsonObject]) -> Iterator[Write]:
     """Take the label off the predecessors of the latest snapshot, the oldest first, and drop the surplus."""
     surplus = max(0, len(snapshots) - HISTORY_LIMIT + 1)
-    yield from (replace(_labelled(snapshot, "false")) for snapshot in snapshots[surplus:] if _is_labelled(snapshot))
+    yield from (
+        replace(_labelled(snapshot, "false")) for snapshot in snapshots[surplus:] if is_labelled_latest(snapshot)
+    )
     yield from map(delete, snapshots[:surplus])
 
 
 def _labelled(snapshot: JsonObject, latest: str) -> JsonObject:
     return with_metadata(snapshot, labels={IS_LATEST_SNAPSHOT: latest})
-
-
-def _is_labelled(snapshot: JsonObject) -> bool:
-    return label(snapshot, IS_LATEST_SNAPSHOT) == "true"
 
 
 def _index(snapshot: JsonObject) -> int:

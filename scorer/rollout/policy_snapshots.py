@@ -22,7 +22,7 @@ from scorer.rollout.documents import (
     generation_of,
     index_of,
     is_deleting,
-    label,
+    is_labelled_latest,
     name_of,
     namespace_of,
     owner_reference,
@@ -52,7 +52,7 @@ class PolicySnapshotPlan:
 
 def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the snapshots labelled latest; more than one breaks an invariant."""
-    return [snapshot for snapshot in snapshots if label(snapshot, IS_LATEST_SNAPSHOT) == "true"]
+    return [snapshot for snapshot in snapshots if is_labelled_latest(snapshot)]
 
 
 def plan_policy_snapshots(
@@ -77,7 +77,7 @@ def plan_policy_snapshots(
     annotations = _annotations(placement)
     text = b64encode(digest.encode()).decode()
     if latest is not None and spec_of(latest).get("policyHash") == text:
-        labels_agree = label(latest, IS_LATEST_SNAPSHOT) == "true"
+        labels_agree = is_labelled_latest(latest)
         agree = all(annotation(latest, key) == (value or "") for key, value in annotations.items())
         wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
         writes = () if labels_agree and agree else (replace(wanted),)

@@ -32,7 +32,7 @@ from scorer.rollout.documents import (
     annotation,
     index_of,
     is_deleting,
-    label,
+    is_labelled_latest,
     metadata,
     name_of,
     namespace_of,
@@ -134,7 +134,7 @@ def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
 
 
 def _is_labelled(group: SnapshotGroup) -> bool:
-    return group.master is not None and label(group.master, IS_LATEST_SNAPSHOT) == "true"
+    return group.master is not None and is_labelled_latest(group.master)
 
 
 def resource_hash(objects: Iterable[JsonObject]) -> str:

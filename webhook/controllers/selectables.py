@@ -1,7 +1,7 @@
 """Watches on the hub exactly the kinds that placements select.
 
 A kind is watched from when the first placement selects it until the last one that did is gone. What the hub does not
-let us read is not waited for: `Selectables.readable` leaves it out, and says why.
+let us read is waited for only for a while: then `Selectables.unreadable` names it, and says why.
 
 Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """

@@ -1,8 +1,8 @@
 """The hub by hand: one reconcile at a time, in any order, by a process that may die at any write."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeVar
 
 from scorer.api.kinds import Kind
@@ -17,6 +17,16 @@ T = TypeVar("T")
 
 class CrashError(Exception):
     """The process is gone."""
+
+
+@contextmanager
+def opened() -> Iterator[EmbeddedStore]:
+    """An empty store in memory, for as long as it is needed."""
+    store = EmbeddedStore.open(None)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 class Served:

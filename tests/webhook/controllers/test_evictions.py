@@ -1,7 +1,7 @@
 """Evictions on a store: every way out, the budget among many, and crashes between any two writes."""
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -12,10 +12,9 @@ from scorer.api.int_or_percent import scaled_up
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT
 from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
 from scorer.rollout.eviction import EVICTED_BINDING
-from tests.webhook.controllers.by_hand import CrashError, Life, life
+from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.evictions import EvictionController
-from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import ConflictError, Key, NotFoundError
 
@@ -33,15 +32,6 @@ def _statuses_are_stored_at_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub_module, "STATUS_DELAY_SECONDS", 0.0)
         yield
-
-
-@contextmanager
-def opened():
-    store = EmbeddedStore.open(None)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @pytest.fixture

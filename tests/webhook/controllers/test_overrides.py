@@ -1,6 +1,6 @@
 """Overrides on a store: their snapshots, crashes between any two writes, deletion, and who asks for them."""
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -20,7 +20,7 @@ from scorer.rollout.bindings import Overrides
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.works import OverrideError
 from tests.scorer.builders import modest
-from tests.webhook.controllers.by_hand import CrashError, life
+from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.controllers.overrides import (
     WATCHED,
     OverrideController,
@@ -30,7 +30,6 @@ from webhook.controllers.overrides import (
     wanted_overrides,
 )
 from webhook.controllers.result import RetryError, TerminalError
-from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.services import PlacementRef
 
@@ -39,15 +38,6 @@ REFS = [
     pytest.param(OverrideRef("zone"), id="cluster-scoped"),
     pytest.param(OverrideRef("zone", "shop"), id="namespaced"),
 ]
-
-
-@contextmanager
-def opened():
-    store = EmbeddedStore.open(None)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @pytest.fixture

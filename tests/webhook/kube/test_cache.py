@@ -336,11 +336,8 @@ class Starting:
         return self._store.watch(kind, since)
 
 
-async def test_a_kind_that_is_defined_and_not_served_yet_is_waited_for(store, monkeypatch):
-    """Else a replica that starts together with its API server would answer from an empty fleet."""
-    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
-    await join(store, "a")
-    hub = Starting(store, defined=True)
+async def assert_waited_for(hub):
+    """A cache over *hub*, which has member a, knows nothing before it has started, and then everything."""
     cache = Cache(hub)
     cache.require([MEMBER_CLUSTER])
     task = asyncio.create_task(cache.run())
@@ -354,6 +351,14 @@ async def test_a_kind_that_is_defined_and_not_served_yet_is_waited_for(store, mo
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_kind_that_is_defined_and_not_served_yet_is_waited_for(store, monkeypatch):
+    """Else a replica that starts together with its API server would answer from an empty fleet."""
+    monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
+    await join(store, "a")
+    hub = Starting(store, defined=True)
+    await assert_waited_for(hub)
 
 
 async def test_of_a_kind_that_nobody_defined_there_is_nothing(store):
@@ -459,19 +464,7 @@ async def test_what_answers_in_place_of_a_hub_knows_nothing_of_its_objects(store
     monkeypatch.setattr("webhook.kube.cache._RETRY_SECONDS", (0.001,))
     await join(store, "a")
     hub = Behind(store, defined=False)
-    cache = Cache(hub)
-    cache.require([MEMBER_CLUSTER])
-    task = asyncio.create_task(cache.run())
-    try:
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-            assert not cache.synced
-        hub.started = True
-        await until(lambda: cache.synced)
-        assert cache.fleet.names == ("a",)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    await assert_waited_for(hub)
 
 
 class Refusing(Interrupted):
