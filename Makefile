@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 ONCE ?=
 
 .DEFAULT_GOAL := help
@@ -37,12 +37,12 @@ run: $(VENV)/.runtime  ## Run everything on the embedded store with the example 
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
 test: lint programs controlplane  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
-	@echo "==> tests, $(WORKERS) files at a time"
+	@echo "==> tests, $(WORKERS) files at a time"  # much of it waits, so more than there are cores
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 soak: programs controlplane  ## What takes hours: every fault in full counts, long histories (ARGS: for pytest)
 	@echo "==> soak"
-	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak tests/scorer/rollout/test_histories.py $(ARGS)
+	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak e2e/test_reservations.py tests/scorer/rollout/test_histories.py $(ARGS)
 
 controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
 	@$(BIN)/python -m e2e.controlplane.build

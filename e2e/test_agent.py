@@ -17,10 +17,10 @@ from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import LOOPBACK, ApiError, Cluster, Etcd, JsonObject
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
-from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, WORK, Kind
+from e2e.fleet.bed import install_member_definitions
+from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from webhook.kube.store import path_of
-from webhook.member.usage import POD
 
 MEMBER = "berlin"
 SPACE = f"fleet-member-{MEMBER}"
@@ -178,7 +178,7 @@ def member(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[C
     found = Cluster(programs, folder / "agent-member", etcd, "agent-member")
     try:
         found.start()
-        install_definitions(found)
+        install_member_definitions(found)
         found.start_controller_manager(("garbage-collector-controller", "namespace-controller"))
         wait_until(lambda: exists(found, KINDS["", "Namespace"], "default"), "no namespace default")
         found.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})

@@ -63,11 +63,11 @@ async def add(hub, kind, metadata, spec, status=None):
         made = await hub.store.replace_status(kind, {**made, "status": status})
     if kind in CACHED:
         key = Key(metadata["name"], metadata.get("namespace", ""))
-        await until(lambda: (hub.cache.get(kind, *key) or {}).get("status") == made.get("status"))
+        await until(lambda: (known := hub.cache.get(kind, *key)) and known.get("status") == made.get("status"))
     return made
 
 
-async def until(test: Callable[[], bool]) -> None:
+async def until(test: Callable[[], object]) -> None:
     """Wait until *test* holds."""
     end = asyncio.get_running_loop().time() + 10
     while not test():

@@ -9,7 +9,7 @@ from e2e.fleet import faults
 
 
 def test_the_leader_is_killed_in_the_midst_of_a_rollout(fleet, scene):
-    faults.kill_the_leader(fleet, scene, placements=16, kills=2)
+    faults.kill_the_leader(fleet, scene, placements=10, kills=2)
 
 
 def test_a_leader_that_wakes_up_too_late_writes_nothing(fleet, scene):

@@ -6,6 +6,7 @@ many nodes as are written there.
 """
 
 import contextlib
+import functools
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -67,21 +68,24 @@ class Fleet:
     """The fleet.
 
     Args:
+        name: Its own on its etcd.
         programs: Of the control plane.
         folder: For keys and logs.
         etcd: Below all its clusters.
         install: Installs our definitions on the hub.
     """
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path, etcd: Etcd, install: InstallDefinitions) -> None:
+    def __init__(
+        self, name: str, programs: Mapping[str, Path], folder: Path, etcd: Etcd, install: InstallDefinitions
+    ) -> None:
         self.folder = folder
         self._install = install
-        identities = [User(f"{name}-agent") for name in MEMBERS]
+        identities = [User(f"{member}-agent") for member in MEMBERS]
         audited = [LOOP_USER, SECOND_LOOP_USER, *(user.name for user in identities)]
-        self.hub = Cluster(programs, folder / "hub", etcd, "fleet-hub", identities, audited)
+        self.hub = Cluster(programs, folder / "hub", etcd, f"{name}-hub", identities, audited)
         self.on_hub = Objects(self.hub)
         self._clusters = {
-            name: Cluster(programs, folder / name, etcd, f"fleet-{name}", (), [AGENT_USER]) for name in MEMBERS
+            member: Cluster(programs, folder / member, etcd, f"{name}-{member}", (), [AGENT_USER]) for member in MEMBERS
         }
         self._prices = folder / "prices.json"
         self._prices.write_text(json.dumps(price_list()), encoding="utf-8")
@@ -339,8 +343,7 @@ def price_list() -> JsonObject:
 
 def install_member_definitions(cluster: Cluster) -> None:
     """Install what a member needs: AppliedWorks."""
-    printed = subprocess.run([HARBORMASTER, "crds", "-o", "json"], capture_output=True, text=True, check=True)
-    listed = json.loads(printed.stdout)
+    listed = json.loads(printed("crds"))
     documents = listed["items"] if isinstance(listed, dict) else listed
     Objects(cluster).apply([item for item in documents if item["metadata"]["name"] == APPLIED_WORK.resource])
 
@@ -353,14 +356,16 @@ def install_member_definitions(cluster: Cluster) -> None:
 
 def printed_roles(command: str, account: str, *words: str) -> list[JsonObject]:
     """What ``harbormaster rbac`` prints for a command."""
-    done = subprocess.run(
-        [HARBORMASTER, "rbac", command, f"--namespace={SYSTEM}", f"--service-account={account}", *words, "-o", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    text = printed("rbac", command, f"--namespace={SYSTEM}", f"--service-account={account}", *words)
+    return list(json.loads(text)["items"])
+
+
+@functools.cache
+def printed(*words: str) -> str:
+    """What a command prints as JSON, each time the same."""
+    done = subprocess.run([HARBORMASTER, *words, "-o", "json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return list(json.loads(done.stdout)["items"])
+    return done.stdout
 
 
 def grant(cluster: Cluster, command: str, account: str, *words: str) -> None:

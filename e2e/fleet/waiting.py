@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from e2e.controlplane.cluster import ApiError
 
+SHARE = 2.0
+"""A question is followed by so many times its own length of silence."""
+
 SHORT = 30.0
 """Seconds that anything may take which takes a second or two on an idle machine."""
 
@@ -16,13 +19,15 @@ def wait_until(what: str, problem: Callable[[], str], seconds: float = SHORT, pa
         what: What is waited for, for the message.
         problem: Says what is still wrong. An API server that does not answer now counts as a problem.
         seconds: Patience.
-        pause: Between two questions.
+        pause: Between two questions, at least: a question that takes long, since it is about everything there is, must
+            not take the processor from those whose answer it waits for.
 
     Raises:
         AssertionError: It took too long; the message has the last problem.
     """
     end = time.monotonic() + seconds
     while True:
+        asked = time.monotonic()
         try:
             found = problem()
         except (OSError, ApiError) as error:
@@ -30,4 +35,4 @@ def wait_until(what: str, problem: Callable[[], str], seconds: float = SHORT, pa
         if not found:
             return
         assert time.monotonic() < end, f"{what}: after {seconds:g} s still: {found}"
-        time.sleep(pause)
+        time.sleep(max(pause, SHARE * (time.monotonic() - asked)))
