@@ -38,9 +38,8 @@ from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, rele
 from scorer.membership.member_status import member_status
 from scorer.rollout.documents import is_deleting, without_finalizer
 from scorer.rollout.placement_status import Event
-from scorer.rollout.writes import delete, replace
 from webhook.controllers.result import DONE, Result, RetryError, TerminalError
-from webhook.kube.hub import Hub
+from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -221,11 +220,21 @@ class MemberController:
         """
         space = member_namespace(cluster)
         works = (await self._hub.store.list(WORK, space)).items
-        await self._hub.carry_out_at_once(WORK, [replace(free) for work in works if (free := released(work))])
-        await self._hub.carry_out_at_once(WORK, [delete(work) for work in works if not is_deleting(work)])
+        await at_once(self._take_away(work) for work in works)
         if namespace is not None and not is_deleting(namespace):
             await self._hub.delete(NAMESPACE, namespace)
         return self._hub.cache.get(NAMESPACE, space) is None
+
+    async def _take_away(self, work: JsonObject) -> None:
+        """Delete a Work that nobody holds any more, and only as such: its agent may take hold of it again meanwhile.
+
+        Raises:
+            ConflictError: Somebody has written it since.
+        """
+        if (free := released(work)) is not None:
+            work = await self._hub.replace(WORK, free)
+        if not is_deleting(work):
+            await self._hub.delete(WORK, work, this_version=True)
 
 
 class _AccessBook:

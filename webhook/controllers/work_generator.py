@@ -16,11 +16,11 @@ from scorer.rollout.documents import is_deleting, label, with_finalizer, without
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
-from scorer.rollout.writes import Verb, Write, replace
+from scorer.rollout.writes import Verb, Write, delete, replace
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import override_of
 from webhook.controllers.result import DONE, Result, RetryError
-from webhook.kube.hub import Hub
+from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, ServedKinds, key_of
 
 FOREIGN_WORK = timedelta(seconds=5)
@@ -94,7 +94,8 @@ class WorkGenerator:
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
         try:
-            await self._hub.carry_out_at_once(WORK, [await self._whole(write) for write in plan.writes])
+            writes = [await self._whole(write) for write in plan.writes]
+            await at_once(self._carry_out(write) for write in writes)
             await self._adopt(family, binding, plan.writes)
         except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
@@ -119,6 +120,20 @@ class WorkGenerator:
             raise ConflictError(f"Work {key_of(write.document)} has just been written by somebody else")
         spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
         return replace({**write.document, "spec": spec})
+
+    async def _carry_out(self, write: Write) -> None:
+        """Do what a plan asks for; a Work is deleted only as it was when that was decided.
+
+        An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
+        it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
+
+        Raises:
+            ConflictError: Somebody has written it since; what it is now is known to the next attempt.
+        """
+        if write.verb is Verb.DELETE:
+            await self._hub.delete(WORK, write.document, this_version=True)
+        else:
+            await self._hub.carry_out(WORK, [write])
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
         """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
@@ -154,10 +169,19 @@ class WorkGenerator:
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
         """Delete the Works of a binding that is being deleted; when none is left, let it go."""
-        for write in plan_work_deletion(binding, self.works(binding)):
-            await self._hub.carry_out(WORK, [await self._whole(write)])
+        works = self.works(binding)
+        await at_once(self._take_away(plan_work_deletion(binding, [work])) for work in works)
         if self.works(binding):
             return Result(POLL_DELETION)
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE
+
+    async def _take_away(self, writes: Iterable[Write]) -> None:
+        """Delete a Work, after it was marked where it is to be marked."""
+        marked: JsonObject | None = None
+        for write in writes:
+            if write.verb is Verb.REPLACE:
+                marked = await self._hub.replace(WORK, (await self._whole(write)).document)
+            else:
+                await self._carry_out(delete(marked or write.document))

@@ -23,7 +23,7 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import OURS, WORK_CLEANUP
 from scorer.api.placement import ApplyStrategy
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
-from webhook.kube.ports import Key, NotFoundError, Store, StoreError
+from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.books import (
     applied_work,
     delete_left_overs,
@@ -205,27 +205,70 @@ async def _clean_up(work: JsonObject, hub: Store, member: MemberStore, now: date
     finalizers = list(metadata.get("finalizers") or ())
     if WORK_CLEANUP not in finalizers:
         return GONE
-    key = Key(metadata["name"])
-    try:
-        owner = await member.get(APPLIED_WORK, key)
-    except NotFoundError:
-        owner = None
-    if owner is not None:
-        known = recorded(work, owner)
-        if (metadata.get("annotations") or {}).get(ABANDON) == "true":
-            for identity, kind in await served_kinds(known, member):
-                await let_go(kind, Key(identity.name, identity.namespace), owner, member, delete=False)
-        if not await _deleted(key, owner, member):
-            marked = owner["metadata"].get("deletionTimestamp")
-            if marked and now - parse_time(marked) >= STUCK_AFTER:
-                await unblock(known, owner, member)
-            return Outcome(metadata.get("generation", 0), "deleting")
+    if not await _removed(work, member, now):
+        return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
         await hub.replace(WORK, {**work, "metadata": {**metadata, "finalizers": rest}})
     except NotFoundError:
         return GONE
     return GONE
+
+
+def went_early(work: JsonObject) -> bool:
+    """Say whether a Work that is gone was let go by the hub without asking us, although it had our finalizer.
+
+    An API server that is told to delete an object, whatever its version, in the very moment in which the object gets
+    its first finalizer deletes it all the same. A Work that we let go is marked as being deleted until the end; one
+    whose finalizer somebody took off, the hub itself when a member is given up, has none. Neither went early.
+
+    Args:
+        work: As it was last, as the watch tells.
+    """
+    metadata = work["metadata"]
+    return WORK_CLEANUP in (metadata.get("finalizers") or ()) and not metadata.get("deletionTimestamp")
+
+
+async def clean_up_after(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> Outcome:
+    """Remove what a Work put on the member that went early; may stop anywhere and be made again.
+
+    Nothing is removed when there is a Work of that name again: it takes over what is there.
+
+    Args:
+        work: As it was last.
+        hub: Where it was.
+        member: Where its objects are.
+        now: Time of the pass.
+
+    Raises:
+        StoreError: The hub or the member did not answer: try again later.
+    """
+    try:
+        await hub.get(WORK, key_of(work))
+    except NotFoundError:
+        if not await _removed(work, member, now):
+            return Outcome(work["metadata"].get("generation", 0), "deleting")
+    return GONE
+
+
+async def _removed(work: JsonObject, member: MemberStore, now: datetime) -> bool:
+    """Delete what a Work put on the member, or let go of it as the Work says; say whether its AppliedWork is gone."""
+    metadata = work["metadata"]
+    key = Key(metadata["name"])
+    try:
+        owner = await member.get(APPLIED_WORK, key)
+    except NotFoundError:
+        return True
+    known = recorded(work, owner)
+    if (metadata.get("annotations") or {}).get(ABANDON) == "true":
+        for identity, kind in await served_kinds(known, member):
+            await let_go(kind, Key(identity.name, identity.namespace), owner, member, delete=False)
+    if await _deleted(key, owner, member):
+        return True
+    marked = owner["metadata"].get("deletionTimestamp")
+    if marked and now - parse_time(marked) >= STUCK_AFTER:
+        await unblock(known, owner, member)
+    return False
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:

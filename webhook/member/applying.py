@@ -15,7 +15,7 @@ from scorer.api.meta import JsonObject
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
-from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.applier import ABANDON, clean_up_after, reconcile_work, went_early
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
 from webhook.member.ports import MemberStore
@@ -78,6 +78,8 @@ class Applying:
         self._workers = workers
         self._agenda: Agenda[str] = Agenda(steady, sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
+        self._early: dict[str, JsonObject] = {}
+        """Works that went early, as they were last: what they put on the member has to go after them."""
         self._paces: dict[str, Pace] = {}
         self._failures: dict[str, int] = {}
         self._fingerprints = Fingerprints()
@@ -117,7 +119,11 @@ class Applying:
     def changed(self, event: WatchEvent) -> None:
         """See `webhook.member.following.Listener`."""
         if event.type is EventType.DELETED:
-            self._gone(key_of(event.document).name)
+            name = key_of(event.document).name
+            self._gone(name)
+            if went_early(event.document):
+                self._early[name] = event.document
+                self._agenda.add(name)
         else:
             self._note(event.document)
 
@@ -133,6 +139,7 @@ class Applying:
         if self._works.get(name) == mark:
             return  # only the status, which we write ourselves
         self._works[name] = mark
+        self._early.pop(name, None)
         workload = (document.get("spec") or {}).get("workload") or {}
         self._objects.hold(name, workload.get("manifests") or ())
         self._agenda.add(name)
@@ -171,7 +178,7 @@ class Applying:
             _log.exception("failed", extra={"work": name})
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
-        if again is not None and name in self._works:
+        if again is not None and (name in self._works or name in self._early):
             self._agenda.add_at(name, self._steady() + again)
 
     def _backoff(self, name: str) -> timedelta:
@@ -182,7 +189,7 @@ class Applying:
         """Reconcile a Work; return when to look again, None when there is nothing left to look at."""
         mark = self._works.get(name)
         if mark is None:
-            return None
+            return await self._clean_up_after(name)
         if mark[2] and await self._leaving():
             return AFTER_DOUBT  # what was placed stays; `webhook.member.membership` lets go of the Work
         outcome = await reconcile_work(
@@ -193,3 +200,18 @@ class Applying:
             return AFTER_DOUBT
         pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
         return pace.delay
+
+    async def _clean_up_after(self, name: str) -> timedelta | None:
+        """Have what a Work that went early put on the member go, too; return when to look again, None: it is done."""
+        work = self._early.get(name)
+        if work is None:
+            return None
+        if not await self._leaving():  # else what was placed stays
+            outcome = await clean_up_after(work, self._hub, self._member, self._now())
+            if not outcome.gone:
+                pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
+                return pace.delay
+        if self._early.get(name) is work:
+            del self._early[name]
+            self._paces.pop(name, None)
+        return None

@@ -10,8 +10,9 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import WORK_CLEANUP
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import ConflictError, Key, NotFoundError, UnavailableError
+from webhook.kube.ports import ConflictError, EventType, Key, NotFoundError, UnavailableError
 from webhook.member import applying
+from webhook.member.applier import ABANDON
 from webhook.member.applying import Applying, PassResult
 from webhook.member.requeue import Outcome
 
@@ -73,6 +74,21 @@ class World:
         work = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
         await self.hub.create(WORK, work)
         await self.pass_time(1)
+
+    async def vanish(self, name):
+        """Let the hub delete a Work without asking its finalizers, as kube-apiserver does when one has just come."""
+        key = Key(name, SPACE)
+        work = await self.hub.get(WORK, key)
+        assert work["metadata"]["finalizers"] == [WORK_CLEANUP]
+        with self.hub._write() as write:
+            write._record((WORK.group_kind, key), work, EventType.DELETED)
+
+    async def release(self, name):
+        """Take the finalizer off a Work and delete it, as the hub does when it gives a member up."""
+        key = Key(name, SPACE)
+        work = await self.hub.get(WORK, key)
+        await self.hub.replace(WORK, {**work, "metadata": {**work["metadata"], "finalizers": []}})
+        await self.hub.delete(WORK, key)
 
     async def data(self, name):
         try:
@@ -197,3 +213,92 @@ async def test_a_work_that_only_seems_gone_is_looked_at_again(world, monkeypatch
     await world.place("shop")
     await world.pass_time(30)
     assert len(seen) >= 3
+
+
+async def applied_works(world):
+    return [item["metadata"]["name"] for item in (await world.member.list(APPLIED_WORK)).items]
+
+
+async def test_what_a_work_that_went_without_asking_put_on_the_member_goes_after_it(world):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.place("other", config_map("till", a="1"))
+    await world.vanish("shop")
+    await world.pass_time(3)
+    assert (await world.data("cart"), await world.data("till")) == (None, {"a": "1"})
+    assert await applied_works(world) == ["other"]
+    assert world.applying.works == 1
+
+
+async def test_a_work_that_vanishes_while_it_is_applied_leaves_nothing(world):
+    """Its finalizer is on, its AppliedWork is made: then the hub says that there is no such Work."""
+    make = world.member.create
+
+    async def late(kind, document):
+        if kind == APPLIED_WORK:
+            await world.vanish("shop")
+        return await make(kind, document)
+
+    world.member.create = late
+    await world.place("shop", config_map("cart", a="1"))
+    await world.pass_time(5)
+    assert await world.data("cart") is None
+    assert await applied_works(world) == []
+
+
+async def test_what_a_vanished_work_left_goes_when_the_member_answers_again(world, monkeypatch):
+    await world.place("shop", config_map("cart", a="1"))
+
+    async def away(*_, **__):
+        raise UnavailableError("down")
+
+    monkeypatch.setattr(world.member, "delete", away)
+    await world.vanish("shop")
+    await world.pass_time(5)
+    assert await applied_works(world) == ["shop"]
+    monkeypatch.undo()
+    await world.pass_time(60)
+    assert await applied_works(world) == []
+    assert await world.data("cart") is None
+
+
+async def test_what_a_vanished_work_left_stays_when_it_was_to_stay(world):
+    await world.place("shop", config_map("cart", a="1"))
+    work = await world.hub.get(WORK, Key("shop", SPACE))
+    await world.hub.replace(WORK, {**work, "metadata": {**work["metadata"], "annotations": {ABANDON: "true"}}})
+    await world.pass_time(1)
+    await world.vanish("shop")
+    await world.pass_time(3)
+    assert await applied_works(world) == []
+    assert await world.data("cart") == {"a": "1"}
+
+
+async def test_what_a_vanished_work_left_is_taken_over_by_the_next_of_that_name(world):
+    await world.place("shop", config_map("cart", a="1"), config_map("till"))
+    before = await world.member.get(CONFIG_MAP, Key("cart", "default"))
+    await world.vanish("shop")
+    await world.place("shop", config_map("cart", a="1"))
+    await world.pass_time(60)
+    after = await world.member.get(CONFIG_MAP, Key("cart", "default"))
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert await world.data("till") is None
+    assert await applied_works(world) == ["shop"]
+
+
+async def test_what_was_placed_stays_when_the_work_was_released(world):
+    """The hub gives up a member that does not answer; what runs there must not be touched by an agent that is late."""
+    await world.place("shop", config_map("cart", a="1"))
+    await world.release("shop")
+    await world.pass_time(30)
+    assert await world.data("cart") == {"a": "1"}
+    assert await applied_works(world) == ["shop"]
+
+
+async def test_what_was_placed_stays_when_the_work_vanished_while_the_member_leaves(world):
+    await world.place("shop", config_map("cart", a="1"))
+    world.leaves = True
+    await world.vanish("shop")
+    await world.pass_time(5)
+    world.leaves = False
+    await world.pass_time(30)
+    assert await world.data("cart") == {"a": "1"}
+    assert await applied_works(world) == ["shop"]
