@@ -192,18 +192,24 @@ def _built_in(table: str, *, namespaced: bool) -> list[Kind]:
 
 BUILT_IN = (*_built_in(_CLUSTER_SCOPED, namespaced=False), *_built_in(_NAMESPACED, namespaced=True))
 
-KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUILT_IN, *OUR_KINDS)}
+NODE_CLAIM = Kind("karpenter.sh", ("v1",), "NodeClaim", "nodeclaims", False)
+"""Karpenter's own: one per node of a pool. We read it, and define and judge nothing of it."""
+
+KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUILT_IN, *OUR_KINDS, NODE_CLAIM)}
 """All known kinds by group and kind."""
 
 NAMESPACE = KINDS["", "Namespace"]
 NODE = KINDS["", "Node"]
+POD = KINDS["", "Pod"]
+POD_DISRUPTION_BUDGET = KINDS["policy", "PodDisruptionBudget"]
+LEASE = KINDS["coordination.k8s.io", "Lease"]
 CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 
 
 def find_kind(word: str) -> Kind | None:
     """Return the kind that a person means by *word*: kind, plural, singular, short name, each with or without group."""
     name, _, group = word.lower().partition(".")
-    for kind in (*OUR_KINDS, *BUILT_IN):
+    for kind in (*OUR_KINDS, NODE_CLAIM, *BUILT_IN):
         if name in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
             return kind
     return None

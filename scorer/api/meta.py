@@ -110,12 +110,15 @@ def parse_time(text: str) -> datetime:
     """Read an RFC 3339 instant with an offset.
 
     Raises:
-        ValueError: Not an instant, or without an offset.
+        ValueError: Not an instant, without an offset, or in UTC outside of the years 1 to 9999.
     """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from error
 
 
 @lru_cache(maxsize=256)

@@ -140,6 +140,15 @@ class NodeTemplateMetadata(ApiModel):
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
+def _lifetime(schema: dict[str, Any]) -> None:
+    """Leave the default out of the schema: with it nobody could tell any more that the template has no value.
+
+    Admission fills it in, from where the field was documented once if it stands there (nodepool-disruption.md 16).
+    """
+    schema["pattern"] = DURATION_OR_NEVER_PATTERN
+    schema.pop("default", None)
+
+
 class NodeTemplateSpec(ApiModel):
     """``spec.template.spec``: what a node of the pool is."""
 
@@ -147,7 +156,7 @@ class NodeTemplateSpec(ApiModel):
     requirements: tuple[Requirement, ...] = Field(max_length=LONGEST_LIST)
     taints: tuple[NodeTaint, ...] = ()
     startup_taints: tuple[NodeTaint, ...] = ()
-    expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra={"pattern": DURATION_OR_NEVER_PATTERN})
+    expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
     termination_grace_period: str | None = Field(default=None, json_schema_extra={"pattern": DURATION_PATTERN})
 
 

@@ -127,6 +127,21 @@ class BindingView:
         return str((self.conditions.get(kind) or {}).get("status") or "")
 
 
+def is_rolling(binding: BindingView) -> bool:
+    """Say whether the binding has been rolled out and it is still open what comes of it: neither available nor failed.
+
+    Of one that only reports differences nothing is disrupted.
+    """
+    return (
+        binding.state is BindingState.BOUND
+        and not binding.deleting
+        and binding.status(ROLLOUT_STARTED) == TRUE
+        and binding.status(AVAILABLE) != TRUE
+        and not is_failed(binding)
+        and not has_diff_reported(binding)
+    )
+
+
 class Readiness(NamedTuple):
     """Whether a binding is ready, and if not, after how long it is by itself; None: not without an event."""
 
@@ -182,21 +197,26 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 
-def rollout_started_status(document: JsonObject, *, started: bool, message: str, now: datetime) -> JsonObject | None:
+def rollout_started_status(
+    document: JsonObject, *, started: bool, message: str, now: datetime, message_counts: bool = False
+) -> JsonObject | None:
     """Return the binding's ``status`` with RolloutStarted set, None when it says so already.
 
     Args:
         document: The binding as stored; the condition is made for its present generation.
         started: False: held back by the limits of the rolling update.
-        message: For people; a new message alone is no reason to write.
+        message: For people; a new message alone is no reason to write, unless *message_counts*.
         now: The time of a transition.
+        message_counts: Write also when only the message is another one.
     """
     generation, status = generation_of(document), TRUE if started else FALSE
     reason = "RolloutStarted" if started else "RolloutNotStartedYet"
     old = conditions_of(document)
     for condition in old:
         same = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
-        if condition.get("type") == ROLLOUT_STARTED and same == (status, reason, generation):
+        if condition.get("type") != ROLLOUT_STARTED or same != (status, reason, generation):
+            continue
+        if not message_counts or condition.get("message") == message:
             return None
     made = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
     others = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]

@@ -9,7 +9,7 @@ Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplace
 a crash and then finds no binding, or a new one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -174,12 +174,36 @@ def decide_eviction(
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
 
 
+def is_under_way(
+    eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
+) -> bool:
+    """Say whether an eviction is taking a binding away: it has said which one it means, and that is not gone yet.
+
+    Args:
+        eviction: The ClusterResourcePlacementEviction.
+        bindings: All bindings of the placement, deleting ones included.
+        withdrawn: It is not there any more: what it has not begun by then, it does not.
+    """
+    meant = annotation(eviction, EVICTED_BINDING)
+    executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
+    if not meant or (is_finished(eviction) and not executed):
+        return False
+    begun = executed or withdrawn
+    return any(metadata(each).get("uid") == meant and (is_deleting(each) or not begun) for each in bindings)
+
+
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
     """Return the eviction with the binding that it deletes written on it, None when it is already."""
     uid = str(metadata(binding).get("uid") or "")
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None
     return with_metadata(eviction, annotations={EVICTED_BINDING: uid})
+
+
+def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the whole ``status`` of an eviction that would be executed and has to wait: it has no answer yet."""
+    said = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [said])}
 
 
 def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:

@@ -7,7 +7,7 @@ Source: rollout.md 7; KubeFleet pkg/controllers/rollout.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -147,8 +147,10 @@ class RolloutPlan:
         bind: Scheduled, to be bound to the latest snapshot and overrides.
         remove: Unscheduled, to be deleted.
         blocked: Would be updated or bound if the limits allowed: RolloutStarted False.
-        held_removals: Would be removed if the limits allowed; nothing is written on them.
+        held_removals: Would be removed if the limits allowed, or their cluster were free; nothing is written on them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
+        waiting: Would be looked at if nothing else held their cluster: RolloutStarted False, also with
+            `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind it.
         requeue_after: When to plan again; zero: at once, rate limited; None: not without an event.
         error: Set with `Action.ERROR` only.
@@ -161,6 +163,7 @@ class RolloutPlan:
     blocked: tuple[BindingView, ...] = ()
     held_removals: tuple[BindingView, ...] = ()
     up_to_date: tuple[BindingView, ...] = ()
+    waiting: tuple[BindingView, ...] = ()
     budget: Budget = Budget()
     requeue_after: timedelta | None = None
     error: RolloutError | None = None
@@ -175,6 +178,7 @@ def plan_rollout(
     *,
     overrides: Mapping[str, Overrides] = MappingProxyType({}),
     removal_needs_budget: bool = True,
+    held: Container[str] = (),
 ) -> RolloutPlan:
     """Plan one reconcile of a placement that is not being deleted.
 
@@ -189,6 +193,8 @@ def plan_rollout(
         overrides: The override lists wanted, by cluster; a cluster not named has none.
         removal_needs_budget: False: with N = 0 every removal, else every removal of a failed binding, is free
             (``rollout.removalNeedsBudget``, rollout.md 7.6).
+        held: Clusters that are being disrupted by something else: they count as they are, and are left as they are,
+            so that others take their turns.
     """
     if (strategy or {}).get("type") not in (None, "RollingUpdate"):
         return RolloutPlan(Action.IGNORED)
@@ -199,13 +205,19 @@ def plan_rollout(
     if latest_snapshot is None:
         return RolloutPlan(Action.NO_SNAPSHOT)
     limits = Limits.of(strategy)
-    classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides)
+    classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides, held)
     try:
         budget = _budget(classes, wanted, limits)
     except ValueError as error:
         return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
     if not classes.has_candidates():
-        return RolloutPlan(Action.NOTHING_TO_ROLL, up_to_date=tuple(classes.up_to_date), budget=budget)
+        return RolloutPlan(
+            Action.NOTHING_TO_ROLL,
+            held_removals=tuple(classes.held_removals),
+            up_to_date=tuple(classes.up_to_date),
+            waiting=tuple(classes.waiting),
+            budget=budget,
+        )
     free, paid = [], classes.removable
     if not removal_needs_budget:
         free = [binding for binding in paid if budget.target == 0 or is_failed(binding)]
@@ -218,8 +230,9 @@ def plan_rollout(
         bind=tuple(classes.bindable[:room_to_add]),
         remove=_by_name(free, paid[:room_to_remove]),
         blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
-        held_removals=tuple(paid[room_to_remove:]),
+        held_removals=_by_name(paid[room_to_remove:], classes.held_removals),
         up_to_date=tuple(classes.up_to_date),
+        waiting=tuple(classes.waiting),
         budget=budget,
         requeue_after=_requeue_after(classes.waits, limits.unavailable_period),
     )
@@ -271,6 +284,8 @@ class _Classes:
     failed: list[BindingView] = field(default_factory=list)
     updatable: list[BindingView] = field(default_factory=list)
     up_to_date: list[BindingView] = field(default_factory=list)
+    waiting: list[BindingView] = field(default_factory=list)
+    held_removals: list[BindingView] = field(default_factory=list)
     waits: list[timedelta | None] = field(default_factory=list)
 
     def has_candidates(self) -> bool:
@@ -278,14 +293,20 @@ class _Classes:
 
 
 def _classify(
-    bindings: Iterable[BindingView], latest: str, now: datetime, period: timedelta, overrides: Mapping[str, Overrides]
+    bindings: Iterable[BindingView],
+    latest: str,
+    now: datetime,
+    period: timedelta,
+    overrides: Mapping[str, Overrides],
+    held: Container[str],
 ) -> _Classes:
     classes = _Classes()
     for binding in bindings:
+        is_held = binding.cluster in held
         if binding.state is not BindingState.UNSCHEDULED:
             classes.targeted += 1
         if binding.state is BindingState.SCHEDULED:
-            classes.bindable.append(binding)
+            (classes.waiting if is_held else classes.bindable).append(binding)
             continue
         ready, wait = readiness(binding, now, period)
         failed = is_failed(binding)
@@ -299,9 +320,11 @@ def _classify(
             continue
         outdated = binding.snapshot != latest or binding.overrides != overrides.get(binding.cluster, NO_OVERRIDES)
         if binding.state is BindingState.UNSCHEDULED:
-            classes.removable.append(binding)
+            (classes.held_removals if is_held else classes.removable).append(binding)
         elif not outdated:
             classes.up_to_date.append(binding)
+        elif is_held:
+            classes.waiting.append(binding)
         elif failed:
             classes.failed.append(binding)
         else:

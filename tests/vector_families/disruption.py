@@ -1,9 +1,12 @@
-"""Schedules of disruption budgets, and what budgets allow."""
+"""Schedules of disruption budgets, what budgets allow now and later, and drift from a pool's requirements."""
 
-from scorer.api.meta import format_time, parse_time
-from scorer.api.node_pool import NodePool
+from scorer.api.meta import dump_json, format_time, parse_time
+from scorer.api.node_pool import Budget, NodePool, Requirement
 from scorer.disruption.budgets import NodeCounts, allowance
 from scorer.disruption.cron import matches_crd_pattern, parse_schedule
+from scorer.disruption.drift import requirements_drift
+from scorer.disruption.gate import PoolView, Question, answer
+from scorer.disruption.opening import next_open
 from tests.vector_families.line import Line, compare
 from webhook.defaulting.node_pool import default
 
@@ -37,11 +40,7 @@ def check_cron(line: Line) -> None:
 
 def check_budget(line: Line) -> None:
     """The budgets of a pool allow so many nodes for a reason at an instant."""
-    pool = NodePool.read(default(line["nodepool"], None).document)
-    nodes = line["nodes"]
-    counts = NodeCounts(nodes["total"], nodes["deleting"], nodes["notReady"])
-    disruption = pool.spec.disruption
-    found = allowance(disruption.budgets if disruption else None, counts, line["reason"], parse_time(line["now"]))
+    found = allowance(_budgets(line), _counts(line), line["reason"], parse_time(line["now"]))
     seen = {
         "limit": found.limit,
         "disrupting": found.disrupting,
@@ -50,3 +49,38 @@ def check_budget(line: Line) -> None:
         "error": bool(found.unusable),
     }
     compare(seen, line["want"])
+
+
+def check_opening(line: Line) -> None:
+    """So many nodes may go now, or at an instant from which on they may; the gate says the same."""
+    budgets, counts, now = _budgets(line), _counts(line), parse_time(line["now"])
+    opening = next_open(budgets, counts, line["reason"], line["k"], now)
+    remaining = allowance(budgets, counts, line["reason"], now).remaining
+    seen = {
+        "allowedNow": remaining >= line["k"],
+        "remaining": remaining,
+        "nextOpen": opening.instant and format_time(opening.instant),
+    }
+    compare(seen, line["want"])
+    question = Question("gate", line["reason"], count=line["k"], observed=counts)
+    found = answer(question, PoolView("gate", budgets), now)
+    assert (found.allowed, found.remaining, found.next_open) == (seen["allowedNow"], remaining, opening.instant)
+
+
+def check_drift(line: Line) -> None:
+    """Labels of a claim are what the requirements of its pool ask for, or not."""
+    requirements = tuple(
+        Requirement.model_validate_json(dump_json(requirement)) for requirement in line["requirements"]
+    )
+    compare({"drifted": requirements_drift(requirements, line["labels"]) is not None}, line["want"])
+
+
+def _budgets(line: Line) -> tuple[Budget, ...]:
+    pool = NodePool.read(default(line["nodepool"], None).document)
+    assert pool.spec.disruption is not None
+    return pool.spec.disruption.budgets
+
+
+def _counts(line: Line) -> NodeCounts:
+    nodes = line["nodes"]
+    return NodeCounts(nodes["total"], nodes["deleting"], nodes["notReady"])

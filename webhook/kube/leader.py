@@ -21,9 +21,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import LEASE
 from scorer.api.meta import JsonObject
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -34,8 +34,6 @@ from webhook.kube.ports import (
     Store,
     StoreError,
 )
-
-LEASE: Final = KINDS["coordination.k8s.io", "Lease"]
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
 """The work of a leader; it ends when it is cancelled, with every task of its own."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.kinds import NAMESPACE, NODE, Kind
+from scorer.api.kinds import NAMESPACE, NODE, POD, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import FLEET
 from scorer.cost import CPU_COST, MEMORY_COST, NO_PRICE, Cost, cluster_cost
@@ -22,7 +22,7 @@ from webhook.member.heartbeat import Figures, Statement
 from webhook.member.owners import is_applied_work, owners
 from webhook.member.prices import PriceFile, PriceList
 from webhook.member.provider import CollectionError, Provided, ProviderCommand
-from webhook.member.usage import POD, UNDEFINED_SKU, Usage
+from webhook.member.usage import UNDEFINED_SKU, Usage
 
 NODE_COUNT: Final = FLEET + "node-count"
 VERSION: Final = "k8s.io/k8s-version"

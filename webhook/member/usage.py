@@ -11,13 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.quantity import Quantity, format_binary_quantity, format_quantity, parse_quantity
 from scorer.cost import Node as PricedNode
 from webhook.kube.ports import Key, key_of
-
-POD = KINDS["", "Pod"]
 
 SKU_LABEL = "beta.kubernetes.io/instance-type"
 REGION_LABEL = "topology.kubernetes.io/region"

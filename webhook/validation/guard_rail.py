@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES
 from webhook.admission.context import Context, UserInfo
@@ -21,9 +21,7 @@ from webhook.validation.field import quote
 from webhook.validation.reading import same_json
 from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity, deny, enforces, pick
 
-POD: Final = KINDS["", "Pod"]
 REPLICA_SET: Final = KINDS["apps", "ReplicaSet"]
-POD_DISRUPTION_BUDGET: Final = KINDS["policy", "PodDisruptionBudget"]
 
 _ADMIN_GROUPS: Final = frozenset({"system:masters", "kubeadm:cluster-admins"})
 _TRUSTED_GROUPS: Final = frozenset({"system:serviceaccounts", "system:nodes"})

@@ -233,7 +233,6 @@ EXPECTED_DEFAULTS = {
     "InternalMemberCluster": {"spec": {"heartbeatPeriodSeconds": 60}},
     "NodePool": {
         "spec": {"disruption": {"consolidateAfter": "0s"}},
-        "spec.template.spec": {"expireAfter": "720h"},
         "spec.disruption": {
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
             "consolidateAfter": "0s",

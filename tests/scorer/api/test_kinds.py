@@ -3,7 +3,16 @@
 import pytest
 
 from scorer.api import kinds
-from scorer.api.kinds import BUILT_IN, KINDS, OUR_KINDS, api_version, find_kind, group_kind, split_api_version
+from scorer.api.kinds import (
+    BUILT_IN,
+    KINDS,
+    NODE_CLAIM,
+    OUR_KINDS,
+    api_version,
+    find_kind,
+    group_kind,
+    split_api_version,
+)
 
 BOTH = ("v1beta1", "v1")
 BETA = ("v1beta1",)
@@ -70,7 +79,7 @@ def test_our_kinds(row):
 
 def test_the_table_is_complete():
     assert {kind.group_kind for kind in OUR_KINDS} == {(row[0], row[1]) for row in TABLE}
-    assert len(KINDS) == len(OUR_KINDS) + len(BUILT_IN)
+    assert set(KINDS.values()) == {*OUR_KINDS, *BUILT_IN, NODE_CLAIM}
 
 
 CLUSTER_SCOPED = """

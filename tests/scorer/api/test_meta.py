@@ -174,3 +174,9 @@ def test_a_time_needs_an_offset():
     assert parse_time("2026-11-20T13:00:00+01:00") == datetime(2026, 11, 20, 12, tzinfo=UTC)
     with pytest.raises(ValueError, match="offset"):
         parse_time("2026-11-20T13:00:00")
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59:59-00:01"])
+def test_a_time_lies_in_the_years_that_there_are(text):
+    with pytest.raises(ValueError, match=r"lies outside of the years 1 to 9999"):
+        parse_time(text)

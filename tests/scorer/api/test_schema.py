@@ -84,7 +84,7 @@ def test_defaults(spec, wanted):
 def test_a_default_object_gets_the_defaults_inside_it():
     pool = apply_schema_defaults(kinds.NODE_POOL, {"spec": {"template": {"spec": {}}}})
     assert pool["spec"] == {
-        "template": {"spec": {"expireAfter": "720h"}},
+        "template": {"spec": {}},
         "disruption": {
             "consolidateAfter": "0s",
             "consolidationPolicy": "WhenEmptyOrUnderutilized",

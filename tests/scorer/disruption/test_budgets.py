@@ -1,11 +1,21 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scorer.api.node_pool import Budget, Disruption
-from scorer.disruption.budgets import UNLIMITED, NodeCounts, allowance, allowed_disruptions, is_active
+from scorer.disruption.budgets import (
+    UNLIMITED,
+    Allowance,
+    NodeCounts,
+    allowance,
+    allowed_disruptions,
+    applies_to,
+    is_active,
+    understood,
+)
+from tests.scorer.disruption.schedules import AWARE, budgets
 
 POOL_A = (
     Budget(nodes="15%"),
@@ -168,6 +178,62 @@ def test_a_window_is_half_open(minutes, start, now):
     latest -= timedelta(hours=1) if latest > here else timedelta()
     budget = Budget(schedule=f"{start} * * * *", duration=f"{minutes}m")
     assert is_active(budget, here) is (here - latest < timedelta(minutes=minutes))
+
+
+ANY_TIME = AWARE | st.datetimes(timezones=st.just(UTC))
+UNUSABLE = st.sampled_from([Budget(nodes="x"), Budget(schedule="x"), Budget(nodes="x", schedule="@daily")])
+
+
+def by_hand(pool, counts, reason, now):
+    """Judge one budget after the other, by the rules of nodepool-disruption.md 4.2 to 4.4."""
+    active, unusable, values = [], [], {}
+    for index, budget in enumerate(pool):
+        try:
+            if is_active(budget, now):
+                active.append(index)
+                value = allowed_disruptions(budget, counts.total)
+                if applies_to(budget, reason):
+                    values[index] = value
+        except ValueError as error:
+            unusable.append((index, str(error)))
+    limit = 0 if unusable else min(values.values(), default=UNLIMITED)
+    binding = () if unusable else tuple(index for index, value in values.items() if value == limit)
+    return Allowance(limit, counts.disrupting(reason), tuple(active), binding, tuple(unusable))
+
+
+@given(
+    pool=st.lists(budgets() | budgets() | UNUSABLE, max_size=6).map(tuple),
+    parts=st.lists(st.integers(0, 20), min_size=3, max_size=3),
+    reason=st.sampled_from(["Drifted", "Empty", "Unhealthy", "Underutilized", "Expired"]),
+    now=ANY_TIME,
+)
+@example((Budget(schedule="@daily"),), [1, 0, 0], "Empty", at("9999-12-31T23:59:59Z"))
+@example((Budget(schedule="@daily", duration="24h"),), [1, 0, 0], "Empty", at("0001-01-01T00:00Z"))
+@example((Budget(schedule="5 0 * * *", duration="24h"),), [1, 0, 0], "Empty", at("0001-01-01T00:04:59Z"))
+@settings(max_examples=300, deadline=None)
+def test_what_is_understood_at_once_is_what_each_budget_says(pool, parts, reason, now):
+    counts = NodeCounts(sum(parts), parts[0], parts[1])
+    assert allowance(pool, counts, reason, now) == by_hand(pool, counts, reason, now)
+
+
+@given(pool=st.lists(budgets(), max_size=6).map(tuple), now=AWARE, place=st.floats(0, 0.999))
+@settings(max_examples=200, deadline=None)
+def test_a_window_stays_open_for_as_long_as_is_said(pool, now, place):
+    standing = understood(pool).at(now)
+    for budget, left in zip(pool, standing.left, strict=True):
+        assert bool(left) is is_active(budget, now)
+        then = standing.moment.start + timedelta(minutes=min(left, 10**6)) * place
+        assert not left or then < now or is_active(budget, then)
+
+
+def test_what_is_understood_is_still_the_list_of_budgets():
+    pool = (Budget(nodes="1"), Budget(nodes="x"))
+    found = understood(pool)
+    assert found == pool
+    assert understood(found) is found
+    assert found.mistakes == ((1, "nodes 'x' is neither a number nor a percentage of 0% to 100%"),)
+    with pytest.raises(ValueError, match="has no time zone"):
+        found.at(datetime(2026, 6, 10))
 
 
 @pytest.mark.parametrize("counts", [(-1, 0, 0), (3, 2, 2), (3, -1, 0), (0, 0, 1)])

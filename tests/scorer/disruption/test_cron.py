@@ -3,10 +3,11 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from croniter import CroniterBadDateError, croniter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scorer.disruption.cron import MACROS, matches_crd_pattern, parse_schedule
+from scorer.disruption.cron import MACROS, Moment, matches_crd_pattern, parse_schedule
 
 CRD_PATTERN = re.compile(
     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))"
@@ -207,9 +208,48 @@ def test_the_end_of_the_calendar_is_no_fire():
     assert parse_schedule("@every 1h").next_after(datetime.max.replace(tzinfo=UTC)) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "start", "fire"),
+    [
+        pytest.param("* * * * *", "9999-12-31T23:58:59Z", "9999-12-31T23:59Z", id="last-minute"),
+        pytest.param("* * * * *", "9999-12-31T23:59:30Z", None, id="within-the-last-minute"),
+        pytest.param("@yearly", "9998-12-31T23:59:59.9Z", "9999-01-01T00:00Z", id="last-year"),
+        pytest.param("0 0 29 2 *", "9996-02-29T00:00Z", None, id="no-leap-year-is-left"),
+        pytest.param("@daily", "0001-01-01T00:00Z", "0001-01-02T00:00Z", id="first-day"),
+        pytest.param("0 0 29 2 *", "0001-01-01T00:00Z", "0004-02-29T00:00Z", id="first-leap-day"),
+    ],
+)
+def test_the_search_reaches_both_ends_of_the_calendar(text, start, fire):
+    assert parse_schedule(text).next_after(at(start)) == (fire and at(fire))
+
+
+@pytest.mark.parametrize(
+    ("text", "instant", "fire"),
+    [
+        pytest.param("0 9 * * 1-5", "2026-06-12T09:00Z", "2026-06-12T09:00Z", id="the-instant-counts"),
+        pytest.param("0 9 * * 1-5", "2026-06-12T08:59:59.9Z", "2026-06-11T09:00Z", id="a-moment-before"),
+        pytest.param("0 9 * * 1-5", "2026-06-15T02:00+02:00", "2026-06-12T09:00Z", id="over-the-weekend"),
+        pytest.param("15,45 3,21 31 * *", "2026-07-30T00:00Z", "2026-05-31T21:45Z", id="over-a-short-month"),
+        pytest.param("30 18 * * 5", "2026-06-12T18:29Z", "2026-06-05T18:30Z", id="minute-within-the-hour"),
+        pytest.param("0 0 29 2 *", "2104-02-28T23:59Z", "2096-02-29T00:00Z", id="it-does-not-give-up"),
+        pytest.param("@yearly", "0001-01-01T00:00Z", "0001-01-01T00:00Z", id="first-instant"),
+        pytest.param("@monthly", "9999-12-31T23:59:59Z", "9999-12-01T00:00Z", id="last-instant"),
+        pytest.param("0 1 1 1 *", "0001-01-01T00:59Z", None, id="before-all-fires"),
+        pytest.param("0 0 30 2 *", "2026-06-12T18:29Z", None, id="never-fires"),
+        pytest.param("@every 1h", "2026-06-12T18:29:03.5Z", "2026-06-12T18:29:03Z", id="every"),
+        pytest.param("@every 1h", "0001-01-01T00:59:59Z", None, id="every-before-the-first"),
+    ],
+)
+def test_last_at(text, instant, fire):
+    assert parse_schedule(text).last_at(at(instant)) == (fire and at(fire))
+
+
 def test_an_instant_without_time_zone_is_refused():
+    naive = datetime(2026, 6, 12, tzinfo=UTC).replace(tzinfo=None)
     with pytest.raises(ValueError, match="no time zone"):
-        parse_schedule("@daily").next_after(datetime(2026, 6, 12, tzinfo=UTC).replace(tzinfo=None))
+        parse_schedule("@daily").next_after(naive)
+    with pytest.raises(ValueError, match="no time zone"):
+        parse_schedule("@daily").last_at(naive)
 
 
 def cron_fields(low: int, high: int) -> st.SearchStrategy[tuple[str, frozenset[int], bool]]:
@@ -277,3 +317,106 @@ def test_next_is_the_first_of_a_minute_by_minute_search(fields, start, offset):
         assert fire == wanted
         assert fire > here
         here = fire
+
+
+def oracle(canonical: str, instant: datetime) -> datetime | None:
+    """Return croniter's next date, by the recipe of nodepool-disruption.md 8.4."""
+    here = instant.replace(microsecond=0)
+    try:
+        fire = croniter(canonical, here, ret_type=datetime, max_years_between_matches=9).get_next()
+    except CroniterBadDateError:
+        return None
+    return fire if fire.year <= (here + timedelta(seconds=1)).year + 5 else None
+
+
+EXPRESSIONS = st.tuples(
+    cron_fields(0, 59), cron_fields(0, 23), cron_fields(1, 31), cron_fields(1, 12), cron_fields(0, 6)
+).map(lambda fields: " ".join(text for text, _, _ in fields))
+INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2100, 12, 31)).map(lambda naive: naive.replace(tzinfo=UTC))
+
+
+@given(text=EXPRESSIONS, instant=INSTANTS)
+@example("0 0 29 2 *", at("2096-02-29T00:00:00Z"))
+@example("59 23 29 2 *", at("2098-12-31T23:59:59Z"))
+@example("0 0 29,30 2 0-6/2", at("2097-12-31T23:59:59Z"))
+@example("0 0 31 */2 *", at("2099-12-31T23:59:59.5Z"))
+@settings(max_examples=500, deadline=None)
+def test_the_search_finds_what_croniter_finds(text, instant):
+    schedule = parse_schedule(text)
+    if schedule.never_fires:
+        return
+    for fire in itertools.islice(schedule.fires_after(instant), 3):
+        assert fire == oracle(schedule.canonical, instant)
+        instant = fire
+    assert schedule.next_after(instant) == oracle(schedule.canonical, instant)
+
+
+@given(text=EXPRESSIONS, instant=INSTANTS)
+@settings(max_examples=300, deadline=None)
+def test_no_fire_lies_between_the_latest_one_and_the_instant(text, instant):
+    schedule = parse_schedule(text)
+    fire = schedule.last_at(instant)
+    assert (fire is None) is schedule.never_fires
+    if fire is not None:
+        assert fire <= instant
+        assert schedule.next_after(fire - timedelta(microseconds=1)) == fire
+        following = schedule.next_after(fire)
+        assert following is None or following > instant
+
+
+@given(text=EXPRESSIONS, instant=INSTANTS, most=st.integers(0, 100_000))
+@settings(max_examples=500, deadline=None)
+def test_the_latest_fire_is_as_long_ago_as_the_moment_says(text, instant, most):
+    schedule, minute = parse_schedule(text), instant.replace(second=0, microsecond=0)
+    since, fire = schedule.minutes_since_fire(Moment.of(instant), most), schedule.last_at(instant)
+    if since is None:
+        assert fire is None or minute - fire >= timedelta(minutes=most)
+    else:
+        assert fire == minute - timedelta(minutes=since)
+
+
+def test_a_moment_needs_a_time_zone():
+    assert Moment.of(at("2026-06-12T13:59:59.9+02:00")) == Moment.of(at("2026-06-12T11:59Z"))
+    with pytest.raises(ValueError, match="has no time zone"):
+        Moment.of(datetime(2026, 6, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "weekly", "daily"),
+    [
+        pytest.param("5 */6 * * *", True, True, id="stars"),
+        pytest.param("0 0 1-31 1-12 0-6", True, True, id="written-out"),
+        pytest.param("0 0 1-31 * 1", True, True, id="any-day-or-monday"),
+        pytest.param("0 0 1 * 0-6", True, True, id="the-first-or-any-weekday"),
+        pytest.param("0 0 * * 1-5", True, False, id="weekdays"),
+        pytest.param("0 0 1-30 * *", False, False, id="days-of-the-month"),
+        pytest.param("0 0 * 1-11 *", False, False, id="months"),
+        pytest.param("0 0 13 * 5", False, False, id="the-thirteenth-or-friday"),
+    ],
+)
+def test_what_repeats_itself(text, weekly, daily):
+    schedule = parse_schedule(text)
+    assert (schedule.is_weekly, schedule.is_daily) == (weekly, daily)
+
+
+def test_a_field_may_be_long():
+    many = ",".join(["1-7"] * 100)
+    assert parse_schedule(f"0 0 {many} * *").canonical == "0 0 1,2,3,4,5,6,7 * *"
+    with pytest.raises(ValueError, match="day of month '32': outside 1 to 31"):
+        parse_schedule(f"0 0 {many},32 * *")
+
+
+@given(text=EXPRESSIONS, instant=INSTANTS, days=st.integers(1, 70))
+@settings(max_examples=100, deadline=None)
+def test_a_day_fires_at_the_same_minutes_whenever_it_fires(text, instant, days):
+    schedule = parse_schedule(text)
+    if schedule.never_fires:
+        return
+    midnight = instant.replace(hour=0, minute=0, second=0, microsecond=0)
+    firing, minutes = schedule.firing_days(midnight.date(), days), schedule.firing_minutes()
+    for day in range(days):
+        before = midnight + timedelta(days=day, microseconds=-1)
+        fire = schedule.next_after(before)
+        fires = fire is not None and fire < before + timedelta(days=1)
+        assert bool(firing >> day & 1) is fires
+        assert not fires or minutes & -minutes == 1 << fire.hour * 60 + fire.minute

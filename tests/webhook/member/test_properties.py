@@ -4,13 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NODE
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NODE, POD
 from webhook.kube.ports import EventType, StoreError, WatchEvent
 from webhook.member.heartbeat import Statement, heartbeat_status
 from webhook.member.prices import PriceList
 from webhook.member.properties import COSTS_COLLECTED, Collector, Observed
 from webhook.member.provider import CollectionError, Provided
-from webhook.member.usage import POD
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,244 @@
+"""Reservations: what has been let through and is not to be seen yet, written down where all replicas look.
+
+There is one Lease per thing that has a budget or is disrupted, a node pool, a placement or a member cluster, with its
+reservations as a list in an annotation. Whoever wants one more reads them, decides, and writes over the version that
+was read. What cannot be read is never taken for an empty list: whoever made it may be disrupting something at this
+moment.
+
+Source: serving.md 3.1; nodepool-disruption.md 14.2.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Annotated, Final, NamedTuple, Self
+
+import orjson
+import pydantic
+from pydantic import Field
+
+from scorer.api.kinds import LEASE
+from scorer.api.meta import ApiModel, JsonObject, Time, format_time
+from scorer.api.names import OURS
+
+LEASE_PREFIX: Final = "hb-res-"
+RESERVATIONS: Final = OURS + "reservations"
+"""Annotation of a Lease: its reservations, as a JSON list."""
+GATE: Final = OURS + "gate"
+THING: Final = OURS + "reserved-thing"
+"""Annotations of a Lease: what its name is the hash of."""
+
+DISRUPTION: Final = "disruption"
+"""The gate of node pools; its things are their names."""
+MEMBER: Final = "member"
+"""The gate of member clusters; its things are their names."""
+ROLLOUT: Final = "rollout"
+"""The gate of placements; its things are ``crp/web`` or ``rp/team/web``. Each reservation has another one beside it, of
+the member; see `beside`."""
+
+MOST_BYTES: Final = 200 * 1024
+"""So long the list may become; Kubernetes takes 256 KiB for all annotations of an object."""
+SHORTEST_SECONDS: Final = 10
+LONGEST_SECONDS: Final = 3600
+
+_HASH_DIGITS: Final = 32
+
+
+class Thing(NamedTuple):
+    """What holds a budget: the gate that guards it, and its name there."""
+
+    gate: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.gate} of {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One permission that has been taken.
+
+    Args:
+        id: Unguessable; begins with what the Lease is found by, see `lease_of`.
+        holder: Who took it, in their own words.
+        identity: The authenticated name of whoever asked; nobody else may renew it or give it back.
+        gate: The gate that granted it.
+        granted: Names of nodes, or how many of them; the name of the member cluster at the other two gates.
+        expires: It counts before this instant, and not at it.
+        question: What it was granted for: ``reason`` at the gate of node pools, ``kind`` at the other two.
+    """
+
+    id: str
+    holder: str
+    identity: str
+    gate: str
+    granted: tuple[str, ...] | int
+    expires: datetime
+    question: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def purpose(self) -> str:
+        """What it was granted for, in one word."""
+        return self.question.get("reason") or self.question.get("kind") or ""
+
+    def until(self, expires: datetime) -> Self:
+        """Return the same, up to another instant."""
+        return replace(self, expires=expires)
+
+
+class UnreadableReservationsError(ValueError):
+    """A Lease does not tell what is reserved; the message says which Lease, what is wrong, and what to do."""
+
+
+class TooManyReservationsError(ValueError):
+    """A Lease cannot hold any more of them."""
+
+
+class _Entry(ApiModel):
+    """A reservation as it is written."""
+
+    id: Annotated[str, Field(min_length=1)]
+    holder: str
+    identity: str
+    gate: str
+    granted: tuple[str, ...] | Annotated[int, Field(ge=0)]
+    expires: Time
+    question: dict[str, str] = Field(default_factory=dict)
+
+
+_ENTRIES: Final = pydantic.TypeAdapter(tuple[_Entry, ...])
+
+
+def lease_name(gate: str, thing: str) -> str:
+    """Return the name of the Lease that holds the reservations of *thing*."""
+    return LEASE_PREFIX + hashlib.sha256(orjson.dumps([gate, thing])).hexdigest()[:_HASH_DIGITS]
+
+
+def reservation_id(gate: str, thing: str, secret: str) -> str:
+    """Return an id that leads back to its Lease; *secret* keeps it from being guessed."""
+    return f"{lease_name(gate, thing).removeprefix(LEASE_PREFIX)}-{secret}"
+
+
+def beside(reservation: Reservation) -> Reservation:
+    """Return the reservation of the member that belongs to one of a placement: whoever has this has that."""
+    assert not isinstance(reservation.granted, int)
+    (cluster,) = reservation.granted
+    secret = reservation.id.partition("-")[2]
+    return replace(reservation, id=reservation_id(MEMBER, cluster, secret), gate=MEMBER)
+
+
+def lease_of(identity: str) -> str:
+    """Return the name of the Lease that the reservation of this id is in; empty: it is no such id."""
+    digits, dash, secret = identity.partition("-")
+    well_made = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
+    return LEASE_PREFIX + digits if well_made else ""
+
+
+def thing_of(lease: JsonObject) -> Thing | None:
+    """Return what a Lease is about; None: it is not one of reservations.
+
+    Raises:
+        UnreadableReservationsError: Its name is the hash of something else than it says.
+    """
+    metadata = lease["metadata"]
+    if not metadata["name"].startswith(LEASE_PREFIX):
+        return None
+    annotations = metadata.get("annotations") or {}
+    gate, name = annotations.get(GATE), annotations.get(THING)
+    if gate is None or name is None or lease_name(gate, name) != metadata["name"]:
+        raise _unreadable(lease, f"its annotations {GATE} and {THING} are not what its name is made of")
+    return Thing(gate, name)
+
+
+def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
+    """Return what is written in a Lease, expired entries included.
+
+    Raises:
+        UnreadableReservationsError: The annotation is missing or is no list of reservations, or the Lease is about
+            something else than its name says.
+    """
+    thing_of(lease)
+    text = (lease["metadata"].get("annotations") or {}).get(RESERVATIONS)
+    if text is None:
+        raise _unreadable(lease, f"it has no annotation {RESERVATIONS}")
+    try:
+        entries = _ENTRIES.validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise _unreadable(lease, f"its annotation {RESERVATIONS}{f' at {at}' if at else ''}: {first['msg']}") from error
+    return tuple(
+        Reservation(
+            entry.id, entry.holder, entry.identity, entry.gate, entry.granted, entry.expires, dict(entry.question)
+        )
+        for entry in entries
+    )
+
+
+def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) -> JsonObject:
+    """Return a Lease that holds these reservations and no others.
+
+    Raises:
+        TooManyReservationsError: They do not fit into an annotation.
+    """
+    text = orjson.dumps([_entry(each) for each in reservations]).decode()
+    if len(text) > MOST_BYTES:
+        raise TooManyReservationsError(
+            f"the reservations would take {len(text)} bytes, and a Lease holds {MOST_BYTES}; give some back first"
+        )
+    metadata = lease["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), RESERVATIONS: text}
+    return {**lease, "metadata": {**metadata, "annotations": annotations}}
+
+
+def new_lease(thing: Thing, namespace: str) -> JsonObject:
+    """Return a Lease for *thing* that holds no list yet; see `with_reservations`."""
+    return {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {
+            "name": lease_name(*thing),
+            "namespace": namespace,
+            "annotations": {GATE: thing.gate, THING: thing.name},
+        },
+        "spec": {},
+    }
+
+
+def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
+    """Return those that have not expired at *now*."""
+    return tuple(each for each in reservations if each.expires > now)
+
+
+def held_nodes(reservations: Iterable[Reservation]) -> tuple[frozenset[str], int]:
+    """Return the nodes that are reserved by name, and how many more are reserved by number."""
+    names: set[str] = set()
+    count = 0
+    for each in reservations:
+        if isinstance(each.granted, int):
+            count += each.granted
+        else:
+            names.update(each.granted)
+    return frozenset(names), count
+
+
+def _entry(reservation: Reservation) -> JsonObject:
+    granted = reservation.granted
+    return {
+        "id": reservation.id,
+        "holder": reservation.holder,
+        "identity": reservation.identity,
+        "gate": reservation.gate,
+        "granted": granted if isinstance(granted, int) else list(granted),
+        "expires": format_time(reservation.expires),
+        "question": dict(reservation.question),
+    }
+
+
+def _unreadable(lease: JsonObject, what: str) -> UnreadableReservationsError:
+    metadata = lease["metadata"]
+    return UnreadableReservationsError(
+        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} does not tell what is reserved: {what}; "
+        "nothing is granted there until it is put right, or deleted when nothing is under way"
+    )
