@@ -8,14 +8,15 @@ from typing import Union, get_args, get_origin
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from pydantic import BaseModel
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT, RESOURCE_PLACEMENT, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import format_time
-from scorer.api.node_pool import DisruptionReason, NodePool
+from scorer.api.node_pool import Budget, DisruptionReason, NodePool
 from scorer.api.placement import PlacementPolicy
-from scorer.disruption.budgets import NodeCounts, allowance
+from scorer.disruption.budgets import UNLIMITED, NodeCounts, allowance
 from scorer.fleet import Fleet
 from scorer.rollout.selection import DocumentInventory, Selection, select_resources
 from scorer.what_if.document import what_if
@@ -23,6 +24,7 @@ from scorer.what_if.state import HubState
 from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.review import answer, parse_review
+from webhook.cli.root import root
 from webhook.embedded.kubelet import SIMULATE, parse_script
 from webhook.embedded.simulation import figures, keep_status, parse_behaviour, silent_status
 from webhook.member.heartbeat import heartbeat_status
@@ -30,6 +32,7 @@ from webhook.member.heartbeat import heartbeat_status
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILES = sorted((EXAMPLES / "fleet").glob("*.yaml"))
 REFUSED = sorted((EXAMPLES / "refused").glob("*.yaml"))
+BUDGETS = sorted((EXAMPLES / "budgets").glob("*.yaml"))
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 EVERYWHERE = ("bravelion", "busybee", "calmheron", "jumpingcat", "keenowl", "quietseal", "smartfish", "swiftgull")
@@ -96,7 +99,7 @@ def picked(entry):
     return tuple(pick["cluster"] for pick in entry["picked"])
 
 
-@pytest.mark.parametrize("path", FILES + REFUSED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + REFUSED + BUDGETS, ids=lambda path: path.stem)
 def test_a_file_is_plain_yaml(path):
     """No anchors, no aliases, no key twice: what one reads is what there is."""
     text = path.read_text(encoding="utf-8")
@@ -116,7 +119,7 @@ def doubled_keys(node) -> Iterator[str]:
             yield from doubled_keys(item)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + BUDGETS, ids=lambda path: path.stem)
 def test_every_object_is_commented(path):
     """One or two lines before each object say what it shows; content of a namespace is explained by the namespace."""
     explained = [
@@ -458,6 +461,81 @@ def test_pools_have_three_budgets_and_business_hours():
     pools = {document["metadata"]["name"]: document["spec"] for document in of_kind(NODE_POOL)}
     assert [budget["nodes"] for budget in pools["default"]["disruption"]["budgets"]] == ["20%", "5", "0"]
     assert pools["general"]["disruption"]["budgets"][1]["schedule"] == "0 9 * * 1-5"
+
+
+def budgets_of(name):
+    (document,) = documents(EXAMPLES / "budgets" / f"{name}.yaml")
+    assert document["metadata"]["name"] == name
+    return document["spec"]["disruption"]["budgets"]
+
+
+def lint_text(name):
+    result = CliRunner().invoke(root, ["lint", "-f", str(EXAMPLES / "budgets" / f"{name}.yaml")])
+    return result.stdout
+
+
+BUSINESS_HOURS = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}
+PUBLISHED = {
+    "typical": [{"nodes": "10%"}, BUSINESS_HOURS],
+    "three-budgets": [{"nodes": "20%"}, {"nodes": "5"}, {"nodes": "0", "schedule": "@daily", "duration": "10m"}],
+    "business-hours": [BUSINESS_HOURS],
+    "weekend-as-published": [{"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"}, {"nodes": "0"}],
+    "step-wise-as-published": [
+        {"nodes": "1", "schedule": "0 2 * * *", "duration": "2h"},
+        {"nodes": "3", "schedule": "0 4 * * *", "duration": "4h"},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_budgets_are_those_of_seed_002(name):
+    assert budgets_of(name) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(
+    ("published", "why", "corrected"),
+    [
+        pytest.param(
+            "weekend-as-published",
+            "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens; "
+            "budgets[0] never matters",
+            "weekend-corrected",
+            id="weekend",
+        ),
+        pytest.param(
+            "step-wise-as-published",
+            "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+            "step-wise-corrected",
+            id="step-wise",
+        ),
+    ],
+)
+def test_lint_says_why_budgets_do_not_work_and_prints_those_that_do(published, why, corrected):
+    text = lint_text(published)
+    assert why in text
+    block = text.partition("  corrected:\n")[2].rpartition("1 object")[0]
+    assert yaml.safe_load(block) == {"budgets": budgets_of(corrected)}
+    assert lint_text(corrected) == "1 object: 0 errors, 0 warnings\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "allowed"),
+    [
+        pytest.param("weekend-as-published", at("2026-03-07T12:00"), 0, id="published-saturday"),
+        pytest.param("weekend-corrected", at("2026-03-07T12:00"), 5, id="corrected-saturday"),
+        pytest.param("weekend-corrected", at("2026-03-08T23:59"), 5, id="corrected-end-of-sunday"),
+        pytest.param("weekend-corrected", at("2026-03-09T00:00"), 0, id="corrected-monday"),
+        pytest.param("weekend-corrected", at("2026-03-13T23:59"), 0, id="corrected-end-of-friday"),
+        pytest.param("step-wise-as-published", at("2026-03-04T12:00"), UNLIMITED, id="published-noon"),
+        pytest.param("step-wise-corrected", at("2026-03-04T03:00"), 1, id="corrected-three"),
+        pytest.param("step-wise-corrected", at("2026-03-04T12:00"), 3, id="corrected-noon"),
+        pytest.param("business-hours", at("2026-03-04T12:00"), 0, id="business-hours"),
+        pytest.param("business-hours", at("2026-03-04T20:00"), UNLIMITED, id="evening"),
+    ],
+)
+def test_budgets_do_what_their_comments_say(name, now, allowed):
+    budgets = [Budget.read(document) for document in budgets_of(name)]
+    assert allowance(budgets, NodeCounts(10), DisruptionReason.DRIFTED, now).remaining == allowed
 
 
 def test_the_readme_counts_what_is_there():

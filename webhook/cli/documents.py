@@ -89,20 +89,31 @@ def title_of(kind: Kind, name: str) -> str:
     return f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}"
 
 
-def load(paths: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
+def load(
+    paths: Sequence[str], *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
+) -> list[Loaded]:
     """Read and check all objects in *paths*, in order; objects without a namespace that need one get *namespace*.
+
+    Args:
+        paths: See `read`.
+        namespace: For objects that need one and name none.
+        texts: See `read`.
 
     Raises:
         UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
     """
-    loaded = resolve(read(paths), namespace=namespace)
+    loaded = resolve(read(paths, texts=texts), namespace=namespace)
     if not loaded:
         raise UserError(f"no objects in {', '.join(paths)}")
     return loaded
 
 
-def read(paths: Sequence[str]) -> list[Found]:
+def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[Found]:
     """Read all objects in *paths*: files, folders (recursively, by name), ``-`` for standard input.
+
+    Args:
+        paths: As the user gave them.
+        texts: Filled with what was read, by the file of `Source`, for who wants to point at it.
 
     Raises:
         UserError: Something cannot be read; every such mistake is named.
@@ -114,6 +125,8 @@ def read(paths: Sequence[str]) -> list[Found]:
     for path in paths:
         try:
             for name, text in _texts(path, problems):
+                if texts is not None:
+                    texts[name] = text
                 try:
                     found += _objects(name, text, problems)
                 except _UnreadableError as error:

@@ -8,8 +8,8 @@ Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/node
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
-from itertools import islice, pairwise
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from pydantic import ValidationError
@@ -37,7 +37,8 @@ from scorer.api.node_pool import (
 )
 from scorer.api.quantity import parse_quantity
 from scorer.disruption.budgets import UNLIMITED, allowed_disruptions
-from scorer.disruption.cron import Schedule, matches_crd_pattern, parse_schedule
+from scorer.disruption.cron import matches_crd_pattern, parse_schedule
+from scorer.disruption.lints import flow_style, lint_budgets
 from webhook.admission.context import Context
 from webhook.validation.field import (
     Cause,
@@ -49,6 +50,7 @@ from webhook.validation.field import (
     quote,
     too_long,
 )
+from webhook.validation.live.check import LONGEST
 from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.reading import Finding, read_object, same_json, value_at
 from webhook.validation.rule import OURS, UPDATE, Rule, Severity, deny, enforces, schema, shape_rules, warn
@@ -153,6 +155,8 @@ RULES: Final = (
     warn(
         "K-37", "An update that leaves the spec alone passes, and says if it would be refused today.", OURS, on=UPDATE
     ),
+    warn("K-38", "No stricter budget is in force whenever another one is, for all reasons of that.", OURS),
+    warn("K-39", "Windows that allow nothing leave some time open between them.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
@@ -166,9 +170,30 @@ _OPERATORS: Final = tuple(word.value for word in RequirementOperator)
 _EFFECTS: Final = tuple(word.value for word in TaintEffect)
 _REASONS: Final = tuple(word.value for word in DisruptionReason)
 _LARGEST: Final = 2**63 - 1
-_NAMED_BUDGETS: Final = 5
+_ONE_FIELD: Final = 2
+"""Parts of the place of a lint that is about one field of one budget."""
 _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; a list of a million mistakes is not read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetWarning(FieldWarning):
+    """What is odd about budgets.
+
+    Args:
+        fix: The corrected list of budgets, as documents; None when there is no obvious one.
+    """
+
+    fix: tuple[JsonObject, ...] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetHint(FieldWarning):
+    """What to write instead, on one line; it follows the warning that it belongs to.
+
+    A sentence of its own because warnings are cut: of one that holds both, the correction would be lost. Where even
+    that is too long, it says who prints it: half a correction is none.
+    """
 
 
 @enforces(*RULES)
@@ -382,13 +407,12 @@ def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Findi
     understood = True
     for index, budget in enumerate(budgets):
         for found in validate_budget(budget, at / index):
-            understood = understood and isinstance(found, FieldWarning)
+            understood = False
             yield found
-    if understood:
-        yield from lint_budgets(budgets, at)
+    yield from _lint(budgets, at, whole=understood)
 
 
-def validate_budget(budget: Budget, at: FieldPath) -> Iterator[Finding]:
+def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
     """Check one budget; what the engine could not evaluate is refused."""
     try:
         allowed_disruptions(budget, 0)
@@ -410,15 +434,10 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[Finding]:
         yield FieldError(at / "duration", Cause.REQUIRED, "must be set together with schedule", "K-22")
 
 
-def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[Finding]:
-    """Check the reasons of a budget: known ones, each once; an empty list is allowed and probably not meant."""
-    if reasons is None:
-        return
-    if not reasons:
-        message = "is empty, so the budget is about no reason at all; leave it out to mean every reason"
-        yield FieldWarning(at, message, "K-34")
+def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[FieldError]:
+    """Check the reasons of a budget: known ones, each once."""
     seen: set[str] = set()
-    for index, reason in enumerate(reasons):
+    for index, reason in enumerate(reasons or ()):
         if reason not in _REASONS:
             yield not_supported(at / index, reason, _REASONS, "K-19")
         if reason in seen:
@@ -426,88 +445,40 @@ def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[F
         seen.add(reason)
 
 
-def validate_schedule(text: str, at: FieldPath) -> Iterator[Finding]:
+def validate_schedule(text: str, at: FieldPath) -> Iterator[FieldError]:
     """Check the dialect: the CRD's pattern and the parser must both take it (nodepool-disruption.md 8.1)."""
     try:
-        schedule = parse_schedule(text)
+        parse_schedule(text)
     except ValueError as error:
         yield invalid(at, text, str(error), "K-20")
         return
     if not matches_crd_pattern(text):
         why = "must be five fields between plain blanks, or begin with a macro other than @every"
         yield invalid(at, text, why, "K-20")
-    elif schedule.never_fires:
-        yield FieldWarning(at, f"{quote(text)} never fires, so the budget is always in force", "K-32")
 
 
-def lint_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[FieldWarning]:
-    """Warn about budgets, all of them valid, that do not do what they seem to (K-30 to K-33).
+def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[FieldWarning]:
+    """Warn about budgets that do not do what they seem to, and say what would (K-30 to K-34, K-38 and K-39).
 
-    Source: nodepool-disruption.md 4.3, 4.4 and 4.6.
+    Args:
+        budgets: As they are.
+        at: Where they stand.
+        whole: All of them are valid; only then is anything said about what they mean together.
     """
-    for index, budget in enumerate(budgets):
-        yield from _lint_window(budget, at / index / "duration")
-    live = [(index, budget) for index, budget in enumerate(budgets) if budget.reasons != ()]
-    for index, budget in live:
-        if not _allows_nothing(budget) or not _is_always_in_force(budget):
+    for lint in lint_budgets(budgets):
+        if not whole and len(lint.at) != _ONE_FIELD:
             continue
-        moot = [other for other, covered in live if other != index and _covers(budget, covered)]
-        if moot:
-            names = ", ".join(f"budgets[{other}]" for other in moot[:_NAMED_BUDGETS])
-            more = f" and {len(moot) - _NAMED_BUDGETS} more" if len(moot) > _NAMED_BUDGETS else ""
-            why = "without a schedule it" if budget.schedule is None else "its window never closes: it"
-            yield FieldWarning(at / index, f"{why} always allows nothing, so that {names}{more} never matter", "K-30")
-            break
-    if live and not any(_is_always_in_force(budget) for _, budget in live):
-        yield FieldWarning(at, "every budget has a schedule; outside the windows disruption is not limited", "K-31")
+        yield BudgetWarning(at.below(*lint.at), lint.message, lint.rule, lint.fix)
+        if lint.fix is not None:
+            yield BudgetHint(at, _hint(lint.fix, budgets, LONGEST - len(str(at)) - 2), lint.rule)
 
 
-def _lint_window(budget: Budget, at: FieldPath) -> Iterator[FieldWarning]:
-    """A window has a length (K-33), and comes to an end before it begins anew (K-32)."""
-    if budget.schedule is None or budget.duration is None:
-        return
-    if not parse_budget_duration(budget.duration):
-        yield FieldWarning(at, f"{quote(budget.duration)} is no time at all: the budget is never in force", "K-33")
-    elif not parse_schedule(budget.schedule).never_fires and _is_always_in_force(budget):
-        message = f"in {quote(budget.duration)} the next window begins, so the budget is always in force"
-        yield FieldWarning(at, message, "K-32")
-
-
-def _allows_nothing(budget: Budget) -> bool:
-    return not budget.nodes.removesuffix("%").strip("0")
-
-
-def _is_always_in_force(budget: Budget) -> bool:
-    """Say whether a budget holds at every instant: without a schedule, or with windows that leave no gap."""
-    if budget.schedule is None or budget.duration is None:
-        return True
-    schedule, duration = parse_schedule(budget.schedule), parse_budget_duration(budget.duration)
-    if schedule.never_fires:
-        return True
-    gap = _longest_gap(schedule)
-    return gap is not None and duration >= gap
-
-
-def _longest_gap(schedule: Schedule) -> timedelta | None:
-    """Return the longest time between two fires, None where it is not the same in every week."""
-    fields = schedule.canonical.split()
-    if len(fields) != 5 or fields[2] != "*" or fields[3] != "*":
-        return None
-    minutes, hours, weekdays = (
-        range(full) if field == "*" else [int(number) for number in field.split(",")]
-        for field, full in ((fields[0], 60), (fields[1], 24), (fields[4], 7))
-    )
-    first = last = longest = 0
-    for values, unit in ((minutes, 1), (hours, 60), (weekdays, 24 * 60)):
-        gaps = ((after - before) * unit - last + first for before, after in pairwise(values))
-        longest = max(longest, *gaps, 0)
-        first, last = values[0] * unit + first, values[-1] * unit + last
-    return timedelta(minutes=max(longest, 7 * 24 * 60 - last + first))
-
-
-def _covers(budget: Budget, other: Budget) -> bool:
-    """Say whether *budget* is about every reason that *other* is about."""
-    return budget.reasons is None or (other.reasons is not None and set(other.reasons) <= set(budget.reasons))
+def _hint(fix: Sequence[JsonObject], budgets: Sequence[Budget], room: int) -> str:
+    """Say in at most *room* characters what to write: what is new, or all of it, or who prints it."""
+    new = [budget for budget in fix if Budget.read(budget) not in budgets]
+    added = len(fix) == len(budgets) + len(new)
+    hint = f"add {flow_style(new)[1:-1]}" if added else f"write {flow_style(fix)}"
+    return hint if len(hint) <= room else "harbormaster lint -f FILE prints the corrected budgets"
 
 
 def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:

@@ -32,7 +32,7 @@ OURS = """
 90 91 92 93 94 95 96 97
 """
 """The rules of our own, group X."""
-NODE_POOL_RULES = {f"K-{number:02}" for number in (*range(1, 27), *range(30, 38))}
+NODE_POOL_RULES = {f"K-{number:02}" for number in (*range(1, 27), *range(30, 40))}
 
 REFUSALS = {rule.id for rule in (*guard_rail.RULES, *rules_of(member_cluster.refuse_deletion))}
 """Rules that refuse a whole write, without a field and an id."""
@@ -45,6 +45,7 @@ _ID = re.compile(r"[A-Z]-[0-9]{2}")
 _TABLES = {"Rule", "deny", "schema", "warn", "default", "fills_in", "allow", "pick", "_left_to_others"}
 _FINDINGS = {
     "FieldWarning": Severity.WARN,
+    "Lint": Severity.WARN,
     **dict.fromkeys(("FieldError", "invalid", "not_supported", "duplicate", "too_many", "too_long"), Severity.DENY),
 }
 
@@ -53,7 +54,9 @@ def sources():
     inside = Path(webhook.__file__).parent
     for folder in ("validation", "defaulting", "admission"):
         yield from sorted((inside / folder).rglob("*.py"))
-    yield from (Path(scorer.__file__).parent / "api" / name for name in ("cel.py", "node_pool.py", "upgrade_cel.py"))
+    engine = Path(scorer.__file__).parent
+    yield from (engine / "api" / name for name in ("cel.py", "node_pool.py", "upgrade_cel.py"))
+    yield engine / "disruption" / "lints.py"
 
 
 class _Ids(ast.NodeVisitor):

@@ -11,8 +11,9 @@ from scorer.api.duration import parse_budget_duration
 from scorer.disruption.budgets import Window
 from scorer.disruption.cron import parse_schedule
 from webhook.admission.context import Context
+from webhook.admission.judge import judge
 from webhook.validation.field import Cause, FieldError, FieldWarning
-from webhook.validation.node_pool import validate
+from webhook.validation.node_pool import BudgetHint, BudgetWarning, validate
 
 NODE_CLASS = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
 
@@ -80,7 +81,7 @@ def test_a_plain_pool_is_fine():
         pytest.param(make_node_pool(replicas=None, weight=100, limits=None), id="nulls"),
         pytest.param(make_node_pool(budgets=[]), id="no-budgets"),
         pytest.param(
-            make_node_pool(budgets=[{"nodes": "05%"}, {"schedule": "@daily", "duration": "1h30m0s"}, {"nodes": "007"}]),
+            make_node_pool(budgets=[{"nodes": "15%"}, {"schedule": "@daily", "duration": "1h30m0s"}, {"nodes": "007"}]),
             id="budgets",
         ),
     ],
@@ -376,7 +377,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             make_node_pool(budgets=[{"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"}, {"nodes": "0"}]),
             "spec.disruption.budgets[1]",
-            "budgets[0] never matter",
+            "the pool never opens; budgets[0] never matters",
             id="seed-002-weekend-only",
         ),
         pytest.param(
@@ -393,7 +394,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             make_node_pool(budgets=[{"nodes": "00%", "reasons": ["Empty", "Drifted"]}, {"reasons": ["Drifted"]}]),
             "spec.disruption.budgets[0]",
-            "budgets[1] never matter",
+            "the pool never opens for Empty, Drifted; budgets[1] never matters",
             id="zero-for-the-same-reasons",
         ),
         pytest.param(
@@ -435,10 +436,74 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
     ],
 )
 def test_warnings(document, warned, mentions):
-    found = list(validate(document, None, Context()))
+    found = [finding for finding in validate(document, None, Context()) if not isinstance(finding, BudgetHint)]
     assert [str(warning.field) for warning in found] == [warned]
     assert mentions in str(found[0])
     assert isinstance(found[0], FieldWarning)
+
+
+WEEKEND = [{"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"}, {"nodes": "0"}]
+STEPS = [
+    {"nodes": "1", "schedule": "0 2 * * *", "duration": "2h"},
+    {"nodes": "3", "schedule": "0 4 * * *", "duration": "4h"},
+]
+
+
+@pytest.mark.parametrize(
+    ("budgets", "told"),
+    [
+        pytest.param(
+            WEEKEND,
+            [
+                "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens; "
+                "budgets[0] never matters",
+                'spec.disruption.budgets: write [{nodes: "50%"}, {nodes: "0", schedule: "0 0 * * 1", duration: 120h}]',
+            ],
+            id="seed-002-weekend-only",
+        ),
+        pytest.param(
+            STEPS,
+            [
+                "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+                'spec.disruption.budgets: add {nodes: "3"}',
+            ],
+            id="seed-002-step-wise-increase",
+        ),
+        pytest.param(
+            [{"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}],
+            [
+                "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+                'spec.disruption.budgets: add {nodes: "10%"}',
+            ],
+            id="business-hours-alone",
+        ),
+        pytest.param(
+            [{"nodes": "50%", "schedule": "0 9 * * 1-5", "duration": "8h"}, {"nodes": "0"}],
+            [
+                "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens; "
+                "budgets[0] never matters",
+                "spec.disruption.budgets: harbormaster lint -f FILE prints the corrected budgets",
+            ],
+            id="a-correction-that-is-too-long",
+        ),
+    ],
+)
+def test_who_writes_such_budgets_is_told_in_full(budgets, told):
+    """What kubectl prints: the reason and the correction, none of them cut."""
+    assert list(judge("CREATE", make_node_pool(budgets=budgets), None, Context()).warnings) == told
+
+
+def test_a_correction_can_be_read_by_machines():
+    found = warnings(make_node_pool(budgets=WEEKEND))
+    assert [type(warning) for warning in found] == [BudgetWarning, BudgetHint]
+    assert found[0].fix == ({"nodes": "50%"}, {"nodes": "0", "schedule": "0 0 * * 1", "duration": "120h"})
+
+
+def test_beside_a_mistake_only_single_fields_are_warned_about():
+    """What budgets mean together is not known while one of them cannot be understood."""
+    budgets = [*WEEKEND, {"nodes": "5%", "reasons": []}, {"nodes": "x"}]
+    found = warnings(make_node_pool(budgets=budgets))
+    assert [warning.rule for warning in found] == ["K-34"]
 
 
 def test_a_zero_whose_window_never_closes_makes_the_others_moot():
@@ -468,19 +533,22 @@ def test_a_zero_whose_window_never_closes_makes_the_others_moot():
         pytest.param("15,45 6,18 * * 0,3", "83h30m", True, id="wednesday-to-sunday"),
         pytest.param("15,45 6,18 * * 0,3", "83h29m", False, id="short-of-sunday"),
         pytest.param("@weekly", "168h", True, id="weekly"),
-        pytest.param("@monthly", "9000h", False, id="months-are-not-looked-at"),
+        pytest.param("@monthly", "744h", True, id="monthly"),
+        pytest.param("@monthly", "743h", False, id="short-of-long-months"),
+        pytest.param("30 6,18 1 1 *", "8772h", True, id="yearly"),
+        pytest.param("30 6,18 1 1 *", "8771h59m", False, id="short-of-leap-years"),
         pytest.param("0 0 31 2 *", "1h", True, id="never-fires"),
     ],
 )
 def test_windows_that_never_close(schedule, duration, always):
-    """K-32; the engine agrees at the last minute before each fire of a week."""
+    """K-32; the engine agrees at the last minute before each fire, of the next ones."""
     budget = {"nodes": "0", "schedule": schedule, "duration": duration}
-    found = [warning.rule for warning in warnings(make_node_pool(budgets=[budget]))]
-    assert found == (["K-32"] if always else ["K-31"])
+    found = {warning.rule for warning in warnings(make_node_pool(budgets=[budget]))}
+    assert found == ({"K-32"} if always else {"K-31"})
     window = Window(parse_schedule(schedule), parse_budget_duration(duration))
     fires = islice(parse_schedule(schedule).fires_after(datetime(2026, 6, 7, tzinfo=UTC)), 600)
     stays = all(window.is_open(fire - timedelta(minutes=1)) for fire in fires)
-    assert stays is (always or schedule == "@monthly")
+    assert stays is always
 
 
 def test_metadata_is_judged_as_that_of_any_kind():

@@ -1,0 +1,118 @@
+"""Findings as SARIF 2.1.0, the format that code hosts show beside the changed lines.
+
+Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.27 (result), 3.30 (region), 3.55 (fix).
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from scorer.api.meta import JsonObject
+from webhook.cli.positions import Place
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Text that puts a finding right.
+
+    Args:
+        place: What it takes the place of.
+        text: What is written there.
+        description: What that does.
+    """
+
+    place: Place
+    text: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One finding.
+
+    Args:
+        rule: Its id.
+        level: ``error``, ``warning`` or ``note``.
+        message: Plain words.
+        file: As the user named it.
+        place: Where it is.
+        replacement: How to put it right.
+    """
+
+    rule: str
+    level: str
+    message: str
+    file: str
+    place: Place
+    replacement: Replacement | None = None
+
+
+def sarif_log(results: Sequence[Result], rules: Mapping[str, str], folder: Path) -> JsonObject:
+    """Return the log of one run.
+
+    Args:
+        results: In the order in which they are shown.
+        rules: What each rule demands, by id; those without words go without a description.
+        folder: Names of files within it are relative to it.
+    """
+    ids = sorted({result.rule for result in results})
+    driver = {
+        "name": "harbormaster",
+        "version": version("harbormaster"),
+        "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(result, ids.index(result.rule), folder) for result in results],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: str, words: str) -> JsonObject:
+    return {"id": rule, "shortDescription": {"text": words}} if words else {"id": rule}
+
+
+def _result(result: Result, index: int, folder: Path) -> JsonObject:
+    artifact = {"uri": artifact_uri(result.file, folder)}
+    place = result.place
+    region = {"startLine": place.line, "startColumn": place.column}
+    found: JsonObject = {
+        "ruleId": result.rule,
+        "ruleIndex": index,
+        "level": result.level,
+        "message": {"text": result.message},
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
+    }
+    if result.replacement is not None:
+        found["fixes"] = [_fix(result.replacement, artifact)]
+    return found
+
+
+def _fix(replacement: Replacement, artifact: JsonObject) -> JsonObject:
+    place = replacement.place
+    region = {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
+    }
+    change = {"deletedRegion": region, "insertedContent": {"text": replacement.text}}
+    return {
+        "description": {"text": replacement.description},
+        "artifactChanges": [{"artifactLocation": artifact, "replacements": [change]}],
+    }
+
+
+def artifact_uri(file: str, folder: Path) -> str:
+    """Return the URI of a file: relative to *folder* within it, else absolute."""
+    place = Path(os.path.normpath(folder / file))
+    if place.is_relative_to(folder):
+        return quote(place.relative_to(folder).as_posix())
+    return place.as_uri()
