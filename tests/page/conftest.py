@@ -30,7 +30,7 @@ addEventListener("securitypolicyviolation", (event) => {
 
 SETTLED = """() => {
   const words = document.querySelector("main").innerText;
-  return document.querySelectorAll(".card").length === 4
+  return document.querySelectorAll(".card").length >= 4
     && !/Nothing selected yet|Reading the/.test(words)
     && document.querySelector(`.explanation:not([hidden]), #placement-body > .quiet:only-child,
       #placement-body .problem:not([hidden])`) !== null;
@@ -89,14 +89,18 @@ async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
             scheme: str = "light",
             settle: bool = True,
             motion: str = "no-preference",
+            zone: str = "UTC",
+            clock: bool = False,
         ) -> OpenPage:
             context = await browser.new_context(
-                viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion=motion
+                viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion=motion, timezone_id=zone
             )
             contexts.append(context)
             await context.add_init_script(REMEMBER_VIOLATIONS)
             page = await context.new_page()
             page.set_default_timeout(20_000)
+            if clock:  # the test may turn the browser's clock forward
+                await page.clock.install()
             opened = OpenPage(hub, address, page)
             await page.goto(f"{address}/{'#' + ref if ref else ''}")
             if settle:

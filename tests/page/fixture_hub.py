@@ -17,6 +17,10 @@ from typing import Any
 
 from aiohttp import web
 
+from scorer.api.node_pool import Budget
+from scorer.disruption.budgets import NodeCounts
+from webhook.budget_documents import BudgetedPool, CalendarMaker, overview
+
 PAGE = Path(__file__).parents[2] / "webhook" / "page"
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -490,12 +494,48 @@ def explain(placement: Json, fleet: list[Json], kept: tuple[str, ...] = ("calmhe
     }
 
 
+def make_pool(name: str, *budgets: Json, total: int = 40, deleting: int = 1, not_ready: int = 0) -> BudgetedPool:
+    """Return a node pool; *budgets* as they stand in its spec."""
+    return BudgetedPool(name, tuple(map(Budget.read, budgets)), NodeCounts(total, deleting, not_ready))
+
+
+def sample_pools() -> list[BudgetedPool]:
+    """Return one pool in which the reasons differ, one that never opens, and one without a limit outside windows."""
+    working_hours = {"schedule": "0 9 * * 1-5", "duration": "8h"}
+    return [
+        make_pool(
+            "general",
+            {"nodes": "10%"},
+            {"nodes": "0", "reasons": ["Underutilized"]},
+            {"nodes": "0", "reasons": ["Drifted"], **working_hours},
+            {"nodes": "2", "reasons": ["Empty"], **working_hours},
+        ),
+        make_pool(
+            "seed-weekends",
+            {"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"},
+            {"nodes": "0"},
+            total=12,
+            deleting=0,
+        ),
+        make_pool(
+            "windows-only",
+            {"nodes": "0", **working_hours},
+            {"nodes": "0", "schedule": "@daily", "duration": "10m"},
+            {"nodes": "12", "reasons": ["Empty"]},
+            total=120,
+            deleting=0,
+            not_ready=3,
+        ),
+    ]
+
+
 class FixtureHub:
     """The documents behind the API, changeable while the page is open; :meth:`publish` tells the page."""
 
     def __init__(self) -> None:
         self.clusters = sample_clusters()
         self.placements = sample_placements()
+        self.pools: list[BudgetedPool] = []
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.explanations: dict[str, Json] = {}
@@ -543,6 +583,8 @@ class FixtureHub:
         app.router.add_get("/v1/placements/{ref:.+}", self._placement)
         app.router.add_post("/v1/explain", self._explain)
         app.router.add_get("/v1/events", self._events)
+        app.router.add_get("/v1/budgets", self._budgets)
+        app.router.add_get("/v1/budgets/calendar", self._calendar)
         return app
 
     @web.middleware
@@ -592,6 +634,16 @@ class FixtureHub:
         ref = (await request.json())["placement"]["ref"]
         scope = "crp" if ref["kind"] == "ClusterResourcePlacement" else f"rp/{ref['namespace']}"
         return web.json_response(self.explanation(f"{scope}/{ref['name']}"))
+
+    async def _budgets(self, _: web.Request) -> web.Response:
+        return web.json_response(overview(self.pools, datetime.now(UTC)))
+
+    async def _calendar(self, request: web.Request) -> web.Response:
+        wanted = request.query.getall("pool")
+        maker = CalendarMaker(len(wanted), datetime.fromisoformat(request.query["from"]), int(request.query["days"]))
+        for name in wanted:
+            maker.add(next(pool for pool in self.pools if pool.name == name))
+        return web.json_response(maker.document())
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})

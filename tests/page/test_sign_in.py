@@ -225,7 +225,7 @@ async def test_what_one_may_not_read_is_said(browser):
     async with serving("get /v1/clusters", "get /v1/events") as (address, known), opened(browser, address) as page:
         known.rights.discard(("ann", "get /v1/clusters"))
         await sign_in(page, "t-ann")
-        problem = page.locator("#problems .problem").first
+        problem = page.locator('#problems .problem[data-key="/v1/clusters"]')
         await expect(problem).to_contain_text('403 Forbidden: "ann" may not get /v1/clusters')
         await expect(problem).not_to_contain_text("out of date")
         await expect(page.locator("#live")).to_have_attribute("data-state", "live")

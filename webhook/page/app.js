@@ -1,6 +1,7 @@
 /** The page: reads the API, follows its events, keeps the selected placement in the address. */
 
 import { ApiError, SignInError, ask, follow, paced, placementPath } from "./api.js";
+import { BudgetsView, budgetsCard } from "./budgets.js";
 import { retime, serverNow, ticking } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { FleetView } from "./fleet.js";
@@ -17,6 +18,7 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 const state = {
   clusters: null,
   placements: null,
+  budgets: null,
   selected: "", // the ref in the address, or the one chosen for want of it
   problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
@@ -28,10 +30,14 @@ const state = {
 
 const signIn = new SignIn(() => {
   reopen();
-  for (const again of [askClusters, askPlacements, askDetail]) again.now();
+  for (const again of [askClusters, askPlacements, askDetail, askBudgets]) again.now();
 });
 const fleet = new FleetView({ body: by("fleet-body"), sub: by("fleet-sub"), filter: by("fleet-filter"), firstRows: () => (narrow.matches ? 6 : 25) });
 const placements = new PlacementsView({ body: by("placements-body"), sub: by("placements-sub"), firstRows: () => (narrow.matches ? 8 : 50) });
+const budgets = new BudgetsView({
+  body: by("budgets-body"), sub: by("budgets-sub"), filter: by("budgets-filter"), span: by("budgets-span"),
+  firstRows: () => (narrow.matches ? 3 : 6), onWish: (typing) => (typing ? askCalendars() : askCalendars.now()),
+});
 const detail = new PlacementView({
   title: by("placement-title"), sub: by("placement-sub"), json: by("placement-json"), body: by("placement-body"),
   firstRows: () => (narrow.matches ? 12 : 15),
@@ -62,7 +68,7 @@ function choose() {
 }
 
 function render() {
-  showSummary(by("summary"), state.clusters?.items ?? null, state.placements);
+  showSummary(by("summary"), state.clusters?.items ?? null, state.placements, budgetsCard(state.budgets, budgets.calendars));
   fleet.show(state.clusters);
   placements.show(state.placements, state.selected);
   if (state.placements) {
@@ -70,7 +76,7 @@ function render() {
     if (placement) detail.show(placement);
     else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
   }
-  if (wished && state.clusters && state.placements) {
+  if (wished && state.clusters && state.placements && (wished !== "budgets" || state.budgets)) {
     goTo(wished);
     wished = null;
   }
@@ -78,7 +84,7 @@ function render() {
 }
 
 /** The view that a link of another page leads to: `/#placements-title`; it is gone to once there is something to see. */
-let wished = ["fleet", "placements"].find((view) => location.hash === `#${view}-title`) ?? null;
+let wished = ["fleet", "placements", "budgets"].find((view) => location.hash === `#${view}-title`) ?? null;
 
 function goTo(view) {
   by(view).scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
@@ -130,6 +136,31 @@ const askPlacements = paced(() => reading("/v1/placements", async () => {
   select(choose());
   render();
 }));
+
+/** What budgets allow changes with the clock and with nodes, of which no event tells: it is asked for again and again. */
+const askBudgets = paced(() => reading("/v1/budgets", async () => {
+  const { document: overview } = await ask("/v1/budgets");
+  state.budgets = overview;
+  budgets.show(overview);
+  render();
+  askCalendars();
+}));
+
+const askCalendars = paced(() => reading("/v1/budgets/calendar", async () => {
+  try {
+    for (const path of budgets.paths()) budgets.add((await ask(path)).document);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    askBudgets(); // a pool has gone since the list was read
+  }
+  render();
+}));
+
+const LOOK_AGAIN = 30000; // ms
+
+setInterval(() => {
+  if (!document.hidden && state.budgets) askBudgets();
+}, LOOK_AGAIN);
 
 const askDetail = paced(async () => {
   const placement = listed(state.selected);
@@ -239,6 +270,7 @@ document.addEventListener("click", async (event) => {
 });
 
 document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) askBudgets();
   if (document.hidden || !state.missed) return;
   state.missed = false;
   for (const again of [askClusters, askPlacements, askDetail]) again();
@@ -247,6 +279,7 @@ document.addEventListener("visibilitychange", () => {
 narrow.addEventListener("change", () => {
   render();
   detail.explanation.render();
+  askCalendars();
 });
 
 // The anchors of the top bar scroll, and leave the address to the selected placement.
@@ -258,7 +291,7 @@ for (const link of document.querySelectorAll("[data-goto]")) {
 }
 
 // The view one is looking at is marked in the top bar.
-const views = ["fleet", "placements"];
+const views = ["fleet", "placements", "budgets"];
 const inView = new Set();
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) inView[entry.isIntersecting ? "add" : "delete"](entry.target.id);
@@ -270,4 +303,4 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: "-80px 0px -55% 0px" });
 for (const id of views) watcher.observe(by(id));
 
-for (const again of [askClusters, askPlacements]) again();
+for (const again of [askClusters, askPlacements, askBudgets]) again();

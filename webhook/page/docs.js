@@ -114,8 +114,15 @@ function beside(title, schema, example, description, isQuestion = false) {
     h("div", { class: "beside" }, shape(schema, description, isQuestion), example ? code(example, { name: `an example of ${title.toLowerCase()}` }) : null));
 }
 
+/** The status of a good answer: the first there is, 304 and errors come after it. */
+function usual(operation) {
+  return Object.keys(operation.responses).sort()[0];
+}
+
 function good(operation, description) {
-  const [type, media] = Object.entries(operation.responses["200"].content)[0];
+  const response = operation.responses[usual(operation)];
+  if (!response.content) return h("div", {}, h("h3", {}, "Answer"), h("p", {}, `${usual(operation)}: ${response.description}`));
+  const [type, media] = Object.entries(response.content)[0];
   const example = media.example === undefined ? null : typeof media.example === "string" ? media.example : JSON.stringify(media.example, null, 2);
   const title = type === "application/json" ? "Answer" : `Answer, ${type}`;
   return beside(title, media.schema, example, description);
@@ -123,7 +130,7 @@ function good(operation, description) {
 
 /** All other answers: a line each, the example of a problem on demand. */
 function bad(operation, description) {
-  const rows = Object.entries(operation.responses).filter(([status]) => status !== "200").map(([status, response]) => {
+  const rows = Object.entries(operation.responses).filter(([status]) => status !== usual(operation)).map(([status, response]) => {
     const found = response.$ref ? description.components.responses[response.$ref.split("/").pop()] : response;
     const words = [h("span", { class: `status ${status < "400" ? "fine" : "wrong"}` }, status), h("span", { class: "answer-words" }, ...prose(found.description))];
     const examples = Object.values(found.content?.["application/problem+json"]?.examples ?? {});
@@ -143,9 +150,10 @@ function bad(operation, description) {
 
 /** A command for a shell; what stands in braces in the path is for the reader to fill in. */
 function curl(operation, example) {
-  const isStream = "text/event-stream" in operation.responses["200"].content; // -N: shown as it comes
+  const isStream = "text/event-stream" in (operation.responses[usual(operation)].content ?? {}); // -N: shown as it comes
   const parts = [`curl ${isStream ? "-N " : ""}--cacert "$CA"`];
   if (operation.security?.length !== 0) parts.push("-H \"Authorization: Bearer $TOKEN\"");
+  if (["put", "delete"].includes(operation.method)) parts.push(`-X ${operation.method.toUpperCase()}`);
   if (example !== undefined) parts.push("-H 'Content-Type: application/json'", `-d '${JSON.stringify(example, null, 2).replaceAll("'", "'\\''")}'`);
   parts.push(`"$SERVER${operation.path}"`);
   return parts.join(" \\\n  ");

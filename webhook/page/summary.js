@@ -6,7 +6,7 @@ import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
 
 const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
 
-function cards(clusters, placements) {
+function cards(clusters, placements, more) {
   const out = [];
   if (clusters) {
     const states = tally(clusters, (cluster) => cluster.state, CLUSTER_STATES);
@@ -30,14 +30,15 @@ function cards(clusters, placements) {
     const states = tally(bindings, (c) => c.state, ROLLOUT_STATES);
     out.push({ name: "Bindings", value: bindings.length, words: listed(states) || "no cluster picked yet" });
   }
+  if (more) out.push(more);
   return out;
 }
 
-/** Show the cards for the clusters and placements read so far (null = not read yet). */
-export function showSummary(box, clusters, placements) {
+/** Show the cards for the clusters and placements read so far (null = not read yet), and one more when there is one. */
+export function showSummary(box, clusters, placements, more = null) {
   patchList(
     box,
-    cards(clusters, placements),
+    cards(clusters, placements, more),
     (card) => card.name,
     () => h("div", { class: "card" }),
     (element, card) => {

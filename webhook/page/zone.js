@@ -1,0 +1,56 @@
+/** Instants in the reader's time zone. Everything is reckoned in milliseconds of UTC; a zone is for showing it only. */
+
+const FIELDS = { weekday: "short", year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+
+/** The zone of this browser, such as `Europe/Paris`. */
+export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+
+const format = new Intl.DateTimeFormat("en-GB", { ...FIELDS, timeZone: ZONE });
+const named = new Intl.DateTimeFormat("en-GB", { timeZone: ZONE, timeZoneName: "short" });
+
+export const MINUTE = 60000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+/** What clock and calendar of the reader show at an instant. */
+export function local(instant) {
+  const parts = Object.fromEntries(format.formatToParts(instant).map(({ type, value }) => [type, value]));
+  return { ...parts, hour: Number(parts.hour) % 24, minute: Number(parts.minute) };
+}
+
+/** The latest full hour of the reader's clock. */
+export function fullHour(instant) {
+  const minute = Math.floor(instant / MINUTE) * MINUTE;
+  return minute - local(minute).minute * MINUTE;
+}
+
+/** `9:00`; where the clock shows the same time twice, with the name of the zone's time: `2:30 CEST`. */
+export function clock(instant) {
+  const { hour, minute } = local(instant);
+  const text = `${hour}:${String(minute).padStart(2, "0")}`;
+  const twice = [instant - HOUR, instant + HOUR].some((other) => {
+    const there = local(other);
+    return there.hour === hour && there.minute === minute;
+  });
+  if (!twice) return text;
+  const name = named.formatToParts(instant).find(({ type }) => type === "timeZoneName");
+  return name ? `${text} ${name.value}` : text;
+}
+
+/** `Mon 23 Nov`. */
+export function dayOf(instant) {
+  const { weekday, day, month } = local(instant);
+  return `${weekday} ${day} ${month}`;
+}
+
+/** `Mon 23 Nov 9:00`. */
+export function moment(instant) {
+  return `${dayOf(instant)} ${clock(instant)}`;
+}
+
+/** Every full hour of the reader's clock in `[start, end)`, with what the clock shows: days of 23 or 25 hours as they are. */
+export function hours(start, end) {
+  const found = [];
+  for (let instant = start; instant < end; instant += HOUR) found.push({ instant, ...local(instant) });
+  return found;
+}
