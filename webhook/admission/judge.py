@@ -42,11 +42,12 @@ class Judgement:
         allowed: Whether the write may go on.
         errors: Why not, sorted by path; all of them.
         warnings: What the user should know anyway, fit for a header.
-        code: 200, or what a client reports: 422, 403, 409, 400.
+        code: 200, or what a client reports: 422, 403, 409, 429, 400.
         reason: The machine-readable reason that belongs to *code*.
         message: The refusal in one text.
         patch: What the mutating hook changes.
         retry_after_seconds: When another try may succeed, 0 when none will by itself.
+        rule: What refused, for the audit log, where no error says it.
     """
 
     allowed: bool = True
@@ -57,6 +58,7 @@ class Judgement:
     message: str = ""
     patch: Patch = ()
     retry_after_seconds: int = 0
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

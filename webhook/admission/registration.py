@@ -2,11 +2,13 @@
 
 One entry per kind, so that the API server's metrics and errors name the kind. What must never get in unseen fails
 closed; what only ever yields warnings, or guards what machines write, fails open. No wildcard, no kind of Kubernetes'
-own unless a guard rail for it has been switched on: a broken webhook must leave the rest of the cluster alone.
+own unless a guard rail for it, or the enforcement of budgets, has been switched on: a broken webhook must leave the
+rest of the cluster alone.
 
-Source: serving.md 1.2, 1.3, 1.11.
+Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
 
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Final, Literal
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.context import AdmissionSettings
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 
@@ -25,6 +28,9 @@ DOMAIN: Final = "harbormaster.dev"
 SECONDS: Final = 5
 DELETION_SECONDS: Final = 2
 GUARD_SECONDS: Final = 1
+ENFORCEMENT_SECONDS: Final = 3
+"""A reservation is read and written meanwhile."""
+ENFORCEMENT_PATH: Final = "/validate/disruption"
 
 FailurePolicy = Literal["Fail", "Ignore"]
 
@@ -90,6 +96,8 @@ def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> t
     for entry in REGISTRY.values():
         make = _guard_hooks if entry.kind.built_in else _hooks
         validating += make(entry, endpoint, settings)
+    if settings.enforce_budgets:
+        validating += _enforcement_hooks(endpoint, settings)
     mutating = [_mutating(entry, endpoint) for entry in REGISTRY.values() if entry.default is not None]
     return _configuration("Validating", validating), _configuration("Mutating", mutating)
 
@@ -143,6 +151,29 @@ def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSetting
         yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
 
 
+def _enforcement_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+    """The entries that hold deletions and drains of nodes to the budgets of their pool.
+
+    Whoever is exempt never waits for us, and neither does the deletion of what is no node of a pool, or of what is
+    being deleted already.
+    """
+    exempt = json.dumps(sorted(settings.enforcement_exempt_users), ensure_ascii=False)
+    not_exempt = {"name": "not-exempt", "expression": f"!(request.userInfo.username in {exempt})"}
+    of_a_pool = {"matchExpressions": [{"key": NODE_POOL_LABEL, "operator": "Exists"}]}
+
+    def hook(kind: Kind, resource: str, operation: Operation) -> JsonObject:
+        name = f"{resource.replace('/', '.')}.disruption"
+        made = _hook(endpoint, name, ENFORCEMENT_PATH, kind, {operation}, (resource,), "Ignore", ENFORCEMENT_SECONDS)
+        made["matchConditions"].append(not_exempt)
+        return made | {"sideEffects": "NoneOnDryRun"}
+
+    for kind in (kinds.NODE_CLAIM, kinds.NODE):
+        deletion = hook(kind, kind.plural, "DELETE")
+        deletion["matchConditions"].append(_NOT_DELETED_YET)
+        yield deletion | {"objectSelector": of_a_pool}
+    yield hook(kinds.POD, "pods/eviction", "CREATE")
+
+
 def _mutating(entry: Admitted, endpoint: Endpoint) -> JsonObject:
     kind = entry.kind
     path = f"/mutate/{kind.group}/{kind.plural}"
@@ -156,6 +187,11 @@ _NOT_BEING_DELETED: Final = {
     "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
 }
 """Such an update is always allowed; this way finalizers can be removed while no replica answers."""
+
+_NOT_DELETED_YET: Final = {
+    "name": "not-deleted-yet",
+    "expression": "!has(oldObject.metadata.deletionTimestamp)",
+}
 
 
 def _hook(

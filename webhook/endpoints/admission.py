@@ -1,7 +1,8 @@
 """``/validate`` and ``/mutate``: what happens to a review before and after it is judged.
 
 The checks of HTTP come in the order of the table in serving.md 1.8 part A; what the review says is judged by
-`webhook.admission.review`. Errors are Kubernetes ``Status`` objects, the only text that reaches a user.
+`webhook.admission.review`, or, on a path of its own, by `webhook.admission.enforcement`, which has to ask others.
+Errors are Kubernetes ``Status`` objects, the only text that reaches a user.
 
 This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
 
@@ -22,7 +23,9 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
-from webhook.admission.review import BadReviewError, answer, encode, parse_review
+from webhook.admission.judge import ALLOWED, Judgement
+from webhook.admission.registration import ENFORCEMENT_PATH
+from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import THREAD_BYTES, BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
 from webhook.health import Health
@@ -32,13 +35,15 @@ from webhook.settings import Settings
 
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
+Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
+"""Given ``request`` of a review and the deadline, which must be kept, returns the verdict."""
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
 """How much earlier than the API server we give up, so that our answer still reaches it."""
 RIGHTS_MARGIN_SECONDS: Final = 0.5
-"""What is left for the rules when the rights of the user cannot be had in time."""
+"""What is left for an answer when the rights of the user, or a reservation, cannot be had in time."""
 LONGEST_QUERY: Final = 256
 """Characters of the query that are looked at."""
 
@@ -68,9 +73,22 @@ def add_routes(app: web.Application, services: Services, settings: Settings, hea
     for hook in HOOKS:
         handle = desk.handler(hook)
         app.router.add_route("*", f"/{hook}", handle)
+        if hook == "validate":
+            app.router.add_route("*", ENFORCEMENT_PATH, desk.handler(hook, _enforcement(services)))
         for kind in OUR_KINDS:
             app.router.add_route("*", f"/{hook}/{kind.group}/{kind.plural}", handle)
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
+
+
+def _enforcement(services: Services) -> Judge:
+    """Return what judges disruptions; all are allowed where nobody knows any budgets."""
+    if services.disruption is None or services.disruption.enforcement is None:
+        return _allow
+    return services.disruption.enforcement.judge
+
+
+async def _allow(_asked: JsonObject, _deadline: float) -> Judgement:
+    return ALLOWED
 
 
 async def _unknown_path(request: web.Request) -> web.Response:
@@ -115,8 +133,8 @@ class _Desk:
         self._health = health
         self._metrics = metrics
 
-    def handler(self, hook: Hook) -> Handler:
-        """Return the handler of one hook."""
+    def handler(self, hook: Hook, judge: Judge | None = None) -> Handler:
+        """Return the handler of one hook; *judge* takes the place of the rules of the registry."""
 
         async def handle(request: web.Request) -> web.Response:
             if request.method != "POST":
@@ -131,7 +149,7 @@ class _Desk:
                 return self._refuse(503, "overload", "this replica is busy")
             self.in_flight += 1
             try:
-                return await self._review(hook, request)
+                return await self._review(hook, request, judge)
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
             finally:
@@ -144,7 +162,7 @@ class _Desk:
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 
-    async def _review(self, hook: Hook, request: web.Request) -> web.Response:
+    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None) -> web.Response:
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = started + _budget(request.query_string)
@@ -166,13 +184,16 @@ class _Desk:
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         try:
-            context, user, reviewed = self._context(), None, UNDISPUTED
-            if hook == "validate":  # defaults depend on nobody
-                user = UserInfo.read(review["request"].get("userInfo"))
-                reviewed = await self._rights(review["request"], user, context, deadline)
-            if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
-                return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-            verdict = answer(review, hook, context, user, reviewed)
+            if judge is not None:
+                verdict = respond(await judge(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
+            else:
+                context, user, reviewed = self._context(), None, UNDISPUTED
+                if hook == "validate":  # defaults depend on nobody
+                    user = UserInfo.read(review["request"].get("userInfo"))
+                    reviewed = await self._rights(review["request"], user, context, deadline)
+                if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
+                    return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
+                verdict = answer(review, hook, context, user, reviewed)
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()

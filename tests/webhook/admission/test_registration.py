@@ -130,3 +130,40 @@ def test_a_url_and_its_authority_replace_the_service():
             "path": "/validate/karpenter.sh/nodepools",
         }
     }
+
+
+def test_deletions_and_drains_of_nodes_are_asked_about_only_when_budgets_are_enforced():
+    off, on = hooks()[0], hooks(replace(SETTINGS, enforce_budgets=True))[0]
+    found = {name: on[name] for name in on.keys() - off.keys()}
+    rules = {name.removesuffix(".validate.harbormaster.dev"): hook["rules"] for name, hook in found.items()}
+    assert rules == {
+        "nodeclaims.disruption": [rule("DELETE", "karpenter.sh", "nodeclaims", "Cluster")],
+        "nodes.disruption": [rule("DELETE", "", "nodes", "Cluster")],
+        "pods.eviction.disruption": [rule("CREATE", "", "pods/eviction", "Namespaced")],
+    }
+    for hook in found.values():
+        assert (hook["failurePolicy"], hook["timeoutSeconds"], hook["sideEffects"]) == ("Ignore", 3, "NoneOnDryRun")
+        assert hook["clientConfig"]["service"]["path"] == "/validate/disruption"
+
+
+def rule(operation, group, resource, scope):
+    return {
+        "operations": [operation],
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "resources": [resource],
+        "scope": scope,
+    }
+
+
+def test_who_is_exempt_and_what_is_no_node_of_a_pool_never_waits():
+    settings = replace(SETTINGS, enforce_budgets=True, enforcement_exempt_users=frozenset({"b", 'a "q"'}))
+    found = hooks(settings, Endpoint(namespace="x", service_account="y"))[0]
+    nodes = found["nodes.disruption.validate.harbormaster.dev"]
+    assert [condition["expression"] for condition in nodes["matchConditions"]] == [
+        'request.userInfo.username != "system:serviceaccount:x:y"',
+        '!(request.userInfo.username in ["a \\"q\\"", "b"])',
+        "!has(oldObject.metadata.deletionTimestamp)",
+    ]
+    assert nodes["objectSelector"] == {"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "Exists"}]}
+    assert "objectSelector" not in found["pods.eviction.disruption.validate.harbormaster.dev"]

@@ -7,8 +7,9 @@ from copy import deepcopy
 import pytest
 
 from webhook.admission.context import AdmissionSettings, Context
+from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
-from webhook.admission.review import BadReviewError, answer, encode, parse_review
+from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
 
 GROUP_VERSION = {"group": "placement.kubernetes-fleet.io", "version": "v1"}
 PLACEMENT = {
@@ -277,3 +278,10 @@ def test_a_lone_surrogate_cannot_break_the_answer():
     document = {**PLACEMENT, "metadata": {"name": "crp-a", "annotations": {"a": "\ud800"}}}
     assert ask(object=document)["allowed"]
     assert ask("mutate", object=document)["allowed"]
+
+
+def test_a_refusal_without_errors_tells_the_audit_log_its_rule():
+    refused = Judgement(allowed=False, code=403, reason="Forbidden", message="no", rule="disruption-budget")
+    response = respond(refused, {"uid": "1"})["response"]
+    assert response["auditAnnotations"] == {"rules": "disruption-budget"}
+    assert "auditAnnotations" not in respond(Judgement(allowed=False, code=403), {"uid": "1"})["response"]

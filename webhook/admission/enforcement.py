@@ -1,0 +1,352 @@
+"""Deletions and drains of nodes by hand, held to the disruption budgets of the pool: opt-in.
+
+Budgets bind whoever asks them, and ``kubectl delete node`` asks nobody. With ``enforce_budgets`` the API server asks us
+about it, and what goes beyond the budgets is refused. Who deletes by hand gives no reason, so those budgets count that
+hold for every reason; what forbids the disruption of a single node does not hold its deletion.
+
+What is let through is reserved on the pool's Lease until the cluster shows it: two deletions at once, asked of two
+replicas, share what there is. A drain is the disruption of its node: evictions from a cordoned node need what its
+deletion needs, once for the node, and evictions from other nodes nothing.
+
+It is a guard rail and no lock. The API server goes on without us when we do not answer, and where a pool, a node or a
+Lease cannot be read or written, the write is allowed with a warning. As with all admission, no review proves who sent
+it: whoever reaches our port can have nodes reserved, for `HELD_SECONDS` each time.
+
+Source: nodepool-disruption.md 4, 10 and 13.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.disruption.budgets import Allowance, allowance
+from scorer.disruption.gate import EXPIRED, PoolView, describe_budget
+from scorer.disruption.nodes import PoolNode
+from scorer.disruption.opening import next_open
+from scorer.disruption.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
+from webhook.admission.context import AdmissionSettings, UserInfo
+from webhook.admission.judge import ALLOWED, Judgement, as_warnings
+from webhook.kube.ports import Key, NotFoundError, StoreError
+from webhook.validation.existing import metadata_of, name_of
+from webhook.validation.field import printable
+
+HOLDER: Final = "admission"
+HELD_SECONDS: Final = 60
+"""So long a deletion that was let through counts, when the cluster does not show it."""
+RENEWED_BELOW: Final = timedelta(seconds=30)
+"""A drain that goes on is reserved anew when no more than that is left."""
+RULE: Final = "disruption-budget"
+MOST_NODES: Final = 5
+"""So many nodes in flight a refusal names."""
+
+Held = tuple[Reservation, ...]
+
+log = logging.getLogger(__name__)
+
+
+class Pools(Protocol):
+    """The node pools of the hub."""
+
+    def pool(self, name: str) -> PoolView | None:
+        """Return a pool without what is reserved of it; None: there is no such pool."""
+        ...
+
+    def node(self, name: str) -> tuple[str, PoolNode] | None:
+        """Return the pool of a node and the node; None: it is in no pool, or not known."""
+        ...
+
+    def node_of_claim(self, claim: str) -> str:
+        """Return the name of the node of a claim; empty when it has none."""
+        ...
+
+
+class Reservations(Protocol):
+    """What is reserved; as `webhook.kube.reservations.LeaseReservations`."""
+
+    def known(self, gate: str, thing: str) -> Held:
+        """Return what is in force, as far as it is known here."""
+        ...
+
+    async def change(self, gate: str, thing: str, decide: Callable[[Held], Held | None]) -> Held:
+        """Change what is reserved, while nobody else does."""
+        ...
+
+
+class Objects(Protocol):
+    """The hub itself."""
+
+    async def get(self, kind: Kind, key: Key) -> JsonObject:
+        """Return an object as it is stored. Raises `NotFoundError`, other `StoreError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Disruption:
+    """A write that takes a node away.
+
+    Args:
+        node: Its name.
+        deed: The write in words.
+        user: Who does it.
+        code: Of a refusal.
+        reason: That belongs to *code*.
+    """
+
+    node: str
+    deed: str
+    user: str
+    code: int
+    reason: str
+
+
+class Enforcement:
+    """Judges deletions of nodes and node claims, and evictions.
+
+    Args:
+        pools: The pools, as far as the watch has told.
+        reservations: What is promised to others.
+        hub: Where pods, and what a refusal depends on, are looked up.
+        settings: Whether anything is refused, and who is exempt.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        pools: Pools,
+        reservations: Reservations,
+        hub: Objects,
+        settings: AdmissionSettings,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._pools = pools
+        self._reservations = reservations
+        self._hub = hub
+        self._settings = settings
+        self._now = now
+
+    async def judge(self, asked: JsonObject, deadline: float) -> Judgement:
+        """Return the verdict on a write.
+
+        Args:
+            asked: ``request`` of the review.
+            deadline: When the answer has to be there, by the clock of the event loop.
+        """
+        user = UserInfo.read(asked.get("userInfo")).username
+        if not self._settings.enforce_budgets or self._is_exempt(user):
+            return ALLOWED
+        try:
+            async with asyncio.timeout_at(deadline):
+                disruption = await self._disruption(asked, user)
+                return ALLOWED if disruption is None else await self._judge(disruption, _is_dry_run(asked))
+        except TimeoutError:
+            return _unguarded("the time that the API server allows is used up")
+        except (StoreError, ValueError) as error:
+            return _unguarded(str(error))
+
+    def _is_exempt(self, user: str) -> bool:
+        return user in self._settings.enforcement_exempt_users or user in self._settings.controllers
+
+    async def _disruption(self, asked: JsonObject, user: str) -> _Disruption | None:
+        """Return which node a write takes away; None: none."""
+        operation, resource = asked.get("operation"), asked.get("resource")
+        plural = resource.get("resource") if isinstance(resource, dict) else None
+        name, old = str(asked.get("name") or ""), _object(asked.get("oldObject"))
+        if operation == "CREATE" and plural == POD.plural and asked.get("subResource") == "eviction":
+            return await self._drain(Key(name, str(asked.get("namespace") or "")), user)
+        if operation != "DELETE" or asked.get("subResource") or metadata_of(old).get("deletionTimestamp"):
+            return None
+        if plural == NODE.plural:
+            name = name or name_of(old)
+            return _Disruption(name, f'deleting Node "{name}"', user, 403, "Forbidden")
+        if plural == NODE_CLAIM.plural:
+            name = name or name_of(old)
+            node = str(_object(old.get("status")).get("nodeName") or self._pools.node_of_claim(name))
+            deed = f'deleting NodeClaim "{name}" of node "{node}"'
+            return _Disruption(node, deed, user, 403, "Forbidden")
+        return None
+
+    async def _drain(self, key: Key, user: str) -> _Disruption | None:
+        """Return the node that an eviction drains; None: it drains none.
+
+        Read from the hub itself: who drains a node cordons it, and evicts before any watch can have told us.
+        """
+        try:
+            pod = await self._hub.get(POD, key)
+            node = str(_object(pod.get("spec")).get("nodeName") or "")
+            if _is_over(pod) or self._pools.node(node) is None:
+                return None
+            cordoned = _object((await self._hub.get(NODE, Key(node))).get("spec")).get("unschedulable") is True
+        except NotFoundError:
+            return None
+        deed = f'evicting Pod "{key.namespace}/{key.name}", which drains node "{node}",'
+        return _Disruption(node, deed, user, 429, "TooManyRequests") if cordoned else None
+
+    async def _judge(self, disruption: _Disruption, dry_run: bool) -> Judgement:
+        known = self._pools.node(disruption.node)
+        if known is None:
+            return ALLOWED
+        pool, node = known
+        if not node.counts or node.going or not node.ready:  # uses no budget, or uses it already
+            return ALLOWED
+        refusal = self._refusal(disruption, pool, self._reservations.known(DISRUPTION, pool))
+        if not refusal and not dry_run:
+            refusal = await self._reserve(disruption, pool)
+        if not refusal or await self._is_leaving(pool):
+            return ALLOWED
+        return Judgement(
+            allowed=False, code=disruption.code, reason=disruption.reason, message=printable(refusal), rule=RULE
+        )
+
+    def _refusal(self, disruption: _Disruption, pool: str, held: Held) -> str:
+        """Return why the node must not go; empty when it may."""
+        view = self._pools.pool(pool)
+        if view is None or _is_held(disruption, held):
+            return ""
+        view = view.with_held(*held_nodes(held))
+        now = self._now()
+        allowed = allowance(view.budgets, view.counts(), EXPIRED, now)
+        return "" if allowed.remaining else _explain(disruption, view, allowed, now)
+
+    async def _reserve(self, disruption: _Disruption, pool: str) -> str:
+        """Reserve the node; returns why it must not go, empty when it may."""
+        refusal = ""
+
+        def decide(held: Held) -> Held | None:
+            nonlocal refusal
+            refusal = self._refusal(disruption, pool, held)
+            return None if refusal else _with_node(disruption, pool, held, self._now())
+
+        if not _is_held_for_long(disruption, self._reservations.known(DISRUPTION, pool), self._now()):
+            await self._reservations.change(DISRUPTION, pool, decide)
+        return refusal
+
+    async def _is_leaving(self, pool: str) -> bool:
+        """Say whether the whole pool is being deleted, which takes its nodes along."""
+        try:
+            return bool(metadata_of(await self._hub.get(NODE_POOL, Key(pool))).get("deletionTimestamp"))
+        except NotFoundError:
+            return True
+
+
+def _unguarded(why: str) -> Judgement:
+    log.warning("budgets not enforced", extra={"reason": why[:256]})
+    return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {why}"]))
+
+
+def _is_held(disruption: _Disruption, held: Held) -> bool:
+    """Say whether the node is promised already, by name, or to this user by number."""
+    return _named(disruption, held) is not None or _by_number(disruption, held) is not None
+
+
+def _is_held_for_long(disruption: _Disruption, held: Held, now: datetime) -> bool:
+    own = _named(disruption, held)
+    return own is not None and (own.holder != HOLDER or own.expires - now > RENEWED_BELOW)
+
+
+def _named(disruption: _Disruption, held: Held) -> Reservation | None:
+    return next((each for each in held if not isinstance(each.granted, int) and disruption.node in each.granted), None)
+
+
+def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
+    """Return what the user has reserved without naming nodes: the node is one of those."""
+    return next(
+        (
+            each
+            for each in held
+            if isinstance(each.granted, int) and each.granted > 0 and each.identity == disruption.user
+        ),
+        None,
+    )
+
+
+def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) -> Held | None:
+    """Return *held* with the node, None when it is there for long enough; it is taken off what was held by number."""
+    if _is_held_for_long(disruption, held, now):
+        return None
+    expires = (now + timedelta(seconds=HELD_SECONDS)).replace(microsecond=0)
+    named = _named(disruption, held)
+    if named is not None:
+        return tuple(each.until(expires) if each is named else each for each in held)
+    numbered = _by_number(disruption, held)
+    rest = tuple(_one_less(each) if each is numbered else each for each in held)
+    identifier = reservation_id(DISRUPTION, pool, secrets.token_hex(16))
+    made = Reservation(
+        identifier, HOLDER, disruption.user, DISRUPTION, (disruption.node,), expires, {"reason": EXPIRED}
+    )
+    return (*(each for each in rest if each.granted), made)
+
+
+def _one_less(reservation: Reservation) -> Reservation:
+    assert isinstance(reservation.granted, int)
+    return Reservation(
+        reservation.id,
+        reservation.holder,
+        reservation.identity,
+        reservation.gate,
+        reservation.granted - 1,
+        reservation.expires,
+        reservation.question,
+    )
+
+
+def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: datetime) -> str:
+    start = f'{disruption.deed} goes beyond the disruption budgets of NodePool "{pool.name}": '
+    if allowed.unusable:
+        position, mistake = allowed.unusable[0]
+        budget = describe_budget(position, pool.budgets[position])
+        return f"{start}{budget} cannot be used: {mistake}; until that is put right none of its nodes may go"
+    budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in allowed.binding)
+    counts = pool.counts()
+    said = f"{start}{budgets} lets {allowed.limit or 'none'} of {counts.total} nodes go at once"
+    if allowed.limit:
+        said += f", and {allowed.disrupting} are going: {_in_flight(pool)}"
+    opening = next_open(pool.budgets, counts, EXPIRED, 1, now)
+    if opening.instant is not None:
+        return f"{said}; the next may go at {format_time(opening.instant)}"
+    if allowed.limit:
+        return f"{said}; the next may go when one of them is done"
+    return f"{said}; that does not end by itself: change the budget"
+
+
+def _in_flight(pool: PoolView) -> str:
+    words = [f"{node.name} ({word})" for node in pool.nodes.values() if (word := _state(node, pool))]
+    words.sort()
+    more = len(words) - MOST_NODES
+    if pool.held_count:
+        words.append(f"{pool.held_count} reserved without a name")
+    shown: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
+    return ", ".join(shown)
+
+
+def _state(node: PoolNode, pool: PoolView) -> str:
+    """Return how a node uses the budget, empty when it does not."""
+    if not node.counts:
+        return ""
+    if node.going:
+        return "being deleted" if node.deleting else "rebooting"
+    if node.name in pool.held_nodes:
+        return "reserved"
+    return "" if node.ready else "not ready"
+
+
+def _is_over(pod: JsonObject) -> bool:
+    """Say whether nothing of a pod runs any more, or it is on its way out already."""
+    done = _object(pod.get("status")).get("phase") in {"Succeeded", "Failed"}
+    return done or bool(metadata_of(pod).get("deletionTimestamp"))
+
+
+def _is_dry_run(asked: JsonObject) -> bool:
+    """Say whether nothing is to happen; an eviction may say so in its body."""
+    eviction = _object(_object(asked.get("object")).get("deleteOptions"))
+    options = _object(asked.get("options"))
+    return bool(asked.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
