@@ -19,7 +19,7 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
-from webhook.controllers.loop import REQUIRED, Loop
+from webhook.controllers.loop import Loop, required
 from webhook.controllers.observer import QueueObserver
 from webhook.controllers.settings import LoopSettings
 from webhook.controllers.work_generator import without_manifests
@@ -93,12 +93,13 @@ class Reconciliation:
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
-        cache.require(REQUIRED)
+        self._required = required(self._settings)
+        cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
 
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
-        await self._cache.wait_synced(REQUIRED)
+        await self._cache.wait_synced(self._required)
         await self.leader.run(self._lead)
 
     async def run_beside_others(self) -> None:
@@ -111,10 +112,13 @@ class Reconciliation:
             await asyncio.sleep(AFTER_A_BUG_SECONDS)
 
     def trouble(self) -> str:
-        """Return why this process could not lead; empty when it could, also while the hub cannot be reached."""
-        if self._cache.synced:
+        """Return why this process could not lead; empty when it could, also while the hub cannot be reached.
+
+        What else the cache has been made to watch, such as node pools, it can lead without.
+        """
+        if all(self._cache.shelf(kind).synced.is_set() for kind in self._required):
             return ""
-        for kind in REQUIRED:
+        for kind in self._required:
             if refusal := self._cache.refusal(kind):
                 return f"{kind.resource} cannot be read: {refusal}"
         return "not filled yet"

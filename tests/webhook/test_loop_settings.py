@@ -4,13 +4,15 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.disruption.members import MemberDisruption
 from webhook.controllers.settings import LoopSettings
 from webhook.settings import Settings, SettingsError
 
 
 def test_the_defaults_are_those_of_the_reference():
     settings = Settings.read({}).loop()
-    assert settings == LoopSettings()
+    gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
+    assert settings == LoopSettings(gate_members=gated)
     assert (settings.snapshots.interval, settings.snapshots.collection) == (
         timedelta(seconds=30),
         timedelta(seconds=15),

@@ -10,6 +10,10 @@ becomes unavailable by itself, or by somebody else's hand, while the deletion is
 
 Before it deletes, an eviction says which binding it means: `scorer.rollout.eviction` says why.
 
+With turns, an eviction that would be executed first reserves the member: while something else disrupts that, it has no
+answer yet, says what it waits for, and goes on by itself. The reservation lasts until the binding is gone. Only the
+rollout of its own placement is not waited for: that ends with it, also when it hangs.
+
 Source: rollout.md 19.
 """
 
@@ -21,13 +25,27 @@ from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT, Ki
 from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.rollout.documents import is_deleting, name_of, spec_of
-from scorer.rollout.eviction import Eviction, decide_eviction, eviction_status, is_finished, meaning
+from scorer.disruption.members import Hold, eviction_holder, rollout_holder
+from scorer.rollout.documents import is_deleting, name_of, spec_of, status_of
+from scorer.rollout.eviction import (
+    Eviction,
+    decide_eviction,
+    eviction_status,
+    is_finished,
+    is_under_way,
+    meaning,
+    waiting_status,
+)
+from scorer.rollout.placement_status import Event
 from webhook.controllers.family import CLUSTER
 from webhook.controllers.result import DONE, Result, RetryError
+from webhook.controllers.turns import LOOK_AGAIN, Turns
+from webhook.kube.catching_up import list_again
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
 from webhook.services import PlacementRef
+
+Record = Callable[[JsonObject, Event], None]
 
 
 class EvictionController:
@@ -36,12 +54,24 @@ class EvictionController:
     Args:
         hub: Where everything is.
         now: The clock.
+        turns: Reserves members; None: evictions wait for nothing.
+        record: Tells of events.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        turns: Turns | None = None,
+        record: Record = lambda _document, _event: None,
+    ) -> None:
         self._hub = hub
         self._now = now
+        self._turns = turns
+        self._record = record
         self._turn = asyncio.Lock()
+        self._reserving: dict[str, JsonObject] = {}
+        """The evictions that this process has reserved their member for, as they were last seen."""
 
     async def reconcile(self, name: str) -> Result:
         """Give the eviction called *name* its answer, unless it has one.
@@ -52,27 +82,72 @@ class EvictionController:
         """
         async with self._turn:
             known = self._hub.cache.get(EVICTION, name)
-            if known is None or is_finished(known):
-                return DONE
+            if known is None:
+                return await self._follow_withdrawn(name)
+            if is_finished(known):
+                return await self._follow(known)
             eviction = await self._newest(known)
-            if eviction is None or is_deleting(eviction) or is_finished(eviction):
+            if eviction is None:
+                return await self._follow_withdrawn(name)
+            if is_deleting(eviction) or is_finished(eviction):
                 return DONE
-            await self._answer(eviction)
-            return DONE
+            return await self._answer(eviction)
 
-    async def _answer(self, eviction: JsonObject) -> None:
+    async def _answer(self, eviction: JsonObject) -> Result:
+        has_turn = self._turns is None
         while True:
             outcome, binding = await self._decide(eviction)
             if binding is None:
                 break
+            if not has_turn:
+                if (hold := await self._take_turn(eviction)) is not None:
+                    return self._wait(eviction, hold)
+                has_turn = True
+                continue  # reserving took a while
             if (meant := meaning(eviction, binding)) is None:
                 await self._hub.delete(BINDING, binding, this_version=True)
                 break
             try:
                 eviction = await self._hub.replace(EVICTION, meant)
             except NotFoundError:  # withdrawn
-                return
-        self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now()))
+                return await self._follow_withdrawn(name_of(eviction))
+        return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))
+
+    async def _take_turn(self, eviction: JsonObject) -> Hold | None:
+        assert self._turns is not None
+        self._reserving[name_of(eviction)] = eviction
+        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        holder = eviction_holder(name_of(eviction))
+        return await self._turns.take(_member(eviction), holder, ending=rollout_holder(str(ref)))
+
+    def _wait(self, eviction: JsonObject, hold: Hold) -> Result:
+        """Say what an eviction waits for: once, however often it is looked at."""
+        status = waiting_status(eviction, f"the placement may be evicted, but waits: {hold.message}", self._now())
+        if status != status_of(eviction):
+            self._hub.report(EVICTION, eviction, status)
+            self._record(eviction, Event("EvictionWaits", f"waits: {hold.message}"))
+        return Result(LOOK_AGAIN)
+
+    async def _follow(self, eviction: JsonObject, *, withdrawn: bool = False) -> Result:
+        """Keep the member reserved until the binding is gone that an answered eviction has deleted."""
+        member, holder = _member(eviction), eviction_holder(name_of(eviction))
+        if self._turns is None or not self._turns.holds(member, holder):
+            self._reserving.pop(name_of(eviction), None)
+            return DONE
+        self._reserving[name_of(eviction)] = eviction
+        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        bindings = CLUSTER.children(self._hub.cache, BINDING, ref)
+        if is_under_way(eviction, bindings, withdrawn=withdrawn):
+            await self._turns.keep(member, holder)
+            return Result(LOOK_AGAIN)
+        await self._turns.give_back(member, holder)
+        del self._reserving[name_of(eviction)]
+        return DONE
+
+    async def _follow_withdrawn(self, name: str) -> Result:
+        """Do the same for an eviction that is not there any more."""
+        eviction = self._reserving.get(name)
+        return DONE if eviction is None else await self._follow(eviction, withdrawn=True)
 
     async def _decide(self, eviction: JsonObject) -> tuple[Eviction, JsonObject | None]:
         """Return what the eviction comes to, and the binding that has to be deleted for it."""
@@ -110,12 +185,9 @@ class EvictionController:
 
     async def _catch_up(self, placement: str) -> None:
         """Bring what the cache knows of the bindings of a placement up to the store's state of this moment."""
-        shelf = self._hub.cache.shelf(BINDING)
-        before = CLUSTER.children(self._hub.cache, BINDING, PlacementRef(PLACEMENT.kind, placement))
-        listing = await self._hub.store.list(BINDING, labels={PARENT_PLACEMENT: placement})
-        listed = {name_of(binding) for binding in listing.items}
-        for binding in listing.items:
-            shelf.put(binding)
-        for binding in before:
-            if name_of(binding) not in listed:
-                shelf.drop(binding)
+        known = CLUSTER.children(self._hub.cache, BINDING, PlacementRef(PLACEMENT.kind, placement))
+        await list_again(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
+
+
+def _member(eviction: JsonObject) -> str:
+    return str(spec_of(eviction).get("clusterName") or "")

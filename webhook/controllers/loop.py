@@ -8,9 +8,9 @@ Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import (
@@ -21,6 +21,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     NAMESPACED_OVERRIDE,
     NAMESPACED_OVERRIDE_SNAPSHOT,
+    NODE,
     OVERRIDE,
     OVERRIDE_SNAPSHOT,
     PLACEMENT_STATUS,
@@ -30,9 +31,12 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.placement import PlacementType
+from scorer.disruption.members import MemberDisruption
+from scorer.disruption.reservations import MEMBER, ROLLOUT, Thing
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.back_report import reports_to_originals
-from scorer.rollout.documents import current_condition, is_deleting
+from scorer.rollout.documents import annotation, current_condition, is_deleting
+from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.selection import is_concerned
@@ -42,18 +46,23 @@ from webhook.controllers.evictions import EvictionController
 from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
 from webhook.controllers.members import WATCHED as WATCHED_OF_MEMBERS
 from webhook.controllers.members import MemberController, concerned_member
+from webhook.controllers.node_pools import NodePoolController
 from webhook.controllers.observer import NOBODY, QueueObserver
 from webhook.controllers.overrides import OverrideController, OverrideRef, placement_of
 from webhook.controllers.placement import PlacementController
 from webhook.controllers.queue import WorkQueue
-from webhook.controllers.rollout import RolloutController
+from webhook.controllers.rollout import RolloutController, waits_for_member
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.settings import LoopSettings
+from webhook.controllers.turns import Turns
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.kube.cache import Handler, read_member
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ServedKinds, StoreError
+from webhook.kube.reservations import LeaseReservations
+from webhook.member_holds import HubMemberHolds, seen_in
+from webhook.node_pools import HubNodePools
 from webhook.services import PlacementRef
 
 RESYNC = timedelta(minutes=10)
@@ -90,7 +99,25 @@ REQUIRED: tuple[Kind, ...] = (
 )
 """What the loop watches, besides the kinds that placements select."""
 
+_WAITING: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT})
+"""The disruptions of members that are ours."""
+
 log = logging.getLogger(__name__)
+
+
+def required(settings: LoopSettings) -> tuple[Kind, ...]:
+    """Return what the loop watches with these settings, besides the kinds that placements select."""
+    return tuple(dict.fromkeys((*REQUIRED, *seen_in(_gated(settings)))))
+
+
+def _gated(settings: LoopSettings) -> tuple[MemberDisruption, ...]:
+    """Return the disruptions of members that wait for one another, when one of them is ours."""
+    return settings.gate_members if _WAITING & set(settings.gate_members) else ()
+
+
+def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:
+    """Say whether nodes may be kept in part: not where placements select them, which need them whole."""
+    return not settings.selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind)
 
 
 class Loop:
@@ -118,6 +145,7 @@ class Loop:
         self._now = now
         self._settings = settings
         self._subscriptions: list[Callable[[], None]] = []
+        self._reservations, turns = self._gate()
         self.events = EventRecorder(hub, now)
         self.selectables = Selectables(hub.cache, served, settings.selection, self._on_selectable)
         record = self.events.record
@@ -129,12 +157,37 @@ class Loop:
         self.overrides = WorkQueue[OverrideRef]("override", OverrideController(hub, record).reconcile, observer)
         self.placements = WorkQueue[PlacementRef]("placement", placements.reconcile, observer)
         self.scheduling = WorkQueue[PlacementRef]("scheduler", self.scheduler.reconcile, observer)
-        self.rollouts = WorkQueue[PlacementRef]("rollout", RolloutController(hub, now, settings).reconcile, observer)
+        self.rollouts = WorkQueue[PlacementRef](
+            "rollout",
+            RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).reconcile,
+            observer,
+        )
         self.works = WorkQueue[BindingRef]("work", works.reconcile, observer)
-        self.evictions = WorkQueue[str]("eviction", EvictionController(hub, now).reconcile, observer)
+        self.evictions = WorkQueue[str](
+            "eviction",
+            EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).reconcile,
+            observer,
+        )
         self.back_reports = WorkQueue[PlacementRef](
             "back_report", BackReportController(hub, served, record).reconcile, observer
         )
+        self._pools = HubNodePools(hub.cache, with_pods=False) if _keeps_nodes_trimmed(settings) else None
+        self.node_pools: WorkQueue[str] | None = None
+        if self._pools is not None:
+            controller = NodePoolController(hub, self._pools, now, record)
+            self.node_pools = WorkQueue[str]("node_pool", controller.reconcile, observer)
+            self._subscriptions += [self._pools.end, self._pools.subscribe(self.node_pools.add)]
+
+    def _gate(self) -> tuple[LeaseReservations | None, Mapping[MemberDisruption, Turns]]:
+        """Make what lets disruptions of a member wait for one another: nothing when none of ours is to wait."""
+        gated = _gated(self._settings)
+        if not gated:
+            return None, {}
+        reservations = LeaseReservations(self._hub.store, self._settings.namespace, self._now)
+        holds = HubMemberHolds(self._hub.cache, gated, reservations.known, self._wake_waiting)
+        self._subscriptions += [holds.end, reservations.subscribe(self._on_reservation)]
+        waiting = _WAITING & set(gated)
+        return reservations, {kind: Turns(kind, holds, reservations, self._now) for kind in waiting}
 
     @property
     def queues(self) -> tuple[WorkQueue[Any], ...]:
@@ -148,6 +201,7 @@ class Loop:
             self.works,
             self.evictions,
             self.back_reports,
+            *([] if self.node_pools is None else [self.node_pools]),
         )
 
     @property
@@ -158,16 +212,19 @@ class Loop:
     async def run(self) -> None:
         """Reconcile until cancelled. The cache must be running."""
         self._hub.cache.trim(WORK, without_manifests)
-        self._hub.cache.require(REQUIRED)
-        await self._hub.cache.wait_synced(REQUIRED)
-        await self._hub.cache.catch_up(WRITTEN)
+        watched = required(self._settings)
+        self._hub.cache.require(watched)
         try:
+            await self._hub.cache.wait_synced(watched)
+            await self._hub.cache.catch_up(WRITTEN)
             self._subscribe()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._hub.run())
                 for queue in self.queues:
                     tasks.create_task(queue.run(1 if queue is self.evictions else self._settings.workers))
                 tasks.create_task(self.events.run())
+                if self._reservations is not None:
+                    tasks.create_task(self._reservations.run())
                 tasks.create_task(self._resync())
                 tasks.create_task(self._look_again())
         finally:
@@ -192,6 +249,7 @@ class Loop:
         self._on(EVICTION, self._on_eviction)
         self._on(PLACEMENT_STATUS, self._on_status_copy)
         self._on(CUSTOM_RESOURCE_DEFINITION, self._on_definition)
+        self._look_at_pools()
 
     def _on(self, kind: Kind, handler: Handler) -> None:
         self._subscriptions.append(self._hub.cache.subscribe(kind, handler))
@@ -251,6 +309,8 @@ class Loop:
                     self.rollouts.add(ref)
             if new is None or is_deleting(new):
                 self.scheduling.add(ref)
+            if new is None and self._reservations is not None:
+                self._wake_evictor(document)
             self._mirror(ref)
             if old is None or new is None or _work_view(old) != _work_view(new):
                 self.works.add(_binding_ref(family, document))
@@ -296,6 +356,37 @@ class Loop:
     def _on_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if new is not None and (old is None or _spec_changed(old, new)):
             self.evictions.add(new["metadata"]["name"])
+
+        if new is None and self._reservations is not None and old is not None:
+            self.evictions.add(old["metadata"]["name"])
+
+    def _on_reservation(self, thing: Thing) -> None:
+        """Look again at what waits for a member, or has reserved it, or a cluster of its placement."""
+        if thing.gate == MEMBER:
+            self._wake_waiting(thing.name)
+        elif thing.gate == ROLLOUT and MemberDisruption.ROLLOUT in self._settings.gate_members:
+            for ref, _ in self._all_placements():
+                if str(ref) == thing.name:
+                    self.rollouts.add(ref)
+
+    def _wake_waiting(self, member: str) -> None:
+        """Let evictions from a member, and rollouts that wait for it, find out whether it is their turn."""
+        for eviction in self._hub.cache.shelf(EVICTION).objects.values():
+            if eviction["spec"].get("clusterName") == member:
+                self.evictions.add(eviction["metadata"]["name"])
+        if MemberDisruption.ROLLOUT not in self._settings.gate_members:
+            return
+        for family in FAMILIES:
+            for binding in self._hub.cache.shelf(family.binding).objects.values():
+                if binding["spec"].get("targetCluster") == member and waits_for_member(binding):
+                    self.rollouts.add(family.parent(binding))
+
+    def _wake_evictor(self, binding: JsonObject) -> None:
+        """Let the eviction that has deleted a binding give its member back."""
+        uid = binding["metadata"].get("uid")
+        for eviction in self._hub.cache.shelf(EVICTION).objects.values():
+            if annotation(eviction, EVICTED_BINDING) == uid:
+                self.evictions.add(eviction["metadata"]["name"])
 
     def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
         before, after = (None if document is None else read_member(document) for document in (old, new))
@@ -396,6 +487,12 @@ class Loop:
             for family in FAMILIES:
                 for binding in self._hub.cache.list(family.binding):
                     self.works.add(_binding_ref(family, binding))
+            self._look_at_pools()
+
+    def _look_at_pools(self) -> None:
+        if self._pools is not None and self.node_pools is not None:
+            for name in self._pools.names():
+                self.node_pools.add(name)
 
 
 def _binding_ref(family: Family, binding: JsonObject) -> BindingRef:

@@ -1,26 +1,46 @@
 """RollingUpdate: bring bindings to the latest snapshot within the limits of the strategy.
 
+With turns, a member is reserved before its binding is touched, until that is available or has failed. Bindings on
+members that something else disrupts say what they wait for, and leave their turn to others; those that somebody else
+has reserved to change count as changed.
+
 Source: rollout.md 7 and 8.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
+from scorer.disruption.members import Hold, rollout_holder
 from scorer.rollout.apply_strategy import plan_apply_strategy
-from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, bound, rollout_started_status, views
-from scorer.rollout.documents import is_deleting
+from scorer.rollout.bindings import (
+    NO_OVERRIDES,
+    ROLLOUT_STARTED,
+    BindingView,
+    Overrides,
+    bound,
+    is_rolling,
+    rollout_started_status,
+    views,
+)
+from scorer.rollout.documents import current_condition, is_deleting
 from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from scorer.rollout.writes import replace
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import wanted_overrides
-from webhook.controllers.result import DONE, Result, RetryError
+from webhook.controllers.promises import with_promises
+from webhook.controllers.result import DONE, Result, RetryError, soonest
 from webhook.controllers.settings import LoopSettings
+from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
 from webhook.kube.hub import Hub, at_once
 from webhook.services import PlacementRef
+
+WAITS_FOR_MEMBER = "waits until the member is free: "
+"""So the message of a binding begins whose member is held."""
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +52,28 @@ class RolloutController:
         hub: Where everything is.
         now: The clock.
         settings: Whether removals need a budget.
+        turns: Reserves members; None: rollouts wait for nothing but their limits.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], settings: LoopSettings) -> None:
+    def __init__(
+        self, hub: Hub, now: Callable[[], datetime], settings: LoopSettings, turns: Turns | None = None
+    ) -> None:
         self._hub = hub
         self._now = now
         self._settings = settings
+        self._turns = turns
+        self._reserved: dict[PlacementRef, set[str]] = {}
+        """The members that this process has reserved for the rollout of a placement."""
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Do what the limits allow now, and come back when they may allow more."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None or is_deleting(placement):
-            return DONE
+            return await self._follow(ref, [])
         spec = placement["spec"]
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
-            return DONE
+            return await self._follow(ref, [])
         documents = family.children(self._hub.cache, family.binding, ref)
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
@@ -56,22 +82,84 @@ class RolloutController:
         name = latest.name if latest and latest.name else None
         wanted = Wanted.of(spec.get("policy"))
         overrides = wanted_overrides(self._hub.cache, placement, latest, documents)
+        found = views(documents)
+        holds, promised = self._holds(found), self._promised(ref, found)
+        holds |= promised
         plan = plan_rollout(
             wanted,
             spec.get("strategy"),
-            views(documents),
+            with_promises(found, promised),
             name,
             self._now(),
             overrides=overrides,
             removal_needs_budget=self._settings.removal_needs_budget,
+            held=holds,
         )
         if plan.error is not None:
             log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
             raise RetryError(plan.error.message)
         if name is not None:
             by_name = {document["metadata"]["name"]: document for document in documents}
-            await self._carry_out(family, plan, by_name, name, overrides)
-        return Result(plan.requeue_after)
+            if self._turns is not None and plan.action is Action.ROLL:
+                plan = await self._take_turns(ref, plan, holds)
+            await self._carry_out(family, plan, by_name, name, overrides, holds)
+        return soonest(
+            Result(plan.requeue_after),
+            Result(LOOK_AGAIN) if holds else DONE,
+            await self._follow(ref, views(family.children(self._hub.cache, family.binding, ref))),
+        )
+
+    def _holds(self, bindings: Sequence[BindingView]) -> dict[str, Hold]:
+        """Return the members of a placement that something else holds."""
+        if self._turns is None:
+            return {}
+        members = {binding.cluster for binding in bindings}
+        return {member: hold for member in sorted(members) if (hold := self._turns.waits(member)) is not None}
+
+    def _promised(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> dict[str, Hold]:
+        """Return the members on which somebody else has reserved to change the placement: they use up its limits."""
+        if self._turns is None:
+            return {}
+        return self._turns.promised(str(ref), sorted({binding.cluster for binding in bindings}))
+
+    async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
+        """Reserve the members that a plan touches, and return it without those that are not to be had."""
+        turns, holder = self._turns, rollout_holder(str(ref))
+        assert turns is not None
+        members = sorted({binding.cluster for binding in (*plan.update, *plan.bind, *plan.remove)})
+        self._reserved.setdefault(ref, set()).update(members)
+
+        async def take(member: str) -> None:
+            if (hold := await turns.take(member, holder)) is not None:
+                holds[member] = hold
+
+        await at_once(take(member) for member in members)
+
+        def free(bindings: Iterable[BindingView]) -> tuple[BindingView, ...]:
+            return tuple(binding for binding in bindings if binding.cluster not in holds)
+
+        late = (binding for binding in (*plan.update, *plan.bind) if binding.cluster in holds)
+        return with_changes(
+            plan,
+            update=free(plan.update),
+            bind=free(plan.bind),
+            remove=free(plan.remove),
+            waiting=tuple(sorted((*plan.waiting, *late), key=lambda binding: binding.name)),
+        )
+
+    async def _follow(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> Result:
+        """Keep the members reserved that the rollout of a placement is still working on, and give the others back."""
+        if self._turns is None:
+            return DONE
+        holder = rollout_holder(str(ref))
+        busy = {binding.cluster for binding in bindings if is_rolling(binding) or binding.deleting}
+        known = self._reserved.pop(ref, set()) | {binding.cluster for binding in bindings}
+        held = {member for member in known if self._turns.holds(member, holder)}
+        if held & busy:
+            self._reserved[ref] = held & busy
+        await at_once(self._turns.give_back(member, holder) for member in sorted(held - busy))
+        await at_once(self._turns.keep(member, holder) for member in sorted(held & busy))
+        return Result(RENEWED_BELOW) if held & busy else DONE
 
     async def _carry_out(
         self,
@@ -80,11 +168,15 @@ class RolloutController:
         documents: Mapping[str, JsonObject],
         snapshot: str,
         overrides: Mapping[str, Overrides],
+        holds: Mapping[str, Hold],
     ) -> None:
         budget = plan.budget
         limits = (
             f"{budget.ready} of {budget.target} clusters are ready, so {max(0, budget.max_to_remove)} may be taken away"
         )
+        for binding in plan.waiting:
+            message = WAITS_FOR_MEMBER + holds[binding.cluster].message
+            self._mark(family, documents[binding.name], started=False, message=message)
         for binding in plan.blocked:
             self._mark(family, documents[binding.name], started=False, message=f"waits: {limits} now")
         for binding in plan.up_to_date:
@@ -106,6 +198,18 @@ class RolloutController:
         self._mark(family, stored, started=True, message=message)
 
     def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str) -> None:
-        status = rollout_started_status(document, started=started, message=message, now=self._now())
+        status = rollout_started_status(
+            document,
+            started=started,
+            message=message,
+            now=self._now(),
+            message_counts=waits_for_member(document) or message.startswith(WAITS_FOR_MEMBER),
+        )
         if status is not None:
             self._hub.report(family.binding, document, status)
+
+
+def waits_for_member(binding: JsonObject) -> bool:
+    """Say whether a binding says that its rollout waits for its member."""
+    said = current_condition(binding, ROLLOUT_STARTED) or {}
+    return str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from scorer.disruption.members import MemberDisruption
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings
 
@@ -18,6 +19,8 @@ class LoopSettings:
         force_delete_after: So long a leaving member is waited for.
         workers: Keys of one controller that are reconciled at once.
         writes_at_once: Writes under way at once.
+        gate_members: Disruptions of a member that wait for one another; none: nobody reserves or waits for anything.
+        namespace: Where reservations are kept.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -26,3 +29,5 @@ class LoopSettings:
     force_delete_after: timedelta = timedelta(minutes=15)
     workers: int = 16
     writes_at_once: int = 32
+    gate_members: tuple[MemberDisruption, ...] = ()
+    namespace: str = "harbormaster-system"

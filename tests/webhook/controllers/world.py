@@ -30,11 +30,13 @@ AT_ONCE = SnapshotSettings(timedelta(), timedelta())
 class World:
     """The hub and everything that runs on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
-        self.loop = Loop(self.hub, utc_now, EmbeddedKinds(self.store.kinds), LoopSettings(snapshots=AT_ONCE))
+        self.loop = Loop(
+            self.hub, utc_now, EmbeddedKinds(self.store.kinds), LoopSettings(snapshots=AT_ONCE, **settings)
+        )
         self.members = SimulatedMembers(self.store, None)
 
     async def add(self, *documents: JsonObject) -> None:
@@ -97,9 +99,9 @@ class World:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[World]:
-    """Run a world."""
-    world = World()
+async def running(**settings: Any) -> AsyncIterator[World]:
+    """Run a world with these settings of the loop."""
+    world = World(**settings)
     for name in ("default", "shop", "dock", "quay"):
         await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await world.add(make_config_map("rates", value="1"))

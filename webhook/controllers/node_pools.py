@@ -1,0 +1,181 @@
+"""Tells of node pools that stay shut: they have nodes, and for more than a day their budgets have let none go.
+
+What is told once is not told again before the pool has been open. Since when a pool is shut is read off its budgets as
+far as a day goes back, with the nodes of now; of one that was shut for all of that, the day begins when this process
+first sees it. So another process that takes over repeats nothing at once. It may repeat a day later what its
+predecessor said: the recorder writes an Event of the same text as another occurrence of the first one, for as long as
+the API server keeps that.
+
+Source: nodepool-disruption.md 12; serving.md 6.3.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import NODE_POOL
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.node_pool import DisruptionReason
+from scorer.disruption.budgets import allowance
+from scorer.disruption.calendar import calendar
+from scorer.disruption.gate import PoolView, describe_budget
+from scorer.disruption.opening import next_open
+from scorer.rollout.documents import is_deleting
+from scorer.rollout.placement_status import Event
+from webhook.controllers.result import DONE, Result
+from webhook.kube.hub import Hub
+from webhook.node_pools import HubNodePools
+
+PATIENCE: Final = timedelta(days=1)
+"""So long a pool may be shut without a word."""
+LOOK_AGAIN: Final = PATIENCE / 2
+"""Often enough to find out when a pool has shut, and seldom enough to cost nothing."""
+BLOCKED: Final = "DisruptionBlocked"
+UNBLOCKED: Final = "DisruptionUnblocked"
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is known of one pool.
+
+    Args:
+        uid: Of the NodePool; one that was made anew is another.
+        since: When each reason that is shut now was shut.
+        told: Reasons of which it has been told.
+    """
+
+    uid: str
+    since: dict[str, datetime] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
+class NodePoolController:
+    """Looks at one pool at a time.
+
+    Args:
+        hub: Where the NodePools are.
+        pools: The pools with their nodes. What is reserved of them makes no difference here.
+        now: The clock.
+        record: Takes events.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        pools: HubNodePools,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+    ) -> None:
+        self._hub = hub
+        self._pools = pools
+        self._now = now
+        self._record = record
+        self._memories: dict[str, _Memory] = {}
+
+    async def reconcile(self, name: str) -> Result:
+        """Tell of a pool that has been shut for too long, or is open again after that."""
+        document, pool = self._hub.cache.get(NODE_POOL, name), self._pools.pool(name)
+        if document is None or pool is None or is_deleting(document):
+            self._memories.pop(name, None)
+            return DONE
+        uid = document["metadata"].get("uid", "")
+        memory = self._memories.get(name)
+        if memory is None or memory.uid != uid:
+            memory = self._memories[name] = _Memory(uid)
+        now = self._now()
+        shut = _shut(pool, now)
+        self._tell_open(document, memory, shut)
+        starts = _starts(pool, now) if shut.keys() - memory.since.keys() else {}
+        for reason in shut:
+            memory.since.setdefault(reason, starts.get(reason, now))
+        self._tell_shut(document, pool, memory, shut, now)
+        return _look_again(memory, shut, now)
+
+    def _tell_open(self, document: JsonObject, memory: _Memory, shut: "dict[str, _Shut]") -> None:
+        """Tell once of all reasons that are open again, and forget those that are."""
+        again = [reason for reason in DisruptionReason if reason in memory.told - shut.keys()]
+        memory.told &= shut.keys()
+        for reason in memory.since.keys() - shut.keys():
+            del memory.since[reason]
+        if again:
+            self._record(document, Event(UNBLOCKED, f"Nodes may be disrupted again: {', '.join(again)}"))
+
+    def _tell_shut(
+        self, document: JsonObject, pool: PoolView, memory: _Memory, shut: "dict[str, _Shut]", now: datetime
+    ) -> None:
+        """Tell of what is shut for too long, reasons that are for the same cause together."""
+        by_cause: dict[_Shut, list[str]] = {}
+        for reason, cause in shut.items():
+            if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
+                by_cause.setdefault(cause, []).append(reason)
+        for cause, reasons in by_cause.items():
+            memory.told.update(reasons)
+            self._record(document, Event(BLOCKED, _message(pool, cause, reasons), "Warning"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shut:
+    """Why no node may go.
+
+    Args:
+        budgets: Positions of the budgets that stand in the way.
+        mistakes: What is wrong with those that cannot be used.
+        until: When it ends; None: not by itself.
+    """
+
+    budgets: tuple[int, ...]
+    mistakes: tuple[str, ...]
+    until: datetime | None
+
+
+def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
+    """Return the reasons for which the budgets let no node go, however few are in flight; none of an empty pool."""
+    counts = pool.counts()
+    found: dict[str, _Shut] = {}
+    if not counts.total:
+        return found
+    for reason in DisruptionReason:
+        allowed = allowance(pool.budgets, counts, reason, now)
+        if allowed.limit:
+            continue
+        unusable = allowed.unusable
+        until = None if unusable else next_open(pool.budgets, counts, reason, 1, now).instant
+        positions = tuple(position for position, _ in unusable) or allowed.binding
+        found[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
+    return found
+
+
+def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
+    """Return when each reason that is shut now was shut, where that was within a day."""
+    found: dict[str, datetime] = {}
+    past = calendar(pool.budgets, pool.counts(), now - PATIENCE, now + timedelta(minutes=1))
+    for of_reason in past.reasons:
+        start: datetime | None = None
+        for span in of_reason.spans:
+            if span.start > now:
+                break
+            if span.limit:
+                start = None
+            elif start is None:
+                start = span.start
+        if start is not None and start > past.start:
+            found[of_reason.reason] = start
+    return found
+
+
+def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
+    budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in cause.budgets)
+    start = f"No node may be disrupted ({', '.join(reasons)}), for more than a day now, because of {budgets}"
+    if cause.mistakes:
+        return f"{start}, which cannot be used: {cause.mistakes[0]}"
+    if cause.until is None:
+        return f"{start}; that does not end by itself"
+    return f"{start}; that ends at {format_time(cause.until)}"
+
+
+def _look_again(memory: _Memory, shut: dict[str, _Shut], now: datetime) -> Result:
+    instants = [now + LOOK_AGAIN]
+    instants += [memory.since[reason] + PATIENCE for reason in shut if reason not in memory.told]
+    instants += [cause.until for cause in shut.values() if cause.until is not None]
+    return Result(max(min(instants) - now, timedelta(seconds=1)))

@@ -1,0 +1,157 @@
+"""Whose turn it is at a member cluster: a controller takes a reservation of it before it disrupts it.
+
+The reservation is taken while what goes on there is looked at, so of two that come at once one is second, wherever it
+runs. It is renewed while the disruption lasts and given back when it is over. A process that ends before leaves it to
+the next leader, who knows its own by the holder; when there is none, it expires.
+
+Source: serving.md 3.1.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.disruption.members import Hold, MemberDisruption, promised_hold, reserved_holds, waits_for
+from scorer.disruption.reservations import (
+    MEMBER,
+    ROLLOUT,
+    Reservation,
+    TooManyReservationsError,
+    UnreadableReservationsError,
+    reservation_id,
+)
+from webhook.kube.ports import ForbiddenError
+from webhook.kube.reservations import Held, LeaseReservations
+from webhook.member_holds import HubMemberHolds
+
+IDENTITY: Final = "harbormaster:reconcile"
+"""Who our reservations belong to; no user name that Kubernetes gives has this form."""
+LASTS: Final = timedelta(minutes=5)
+RENEWED_BELOW: Final = LASTS / 2
+LOOK_AGAIN: Final = timedelta(seconds=15)
+"""So often somebody who waits looks again, besides whenever what holds the member changes."""
+_SECRET_BYTES: Final = 16
+
+
+class Turns:
+    """Reservations of members for one kind of disruption.
+
+    Args:
+        kind: The kind.
+        holds: What goes on at the members.
+        reservations: Where reservations are kept.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        kind: MemberDisruption,
+        holds: HubMemberHolds,
+        reservations: LeaseReservations,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._kind = kind
+        self._holds = holds
+        self._reservations = reservations
+        self._now = now
+
+    def waits(self, member: str) -> Hold | None:
+        """Return what a member has to be waited for, as far as is known here; None: it may be tried."""
+        return waits_for(self._kind, self._holds.of(member))
+
+    def promised(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
+        """Return the members on which others have reserved to change a placement, as far as is known here.
+
+        Args:
+            placement: As ``crp/web``.
+            members: Those of the placement; where it cannot be read what is reserved, nobody may change any of them.
+        """
+        try:
+            reserved = self._reservations.known(ROLLOUT, placement)
+        except UnreadableReservationsError as error:
+            return {member: Hold(None, "", str(error)) for member in members}
+        found = ((member, promised_hold(placement, member, reserved)) for member in members)
+        return {member: hold for member, hold in found if hold is not None}
+
+    async def take(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
+        """Reserve a member, or renew what has been reserved.
+
+        Args:
+            member: The member.
+            holder: For whom.
+            ending: One of our holders whose disruption this one puts an end to: it is not waited for.
+
+        Returns:
+            None when it is reserved now; else what has to be waited for, and nothing is reserved.
+
+        Raises:
+            StoreError: The reservation cannot be made now; the queue tries again.
+        """
+        found: Hold | None = None
+
+        def decide(held: Held) -> Held | None:
+            nonlocal found
+            mine, others = _divide(held, holder)
+            going_on = (hold for hold in self._holds.going_on(member) if hold.by != ending)
+            found = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
+            if found is not None:
+                return others if mine is not None else None
+            if mine is not None and not self._is_old(mine):
+                return None
+            return (*others, self._reservation(member, holder, mine))
+
+        try:
+            await self._reservations.change(MEMBER, member, decide)
+        except (ForbiddenError, UnreadableReservationsError, TooManyReservationsError) as error:
+            return Hold(None, "", f"member {member} cannot be reserved: {error}")
+        return found
+
+    def holds(self, member: str, holder: str) -> bool:
+        """Say whether *holder* has reserved a member, as far as is known here."""
+        return self._mine(member, holder) is not None
+
+    async def keep(self, member: str, holder: str) -> None:
+        """Renew a reservation when it is time; one that has expired is gone."""
+        mine = self._mine(member, holder)
+        if mine is None or not self._is_old(mine):
+            return
+
+        def decide(held: Held) -> Held | None:
+            mine, others = _divide(held, holder)
+            return None if mine is None else (*others, self._reservation(member, holder, mine))
+
+        await self._reservations.change(MEMBER, member, decide)
+
+    async def give_back(self, member: str, holder: str) -> None:
+        """Reserve a member no longer; nothing is written when it is not reserved."""
+        if self._mine(member, holder) is None:
+            return
+
+        def decide(held: Held) -> Held | None:
+            mine, others = _divide(held, holder)
+            return None if mine is None else others
+
+        await self._reservations.change(MEMBER, member, decide)
+
+    def _mine(self, member: str, holder: str) -> Reservation | None:
+        try:
+            return _divide(tuple(self._reservations.known(MEMBER, member)), holder)[0]
+        except UnreadableReservationsError:
+            return None
+
+    def _is_old(self, mine: Reservation) -> bool:
+        return mine.expires - self._now() < RENEWED_BELOW
+
+    def _reservation(self, member: str, holder: str, mine: Reservation | None) -> Reservation:
+        expires = (self._now() + LASTS).replace(microsecond=0)
+        if mine is not None:
+            return mine.until(expires)
+        identifier = reservation_id(MEMBER, member, secrets.token_hex(_SECRET_BYTES))
+        return Reservation(identifier, holder, IDENTITY, MEMBER, (member,), expires, {"kind": str(self._kind)})
+
+
+def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
+    """Return the reservation of one of our holders, and all others."""
+    mine = next((each for each in held if (each.holder, each.identity) == (holder, IDENTITY)), None)
+    return mine, tuple(each for each in held if each is not mine)

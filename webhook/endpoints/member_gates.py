@@ -1,0 +1,80 @@
+"""``/v1/gate/rollout`` and ``/v1/gate/cluster-update``: may a member cluster be disrupted now?
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+from typing import Final
+
+from aiohttp import web
+from pydantic import field_validator
+
+from scorer.api.meta import JsonObject
+from webhook.admission.review import encode
+from webhook.endpoints.answers import JSON, headers
+from webhook.endpoints.api import Api, RequestModel
+from webhook.endpoints.problems import Problem, ProblemError
+from webhook.endpoints.question import Name, PlacementModel
+from webhook.member_gates import HubMemberGates
+from webhook.services import PlacementRef
+
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
+class RolloutModel(RequestModel):
+    """May this placement be changed on this cluster now?"""
+
+    placement: PlacementModel
+    """A placement of the hub; of a policy that exists nowhere yet, nothing is rolled out."""
+    cluster: Name
+    """Name of a member cluster."""
+
+    @field_validator("placement")
+    @classmethod
+    def _check(cls, placement: PlacementModel) -> PlacementModel:
+        if placement.ref is None:
+            raise ValueError("give ref: only a placement of the hub is rolled out")
+        return placement
+
+    @property
+    def ref(self) -> PlacementRef:
+        """The placement."""
+        ref = self.placement.ref
+        assert ref is not None
+        return PlacementRef(ref.kind, ref.name, ref.namespace)
+
+
+class ClusterUpdateModel(RequestModel):
+    """May this cluster be upgraded now?"""
+
+    cluster: Name
+    """Name of a member cluster."""
+    run: Name | None = None
+    """Name of the ClusterUpgradeRun that asks; absent: the oldest one that has not ended and has the cluster in it."""
+
+
+def add_routes(api: Api, gates: HubMemberGates) -> None:
+    """Serve the questions."""
+
+    async def rollout(request: web.Request) -> web.Response:
+        body = await api.read(request, RolloutModel)
+        check_ready(gates)
+        await api.require_placement(request, body.ref)
+        return _answered(gates.rollout(body.ref, body.cluster).document())
+
+    async def cluster_update(request: web.Request) -> web.Response:
+        body = await api.read(request, ClusterUpdateModel)
+        check_ready(gates)
+        return _answered(gates.cluster_update(body.cluster, body.run or "").document())
+
+    api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
+    api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)
+
+
+def check_ready(gates: HubMemberGates) -> None:
+    """Raise `ProblemError` while the caches are not filled yet."""
+    if not gates.synced:
+        raise ProblemError(Problem.NOT_READY, "what goes on at the member clusters is not known yet", retry_after=1)
+
+
+def _answered(body: JsonObject) -> web.Response:
+    return web.Response(body=encode(body, sort=True), headers=_HEADERS)
