@@ -16,9 +16,12 @@ from aiohttp import web
 
 from webhook.endpoints import (
     admission,
+    budgets,
     clusters,
     events,
     extender,
+    gate,
+    member_gates,
     openapi,
     page,
     placements,
@@ -71,6 +74,9 @@ def make_app(parts: Parts) -> web.Application:
         planning.add_routes(api, parts.services.planner)
     if parts.services.extender is not None:
         extender.add_routes(api, parts.services.extender)
+    if parts.services.disruption is not None:
+        gate.add_routes(api, parts.services.disruption.gate)
+        member_gates.add_routes(api, parts.services.disruption.members)
     if parts.settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
     _add_viewing_routes(api, parts.health)
@@ -97,6 +103,8 @@ def _add_viewing_routes(api: Api, health: Health) -> None:
     clusters.add_routes(api)
     placements.add_routes(api)
     events.add_routes(api, health)
+    if api.services.disruption is not None:
+        budgets.add_routes(api, api.services.disruption.budgets)
     if api.services.history is not None:
         runs.add_routes(api, api.services.history)
     openapi.add_routes(api)

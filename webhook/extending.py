@@ -66,7 +66,7 @@ class HubExtender:
         self._cache = cache
         self._now = now
         self._rules = rules_of(settings)
-        cache.trim(kinds.NODE, _essentials)
+        cache.trim(kinds.NODE, essential_node)
         self._shelves = [cache.shelf(kind) for kind in WATCHED]
         self._followed: dict[PlacementName, tuple[JsonObject, FollowedPlacement]] = {}
         self._nodes = _Nodes(self._rules.cluster_labels)
@@ -202,13 +202,24 @@ def running_members(run: JsonObject) -> Iterator[str]:
                     yield member["name"]
 
 
-def _essentials(node: JsonObject) -> JsonObject:
-    """Return what answers need of a node; whole, with its images and conditions, it is nine times as large."""
+def essential_node(node: JsonObject) -> JsonObject:
+    """Return what answers need of a node; whole, with its images and conditions, it is nine times as large.
+
+    Pools are counted by the condition Ready, and find the claim of a node by its providerID.
+    """
+    spec = dict_at(node, "spec")
+    kept = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}
+    conditions = [
+        {"type": "Ready", "status": condition.get("status")}
+        for condition in dicts_at(node, "status", "conditions")
+        if condition.get("type") == "Ready"
+    ]
     return {
         "apiVersion": node["apiVersion"],
         "kind": node["kind"],
         "metadata": node["metadata"],
-        "spec": {"taints": dict_at(node, "spec").get("taints") or []},
+        "spec": {**kept, "taints": spec.get("taints") or []},
+        "status": {"conditions": conditions},
     }
 
 

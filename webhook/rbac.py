@@ -20,23 +20,30 @@ from typing import Any, Final
 from scorer.api import kinds
 from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.api.meta import JsonObject
+from scorer.disruption.members import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.controllers.family import FAMILIES
 from webhook.extending import WATCHED
+from webhook.member_gates import WATCHED as GATED_KINDS
+from webhook.member_holds import seen_in
+from webhook.node_pools import COUNTED as COUNTED_KINDS
+from webhook.node_pools import WATCHED as POOL_KINDS
 from webhook.proposal import PLANNED_KINDS
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
 """A Role that every hub has: it gives the one ConfigMap with the authorities of client certificates."""
 
+OWN_NAMESPACE: Final = "harbormaster-system"
+"""Where we are unless the operator says otherwise."""
+
 READ: Final = ("get", "list", "watch")
 OWN: Final = ("create", "delete", "get", "list", "update", "watch")
 APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 SECRET: Final = KINDS["", "Secret"]
-_LEASE: Final = KINDS["coordination.k8s.io", "Lease"]
 _EVENT: Final = KINDS["events.k8s.io", "Event"]
 _ROLE, _CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
 _ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
@@ -195,6 +202,16 @@ def _resource(word: str) -> Resource:
     return Resource(group, plural)
 
 
+def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
+    """Yield what is read of node pools."""
+    yield from _grouped(why, READ, _sorted(map(Resource.of, read)))
+
+
+def _reserving() -> Rule:
+    """Return what reservations take in our own namespace; their Leases are named by hashes, which no rule can name."""
+    return Rule("what the gate lets through is reserved by Leases", OWN, (Resource.of(kinds.LEASE),))
+
+
 def reconcile_roles(
     selected: Selected, namespace: str, *, lease: str = "harbormaster-reconcile", back_report: bool = False
 ) -> tuple[Role, ...]:
@@ -206,12 +223,19 @@ def reconcile_roles(
         lease: The name of that.
         back_report: Whether placements may have the status of their objects written back.
     """
-    rules = [*_reconcile_rules(), *_reading(selected)]
+    rules = [
+        *_reconcile_rules(),
+        *_pool_rules("Events of node pools that stay shut: their nodes are counted", COUNTED_KINDS),
+        *_reading(selected),
+    ]
     if back_report:
         rules += _back_reporting(selected)
     leading = (
-        Rule("to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(_LEASE),)),
-        Rule("to go on leading", ("get", "update"), (Resource.of(_LEASE),), (lease,)),
+        Rule(
+            "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
+        ),
+        Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
+        _reserving(),
     )
     return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading, namespace)
 
@@ -238,6 +262,9 @@ def _reconcile_rules() -> Iterator[Rule]:
     )
     yield _rule("evictions: read, and what is meant noted on them", (*READ, "update"), [kinds.EVICTION])
     yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
+    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, kinds.EVICTION)]
+    why = "what else holds a member: one kind of disruption waits for the other"
+    yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
     yield _rule("budgets are asked for by name when something is evicted", ("get",), [kinds.DISRUPTION_BUDGET])
     yield _rule("Works: all of them are made here", OWN, [kinds.WORK])
     yield _rule(
@@ -266,15 +293,17 @@ def _reconcile_rules() -> Iterator[Rule]:
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
-def serve_roles(*, networking_agents: bool = False) -> tuple[Role, ...]:
+def serve_roles(namespace: str = OWN_NAMESPACE, *, networking_agents: bool = False) -> tuple[Role, ...]:
     """Return what ``harbormaster serve`` needs on the hub.
 
     Args:
+        namespace: Where its reservations are.
         networking_agents: Whether members run networking agents too (``HARBORMASTER_NETWORKING_AGENTS``).
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
-    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *history)}
-    rules = list(_grouped("admission, plans and the extender judge by these", READ, _sorted(watched)))
+    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)}
+    rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
+    rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:
         what = "a member that still exports services is not to leave"
         rules.append(_rule(what, READ, [INTERNAL_SERVICE_EXPORT]))
@@ -287,7 +316,7 @@ def serve_roles(*, networking_agents: bool = False) -> tuple[Role, ...]:
         ),
     ]
     reader = Role(AUTHORITIES_READER, (), "kube-system")
-    return Role("harbormaster-serve", tuple(rules)), reader
+    return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", (_reserving(),), namespace), reader
 
 
 def agent_roles(applied: Selected, *, apply_rbac: bool = False) -> tuple[Role, ...]:
@@ -306,7 +335,7 @@ def agent_roles(applied: Selected, *, apply_rbac: bool = False) -> tuple[Role, .
             [kinds.APPLIED_WORK],
             "finalizers",
         ),
-        _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, KINDS["", "Pod"]]),
+        _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, kinds.POD]),
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
         _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
         Rule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),

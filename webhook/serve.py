@@ -20,6 +20,7 @@ from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
+from webhook.disruption import disruption_of
 from webhook.extending import HubExtender
 from webhook.garbage import spare_what_stays
 from webhook.history import RunHistory
@@ -32,6 +33,7 @@ from webhook.kube.store import HubStore
 from webhook.kube.tokens import TokenReviewer
 from webhook.metrics import Metrics
 from webhook.planning import HubPlanner
+from webhook.pool_metrics import PoolMetrics
 from webhook.reconcile import Reconciliation
 from webhook.server import Server
 from webhook.services import Services, utc_now
@@ -79,13 +81,16 @@ class Serve:
             if self._reconcile_as is not None:
                 _check_loop(self.settings)
             hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
-            self.cache = Cache(HubStore(hub))
+            store = HubStore(hub)
+            self.cache = Cache(store)
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
             admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
             metrics = Metrics()
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
             history = RunHistory(self.cache, self._now)
+            disruption = disruption_of(self.cache, store, self.settings, self._now)
+            PoolMetrics(metrics.registry, disruption.gate.views, self._now)
             services = Services(
                 HubAdvisor(self.cache, self._now, history),
                 HubChanges(self.cache),
@@ -98,6 +103,7 @@ class Serve:
                 planner=HubPlanner(self.cache, admission, self._now),
                 extender=HubExtender(self.cache, self.settings, self._now),
                 history=history,
+                disruption=disruption,
             )
             self.server = Server(
                 services,
@@ -110,6 +116,8 @@ class Serve:
             metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            following = asyncio.create_task(disruption.gate.run(), name="reservations")
+            stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
                 self.reconciliation = Reconciliation(

@@ -17,8 +17,12 @@ from scorer.api.placement import PlacementPolicy
 if TYPE_CHECKING:
     from webhook.admission.authorization import Access, Reviewed
     from webhook.admission.context import Context, UserInfo
+    from webhook.admission.enforcement import Enforcement
+    from webhook.budget_views import HubBudgets
     from webhook.extending import HubExtender
+    from webhook.gating import HubGate
     from webhook.history import RunHistory
+    from webhook.member_gates import HubMemberGates
     from webhook.planning import HubPlanner
 
 
@@ -265,6 +269,19 @@ def utc_now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Disruption:
+    """What may be disrupted, now or later: nodes of pools, member clusters, and the budgets that decide.
+
+    ``enforcement`` judges disruptions by hand; None: nobody does, and all are allowed.
+    """
+
+    gate: "HubGate"
+    members: "HubMemberGates"
+    budgets: "HubBudgets"
+    enforcement: "Enforcement | None" = None
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything the handlers need.
 
@@ -280,6 +297,7 @@ class Services:
         planner: Answers ``/v1/plan``; None: nobody does.
         extender: Answers kube-schedulers; None: nobody does.
         history: Keeps the last decisions on every placement; None: nobody does.
+        disruption: What may be disrupted; None: nobody knows.
     """
 
     advisor: Advisor
@@ -293,3 +311,4 @@ class Services:
     planner: "HubPlanner | None" = None
     extender: "HubExtender | None" = None
     history: "RunHistory | None" = None
+    disruption: "Disruption | None" = None

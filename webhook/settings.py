@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from scorer.api.staged_update import RunState
+from scorer.disruption.members import MemberDisruption
 from scorer.extender.preferences import Preferences
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings, parse_kind_rules
@@ -23,6 +24,16 @@ from webhook.controllers.settings import LoopSettings
 PREFIX: Final = "HARBORMASTER_"
 MEBIBYTE: Final = 1024 * 1024
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
+
+EXEMPT_USERS: Final = (
+    "system:serviceaccount:karpenter:karpenter",
+    "system:serviceaccount:kube-system:karpenter",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:node-controller",
+    "system:serviceaccount:kube-system:cloud-node-lifecycle-controller",
+    "system:kube-controller-manager",
+    "system:cloud-controller-manager",
+)
 
 CLUSTER_LABELS: Final = (
     "harbormaster.dev/member-cluster",
@@ -50,6 +61,13 @@ class UnknownNodes(StrEnum):
 
     ALLOW = "Allow"
     REJECT = "Reject"
+
+
+class ExpirationMode(StrEnum):
+    """Whether nodes that have reached their greatest age wait for budgets."""
+
+    FORCEFUL = "Forceful"
+    GRACEFUL = "Graceful"
 
 
 class SettingsError(Exception):
@@ -189,6 +207,18 @@ class Settings(BaseModel):
     the binding has failed."""
     force_delete_seconds: float = Field(default=900, ge=30, le=3600, allow_inf_nan=False)
     """So long a leaving member is waited for that does not answer."""
+    expiration_mode: ExpirationMode = ExpirationMode.FORCEFUL
+    """Forceful: the gate lets expired nodes go at any time, as Karpenter does. Graceful: budgets without reasons hold
+    them, and what forbids the disruption of a node does too."""
+    template_do_not_disrupt: bool = True
+    """``karpenter.sh/do-not-disrupt`` in the template of a pool holds for nodes that were there before it as well."""
+    gate_members: tuple[MemberDisruption, ...] = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
+    """Disruptions of a member cluster that wait while another kind of disruption holds it."""
+    enforce_budgets: bool = False
+    """Refuse deletions of nodes and node claims, and evictions that drain a node, beyond the budgets of its pool."""
+    enforcement_exempt_users: tuple[str, ...] = EXEMPT_USERS
+    """Who may do so beyond the budgets: Karpenter, which keeps to them itself, and Kubernetes' controllers."""
+
     lease_name: Name = "harbormaster-reconcile"
     """The Lease in *namespace* by which one process leads."""
     reconcile_workers: int = Field(default=16, ge=1, le=1000)
@@ -246,6 +276,8 @@ class Settings(BaseModel):
             placement_authorization=self.placement_authorization,
             live_warnings=self.live_warnings,
             live_seconds=self.live_seconds,
+            enforce_budgets=self.enforce_budgets,
+            enforcement_exempt_users=frozenset(self.enforcement_exempt_users),
         )
 
     def loop(self) -> LoopSettings:
@@ -265,6 +297,8 @@ class Settings(BaseModel):
             force_delete_after=timedelta(seconds=self.force_delete_seconds),
             workers=self.reconcile_workers,
             writes_at_once=self.write_concurrency,
+            gate_members=self.gate_members,
+            namespace=self.namespace,
         )
 
     @classmethod
@@ -289,7 +323,15 @@ class Settings(BaseModel):
             raise SettingsError(_first_mistake(error, given)) from error
 
 
-_LISTS: Final = {"dns_names", "ip_addresses", "allowed_users", "skipped_namespaces", "extender_cluster_labels"}
+_LISTS: Final = {
+    "dns_names",
+    "ip_addresses",
+    "allowed_users",
+    "skipped_namespaces",
+    "extender_cluster_labels",
+    "gate_members",
+    "enforcement_exempt_users",
+}
 _JSON: Final = {"extender_default_preferences", "extender_node_pool_preferences"}
 
 

@@ -29,9 +29,11 @@ from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
+from webhook.disruption import disruption_of
 from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.owner import OWNER, OwnerToken
+from webhook.embedded.pool_nodes import SimulatedNodes
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.extending import HubExtender
@@ -41,12 +43,13 @@ from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.planning import HubPlanner
+from webhook.pool_metrics import PoolMetrics
 from webhook.server import Server
 from webhook.services import Services, utc_now
 from webhook.settings import Settings
 from webhook.views import placement_view
 
-FIRST_NAMESPACES: Final = ("default", "kube-system", "harbormaster-system")
+FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
 QUIET_SECONDS: Final = 0.6
 """So long nothing may move before the fleet counts as settled."""
@@ -100,9 +103,11 @@ class Up:
                 self.hub, self._now, EmbeddedKinds(self.store.kinds), replace(self.settings.loop(), snapshots=THROTTLE)
             )
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
+            self.nodes = SimulatedNodes(self.store)
             await self._make_namespaces()
             changes = HubChanges(self.cache)
             history = RunHistory(self.cache, self._now)
+            self.disruption = disruption_of(self.cache, self.store, self.settings, self._now)
             services = Services(
                 HubAdvisor(self.cache, self._now, history),
                 changes,
@@ -113,6 +118,7 @@ class Up:
                 planner=HubPlanner(self.cache, context, self._now),
                 extender=HubExtender(self.cache, self.settings, self._now),
                 history=history,
+                disruption=self.disruption,
             )
 
             def extend(app: web.Application) -> None:
@@ -122,6 +128,7 @@ class Up:
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
             server = Server(services, self.settings, client_authorities=authorities, extend=extend)
             server.metrics.watch_cache(self.cache.freshness)
+            PoolMetrics(server.metrics.registry, self.disruption.gate.views, self._now)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)
@@ -173,7 +180,13 @@ class Up:
         loop = asyncio.get_running_loop()
         end, quiet_since, revision = loop.time() + timeout_seconds, loop.time(), -1
         while loop.time() < end:
-            at_rest = self.cache.synced and self.loop.idle and not self.members.busy and not self.unsettled
+            at_rest = (
+                self.cache.synced
+                and self.loop.idle
+                and not self.members.busy
+                and not self.nodes.busy
+                and not self.unsettled
+            )
             if not at_rest or self.cache.revision != revision:
                 quiet_since, revision = loop.time(), self.cache.revision
             elif loop.time() - quiet_since >= QUIET_SECONDS:
@@ -186,6 +199,8 @@ class Up:
             tasks.create_task(self.cache.run())
             tasks.create_task(self.loop.run())
             tasks.create_task(self.members.run())
+            tasks.create_task(self.nodes.run())
+            tasks.create_task(self.disruption.gate.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None
@@ -222,7 +237,7 @@ class Up:
         _write_private(self.client_file, orjson.dumps(told, option=orjson.OPT_INDENT_2))
 
     async def _make_namespaces(self) -> None:
-        for name in FIRST_NAMESPACES:
+        for name in dict.fromkeys((*FIRST_NAMESPACES, self.settings.namespace)):
             document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             try:
                 await self.store.create(NAMESPACE, document)

@@ -9,6 +9,7 @@ for part in (
     "tests.bench.hook",
     "tests.bench.scoring",
     "tests.bench.extender",
+    "tests.bench.disruption",
     "tests.bench.loop",
     "tests.bench.memory",
 ):  # each in a process of its own: memory counts

@@ -39,13 +39,17 @@ REVIEWED: Final = {"authenticated": True, "allowed": True, "user": {"username": 
 
 
 class Hub:
-    """Just enough of an API server: one kind with objects, one placement, every credential good."""
+    """Just enough of an API server: one kind with objects, one placement, every credential good.
+
+    Of every other kind it has what `items` says by the plural of its name, and that never changes; mostly nothing.
+    """
 
     def __init__(self, size: int) -> None:
         dice = np.random.default_rng(11)
         self.members = [_as_stored(member(f"member-{number:05}", dice), number) for number in range(size)]
         for document in self.members:
             document["status"]["agentStatus"][0]["lastReceivedHeartbeat"] = format_time(datetime.now(UTC))
+        self.items: dict[str, list[JsonObject]] = {}
         self.version = size + 1
         self.rate = 0
         self.sent = 0
@@ -58,7 +62,14 @@ class Hub:
         app.router.add_get(f"/apis/{MEMBER_CLUSTER.api_version}/{MEMBER_CLUSTER.plural}", self._serve_members)
         app.router.add_get(f"/apis/{PLACEMENT.api_version}/{PLACEMENT.plural}", self._serve_placements)
         app.router.add_post("/apis/{rest:.*}reviews", self._serve_review)
+        for rest in ("/api/{rest:.*}", "/apis/{rest:.*}"):
+            app.router.add_get(rest, self._serve_others)
         return app
+
+    async def _serve_others(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await _silence(request)
+        return _listing(self.items.get(request.path.rpartition("/")[2], ()), self.version)
 
     async def _serve_review(self, request: web.Request) -> web.Response:
         asked = await request.json()
@@ -126,7 +137,7 @@ def _listing(items: Sequence[JsonObject], version: int, more: int | None = None)
 
 
 async def _silence(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
     await asyncio.sleep(600)
     return response

@@ -43,6 +43,23 @@ PLACEMENT = {
     },
 }
 
+BUSINESS_HOURS = {
+    "nodePool": {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "batch"},
+        "spec": {
+            "disruption": {
+                "budgets": [{"nodes": "10%"}, {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}],
+            }
+        },
+    },
+    "reason": "Drifted",
+    "count": 2,
+    "observed": {"total": 30, "deleting": 1},
+    "now": "2026-06-10T14:00:00+02:00",
+}
+
 EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "score": ("POST", "/v1/score", {"placement": {"inline": CHEAP_AND_LARGE}, "limit": 3}),
     "filter": ("POST", "/v1/filter", {"placement": by_name("payments")}),
@@ -56,6 +73,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         "/v1/plan",
         {"drained": ["smartfish"], "placements": [by_name("payments")["ref"]]},
     ),
+    "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
     "validate": ("POST", "/v1/validate", {"object": PLACEMENT}),
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
     "listClusters": ("GET", "/v1/clusters", None),

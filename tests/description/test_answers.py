@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,7 @@ from tests.description.contract import Contract
 from tests.description.example_hub import Caller, changed, serving
 from tests.description.mistakes import MISTAKES
 from tests.description.questions import EXAMPLES, NAMESPACED, PLACEMENT, SCORES, STRANGE, TAINT, THOROUGH, by_name
+from tests.webhook.gates import put_pool, until
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
 from webhook.services import PathAccess
@@ -81,6 +83,52 @@ UNSEEN = {
 """Members that the example fleet gives no occasion for."""
 
 
+async def test_gates_and_reservations(caller, contract):
+    """The gate of node pools, its reservations and its refusals, alone and by the dozen."""
+    await put_pool(caller.up.store, "gated", 4, {"nodes": "2"})
+    held = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
+    await caller.ask("PATCH", "/api/v1/nodes/gated-3", held, Content_Type="application/merge-patch+json")
+    gate = caller.up.disruption.gate
+    await until(lambda: (view := gate.view("gated")) and len(view.nodes) == 4 and view.nodes["gated-3"].do_not_disrupt)
+
+    async def ask(method, path, body, status):
+        answer = await caller.ask(method, path, body)
+        assert answer.status == status, (path, body, answer.body)
+        contract.check(method, path, answer)
+        return answer.json if answer.body else {}
+
+    question = {"pool": "gated", "reason": "Drifted", "nodes": ["gated-0", "gated-3"]}
+    wanted = {"gate": "disruption", "question": question | {"mode": "upTo"}, "holder": "me", "ttlSeconds": 60}
+    await ask("POST", "/v1/gate/disruption", question, 200)
+    await ask("POST", "/v1/gate/disruption", {"questions": [question, question | {"reason": "Empty"}]}, 200)
+    await ask("POST", "/v1/gate/disruption", question | {"reason": "Bored"}, 400)
+    await ask("POST", "/v1/gate/disruption", question | {"pool": "nowhere"}, 404)
+    reserving = {"pool": "gated", "reason": "Drifted", "count": 1, "reserveSeconds": 60}
+    await ask("POST", "/v1/gate/disruption", reserving, 200)
+    taken = await ask("POST", "/v1/gate/reservations", wanted, 201)
+    await ask("POST", "/v1/gate/reservations", wanted, 409)
+    await ask("PUT", f"/v1/gate/reservations/{taken['id']}", {"ttlSeconds": 60}, 200)
+    await ask("DELETE", f"/v1/gate/reservations/{taken['id']}", None, 204)
+    await ask("DELETE", f"/v1/gate/reservations/{taken['id']}", None, 404)
+    unseen = contract.described("GateAnswer", "GateAnswers", "TakenReservation") - contract.seen
+    assert unseen <= {("GateAnswer", "searchedUntil"), ("NodeBlocker", "until")}
+
+
+async def test_gates_of_members(caller, contract):
+    """What rollouts and upgrades are answered, and that a member is held for one kind of disruption."""
+    rollout = {"placement": by_name("payments"), "cluster": "bravelion"}
+    for path, body in (("/v1/gate/rollout", rollout), ("/v1/gate/cluster-update", {"cluster": "bravelion"})):
+        answer = await caller.ask("POST", path, body)
+        assert answer.status == 200, answer.body
+        contract.check("POST", path, answer)
+    reserving = {"gate": "cluster-update", "question": {"cluster": "bravelion"}, "holder": "me", "ttlSeconds": 60}
+    answer = await caller.ask("POST", "/v1/gate/reservations", reserving)
+    assert (answer.status, answer.json["answer"]["reason"]) == (409, "NotInRun")
+    contract.check("POST", "/v1/gate/reservations", answer)
+    nowhere = reserving | {"question": {"cluster": "nowhere"}}
+    assert (await caller.ask("POST", "/v1/gate/reservations", nowhere)).status == 404
+
+
 async def test_equal_answers_are_sent_once(caller, contract):
     """A GET under the tag of an answer that still holds gets 304 and no body."""
     for method, path, _ in EXAMPLES.values():
@@ -108,7 +156,7 @@ async def test_the_description_itself(caller, contract):
 async def test_every_method_is_described(caller, contract):
     """Each path answers to the methods it is described with, and names them to anybody who tries another."""
     for path, methods in contract.document["paths"].items():
-        answer = await caller.ask("DELETE", path.replace("{name}", "x").replace("{namespace}", "y"))
+        answer = await caller.ask("PATCH", re.sub(r"{\w+}", "x", path))
         assert answer.status == 405, path
         allowed = {method.strip() for method in answer.headers["Allow"].split(",")}
         assert allowed - {"HEAD"} == {method.upper() for method in methods}, path

@@ -3,13 +3,19 @@
 import pytest
 
 from scorer.api.kinds import KINDS, OUR_KINDS
+from scorer.disruption.members import MemberDisruption
 from scorer.membership.access import agent_rules
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.controllers.family import FAMILIES
-from webhook.controllers.loop import REQUIRED
+from webhook.controllers.loop import required
+from webhook.controllers.settings import LoopSettings
 from webhook.extending import WATCHED
+from webhook.member_gates import WATCHED as GATED_KINDS
+from webhook.node_pools import COUNTED
+from webhook.node_pools import WATCHED as POOL_KINDS
 from webhook.proposal import PLANNED_KINDS
 from webhook.rbac import (
+    OWN,
     UnknownKindError,
     agent_roles,
     checked_applied,
@@ -25,6 +31,7 @@ from webhook.rbac import (
 
 REVIEWS = {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
 """What is only ever created; no kinds of objects."""
+LEASES = ("coordination.k8s.io", "leases")
 
 
 def all_roles():
@@ -78,21 +85,33 @@ def test_the_hub_is_never_written_but_for_what_the_loop_owns():
     }
 
 
-def test_the_server_writes_nothing():
-    found = {right for right in rights(serve_roles()) if right[0] not in ("get", "list", "watch")}
+def test_the_server_writes_nothing_but_reservations():
+    """In the whole cluster it only asks; the Leases of reservations are in its own namespace."""
+    wide, own, reader = serve_roles("quay")
+    found = {right for right in rights([wide, reader]) if right[0] not in ("get", "list", "watch")}
     assert found == {("create", *review) for review in REVIEWS}
+    assert (wide.namespace, own.namespace, reader.namespace) == ("", "quay", "kube-system")
+    assert rights([own]) == {(verb, *LEASES) for verb in OWN}
+
+
+def test_the_loop_may_reserve_as_the_server_does():
+    """They take turns on the same Leases."""
+    _, own = reconcile_roles(parse_selection(["ns"]), "quay")
+    _, server, _ = serve_roles("quay")
+    assert own.namespace == server.namespace == "quay"
+    assert rights([server]) <= rights([own])
 
 
 def test_the_server_reads_whatever_it_watches():
     allowed = rights(serve_roles())
     families = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
-    for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *families):
+    for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *POOL_KINDS, *GATED_KINDS, *families):
         assert {("list", kind.group, kind.plural), ("watch", kind.group, kind.plural)} <= allowed
 
 
 def test_the_loop_reads_whatever_it_watches():
     allowed = rights(reconcile_roles(parse_selection(["configmaps"]), "ns"))
-    for kind in REQUIRED:
+    for kind in (*required(LoopSettings(gate_members=tuple(MemberDisruption))), *COUNTED):
         assert {("list", kind.group, kind.plural), ("watch", kind.group, kind.plural)} <= allowed
 
 

@@ -56,6 +56,8 @@ class RefusedError(Exception):
         self.reason = str(status.get("reason") or "")
         self.message = str(status.get("message") or "the hub gave no reason")
         self.details: Mapping[str, Any] = status.get("details") or {}
+        self.answer: JsonObject | None = status.get("answer")
+        """What a gate said that did not let something be reserved."""
         self.mistakes = [(str(each.get("pointer", "")), str(each.get("detail", ""))) for each in _errors(status)]
         self.warnings = warnings
         super().__init__(self.message)
@@ -213,6 +215,11 @@ class Client:
     async def ask(self, path: str, body: JsonObject) -> JsonObject:
         """Return the answer to a question that changes nothing."""
         return (await self._request("POST", path, body)).document
+
+    async def withdraw(self, path: str) -> None:
+        """Take back what an earlier request at *path* has made."""
+        async with self._open("DELETE", path) as answer:
+            await _check(answer)
 
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
         """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
@@ -414,7 +421,7 @@ async def _check(answer: aiohttp.ClientResponse) -> bytes:
         status = {}
     if status.get("kind") != "Status":  # problem details of /v1
         words = {"message": status.get("detail") or f"HTTP {answer.status}", "reason": status.get("title")}
-        status = {**words, "errors": status.get("errors")}
+        status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
     raise RefusedError({"code": answer.status, **status}, _warnings(answer))
 
 

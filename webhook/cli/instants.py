@@ -18,7 +18,7 @@ class Instant(click.ParamType[datetime]):
             return value
         try:
             return parse_time(str(value))
-        except ValueError:
+        except (ValueError, OverflowError):
             self.fail(f"{str(value)[:64]!r} is no instant such as 2026-03-01T10:00:00Z", param, ctx)
 
 

@@ -157,7 +157,7 @@ def serve(
     from webhook.rbac import serve_roles
 
     settings = _settings(namespace)
-    roles = serve_roles(networking_agents=networking_agents or settings.networking_agents)
+    roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)
     return _print(roles, _subject(settings.namespace, account, settings.service_account, user_name), output)
 
 

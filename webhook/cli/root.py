@@ -1,6 +1,7 @@
 """The program: its name, its commands, and what becomes of their errors.
 
-Exit codes: 0 fine, 1 an error of whatever kind (also of usage), 2 only from ``plan``: something would change.
+Exit codes: 0 fine, 1 an error of whatever kind (also of usage), 2 from ``plan``: something would
+change, and from ``gate``: not allowed now.
 """
 
 import io
@@ -40,6 +41,9 @@ SECTIONS: Final = {
         Entry("plan", "Show what would happen to the placements, without doing it."),
         Entry("explain", "Say why a placement got the clusters it got."),
         Entry("validate", "Check objects as admission would."),
+        Entry("lint", "Find what is wrong or odd in files, for CI."),
+        Entry("gate", "Ask whether something may be disrupted now, and if not, when."),
+        Entry("budgets", "Show what disruption budgets allow, now and on a calendar."),
     ),
     "Serve a hub": (
         Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
@@ -69,7 +73,7 @@ Start here:
 Exit codes:
   0  fine
   1  an error, said in one line; mistakes in the usage too
-  2  from plan only: something would change
+  2  from plan: something would change; from gate: not allowed now
 
 Tables and colours are for terminals (NO_COLOR is honoured); -o json and -o yaml are for machines.
 As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`.

@@ -5,19 +5,23 @@ Source: serving.md 3.1; OpenAPI 3.1.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
 
 import orjson
+from pydantic import BaseModel
 
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
+from scorer.api.node_pool import DisruptionReason
+from webhook.budget_documents import LONGEST_DAYS
 from webhook.description.model import KubernetesObject
-from webhook.description.operations import NAMES, OPERATIONS, TAGS, Operation
+from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS, Operation
 from webhook.description.problem import ProblemDetails
 from webhook.description.schemas import named, reference, references, schemas_of
+from webhook.endpoints.budgets import USUAL_DAYS
 from webhook.endpoints.problems import PROBLEM_JSON, Problem
 
 VERSION: Final = "3.1.1"
@@ -27,8 +31,9 @@ PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
 ABOUT: Final = """\
 Where to place, why, and what admission would say: the questions that other controllers, CI and people ask harbormaster.
 
-Questions with a body are POST and change nothing. Requests are read strictly: unknown members are refused and nothing \
-is coerced; null counts as absent. Answers may gain members: ignore those you do not know.
+Questions with a body are POST and change nothing, but for what they reserve. Requests are read strictly: unknown \
+members are refused and nothing is coerced; null counts as absent. Answers may gain members: ignore those you do not \
+know.
 
 A GET may be asked as HEAD too. Errors are problem details (RFC 9457); their `type` is one of those listed with each \
 answer. Two belong to no operation and are listed with none: another method is answered with 405, \
@@ -78,6 +83,49 @@ _PARAMETERS: Final[JsonObject] = {
         "required": True,
         "description": "Name of the object.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 253},
+    },
+    "id": {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": "Id of the reservation.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 100},
+    },
+    "pool": {
+        "name": "pool",
+        "in": "query",
+        "description": "Only this NodePool; may be given several times.",
+        "schema": {"type": "array", "items": {"type": "string"}},
+    },
+    "reason": {
+        "name": "reason",
+        "in": "query",
+        "description": "Only this reason; may be given several times.",
+        "schema": {"type": "array", "items": {"type": "string", "enum": [str(reason) for reason in DisruptionReason]}},
+    },
+    "at": {
+        "name": "at",
+        "in": "query",
+        "description": "The instant that is asked about, with an offset; absent: now.",
+        "schema": {"type": "string", "format": "date-time"},
+    },
+    "days": {
+        "name": "days",
+        "in": "query",
+        "description": f"For so many days; {USUAL_DAYS} when it is left out.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS},
+    },
+    "from": {
+        "name": "from",
+        "in": "query",
+        "description": "Where it begins, with an offset; absent: now.",
+        "schema": {"type": "string", "format": "date-time"},
+    },
+    "tz": {
+        "name": "tz",
+        "in": "query",
+        "description": "A time zone, such as `Europe/Berlin`, to tell instants in as well.",
+        "schema": {"type": "string"},
     },
     "namespace": {
         "name": "namespace",
@@ -141,8 +189,8 @@ def text() -> str:
 
 
 def _schemas() -> dict[str, JsonObject]:
-    requests = [operation.request for operation in OPERATIONS if operation.request is not None]
-    answers = [operation.answer for operation in OPERATIONS if operation.answer is not None]
+    requests = [model for operation in OPERATIONS for model in operation.requests]
+    answers = [model for operation in OPERATIONS for model in operation.answers]
     closed = schemas_of(requests, "request", NAMES)
     open_ = schemas_of([*answers, ProblemDetails, KubernetesObject, MemberCluster], "answer", NAMES)
     closed["Candidates"]["properties"]["inline"]["items"] = reference("MemberCluster")
@@ -153,7 +201,17 @@ def _schemas() -> dict[str, JsonObject]:
             **reference("KubernetesObject"),
             "description": described["description"],
         }
-    kinds = [PROBLEM_TYPE + problem.slug for problem in Problem if problem is not Problem.CONFLICT]
+    described = closed["DisruptionQuestion"]["properties"]["nodePool"]
+    closed["DisruptionQuestion"]["properties"]["nodePool"] = {
+        **reference("KubernetesObject"),
+        "description": described["description"],
+    }
+    described = closed["ReservationRequest"]["properties"]["question"]
+    closed["ReservationRequest"]["properties"]["question"] = {
+        "oneOf": [reference(name) for name in GATE_QUESTIONS],
+        "description": described["description"],
+    }
+    kinds = [PROBLEM_TYPE + problem.slug for problem in Problem]
     open_["ProblemDetails"]["properties"]["type"]["enum"] = kinds
     extender = {name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, closed)}
     for name in extender:  # schedulers may send what newer versions know
@@ -184,17 +242,17 @@ def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
     }
     if operation.open_to_all:
         described["security"] = []
-    parameters = [*re.findall(r"{(\w+)}", operation.path), "RequestId"]
+    parameters = [*re.findall(r"{(\w+)}", operation.path), *operation.query, "RequestId"]
     if operation.tagged and operation.method == "get":
         parameters.append("IfNoneMatch")
     described["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in parameters]
     example = examples["operations"].get(operation.name, {})
     if operation.request is not None:
-        media: JsonObject = {"schema": reference(named(operation.request, NAMES))}
+        media: JsonObject = {"schema": _one_of(operation.requests)}
         if "request" in example:
             media["example"] = example["request"]
         described["requestBody"] = {"required": True, "content": {"application/json": media}}
-    described["responses"] = {"200": _answer(operation, example)}
+    described["responses"] = {str(operation.status): _answer(operation, example)}
     if operation.tagged and operation.method == "get":
         described["responses"]["304"] = {
             "description": "The answer you have still holds.",
@@ -211,18 +269,25 @@ def _answer(operation: Operation, example: JsonObject) -> JsonObject:
     if operation.media == EVENT_STREAM:
         schema = _stream(operation)
     elif operation.answer is not None:
-        schema = reference(named(operation.answer, NAMES))
+        schema = _one_of(operation.answers)
     if operation.many:
         schema = {"type": "array", "items": schema}
     media: JsonObject = {"schema": schema}
     if "answer" in example:
         media["example"] = example["answer"]
     headers = ["X-Request-Id", *(["ETag"] if operation.tagged else [])]
+    if operation.status == 204:
+        return {"description": "It is done.", "headers": _header_references(headers)}
     return {
         "description": "The answer.",
         "headers": _header_references(headers),
         "content": {operation.media: media},
     }
+
+
+def _one_of(models: Sequence[type[BaseModel]]) -> JsonObject:
+    references = [reference(named(model, NAMES)) for model in models]
+    return references[0] if len(references) == 1 else {"oneOf": references}
 
 
 def _stream(operation: Operation) -> JsonObject:

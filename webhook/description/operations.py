@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
+from webhook.description.budgets import BudgetCalendar, BudgetList
 from webhook.description.explanation import ExplainAnswer
 from webhook.description.extender import (
     ExtenderArgs,
@@ -20,11 +21,15 @@ from webhook.description.extender import (
     HostPriority,
 )
 from webhook.description.fleet import Cluster, ClusterList
+from webhook.description.gate import GateAnswer, GateAnswers, TakenReservation
+from webhook.description.member_gates import MemberGateAnswer
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
 from webhook.description.rehearsal import DefaultAnswer, ValidateAnswer
 from webhook.description.runs import RunList
 from webhook.description.scoring import FilterAnswer, ScoreAnswer
+from webhook.endpoints.gate_question import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel
+from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
 from webhook.endpoints.planning import PlanModel
 from webhook.endpoints.problems import Problem
 from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
@@ -40,12 +45,23 @@ NAMES: Final[Mapping[str, str]] = {
     "RefModel": "PlacementRef",
     "PlacementModel": "PlacementInQuestion",
     "CandidatesModel": "Candidates",
+    "DisruptionModel": "DisruptionQuestion",
+    "DisruptionBatchModel": "DisruptionQuestions",
+    "ObservedModel": "ObservedNodes",
+    "RolloutModel": "RolloutQuestion",
+    "ClusterUpdateModel": "ClusterUpdateQuestion",
+    "ReservationModel": "ReservationRequest",
+    "RenewalModel": "RenewalRequest",
 }
 """Names of requests in the document, by the names of their models."""
+
+GATE_QUESTIONS: Final = ("DisruptionQuestion", "RolloutQuestion", "ClusterUpdateQuestion")
+"""What a reservation may ask, by the names in the document."""
 
 TAGS: Final[Mapping[str, str]] = {
     "Placement": "Where would it go, why, and what if? These change nothing.",
     "Fleet": "The member clusters and the placements as they are now.",
+    "Gate": "May it be disrupted now, and if not, when? Only reservations change something.",
     "Admission": "What admission would say and fill in, for CI. These change nothing.",
     "Description": "This document.",
     "Extender": "The protocol by which kube-scheduler asks; member names are spelled as it spells them.",
@@ -81,12 +97,15 @@ class Operation:
         problems: What can go wrong besides what can go wrong everywhere.
         tagged: Whether answers carry an ``ETag``.
         many: The answer is a bare list of *answer*.
+        batch: Models of several questions in one body, and of their answers.
+        query: Names of its parameters in the query of the URL.
+        status: Of a good answer; 204: it has no content.
         media: Type of the answer.
         open_to_all: Nobody is asked who they are.
     """
 
     name: str
-    method: Literal["get", "post"]
+    method: Literal["get", "post", "put", "delete"]
     path: str
     tag: str
     summary: str
@@ -96,8 +115,21 @@ class Operation:
     problems: tuple[Problem, ...] = ()
     tagged: bool = False
     many: bool = False
+    batch: tuple[type[BaseModel], type[BaseModel]] | None = None
+    query: tuple[str, ...] = ()
+    status: Literal[200, 201, 204] = 200
     media: str = "application/json"
     open_to_all: bool = False
+
+    @property
+    def requests(self) -> tuple[type[BaseModel], ...]:
+        """Models of the body: any of them."""
+        return () if self.request is None else (self.request, *(self.batch or ())[:1])
+
+    @property
+    def answers(self) -> tuple[type[BaseModel], ...]:
+        """Models of the answer: any of them."""
+        return () if self.answer is None else (self.answer, *(self.batch or ())[1:])
 
     @property
     def every_problem(self) -> tuple[Problem, ...]:
@@ -169,6 +201,120 @@ OPERATIONS: Final = (
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
+    ),
+    Operation(
+        "gateDisruption",
+        "post",
+        "/v1/gate/disruption",
+        "Gate",
+        "May these nodes be disrupted now?",
+        "What the disruption budgets of a NodePool let go, and what keeps single nodes, now or at another instant; "
+        "when the budgets will let go as many, and which of them stands in the way. A refusal is a good answer. An "
+        "answer without a reservation is advice: two callers who ask at once may both be allowed. At most 100 "
+        "questions may be asked at once; they are answered in order, each grant lowering what the next may have.",
+        GateAnswer,
+        DisruptionModel,
+        (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
+        batch=(DisruptionBatchModel, GateAnswers),
+    ),
+    Operation(
+        "gateRollout",
+        "post",
+        "/v1/gate/rollout",
+        "Gate",
+        "May this placement change on this cluster now?",
+        "What its rollout, or its staged update run, says; and whether something else is disrupting the cluster. A "
+        "placement that the caller may not read does not exist for them.",
+        MemberGateAnswer,
+        RolloutModel,
+        (Problem.NOT_FOUND,),
+    ),
+    Operation(
+        "gateClusterUpdate",
+        "post",
+        "/v1/gate/cluster-update",
+        "Gate",
+        "May this cluster be upgraded now?",
+        "What its upgrade run says: stage, group, gate, maintenance window, hold; and whether something else is "
+        "disrupting the cluster.",
+        MemberGateAnswer,
+        ClusterUpdateModel,
+        (Problem.NOT_FOUND,),
+    ),
+    Operation(
+        "listBudgets",
+        "get",
+        "/v1/budgets",
+        "Gate",
+        "What disruption budgets let go",
+        "For every NodePool and reason: the limit, what uses it up and what is left, now or at another instant, and "
+        "when more is let go; and what is probably not meant as it is written.",
+        BudgetList,
+        problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
+        tagged=True,
+        query=("pool", "reason", "at"),
+    ),
+    Operation(
+        "getBudgets",
+        "get",
+        "/v1/budgets/{name}",
+        "Gate",
+        "What the disruption budgets of one NodePool let go",
+        "As the list, for one pool.",
+        BudgetList,
+        problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
+        tagged=True,
+        query=("reason", "at"),
+    ),
+    Operation(
+        "getBudgetCalendar",
+        "get",
+        "/v1/budgets/calendar",
+        "Gate",
+        "When disruption budgets let how much go",
+        "For every NodePool and reason: stretches of time in which the limit stays the same, reckoned with the nodes "
+        "there are now. Windows are in UTC; with `tz` each stretch is also told in the time of that zone.",
+        BudgetCalendar,
+        problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
+        tagged=True,
+        query=("pool", "days", "from", "tz"),
+    ),
+    Operation(
+        "reserve",
+        "post",
+        "/v1/gate/reservations",
+        "Gate",
+        "Take the permission",
+        "What the gate grants is reserved, so that it is granted to nobody else. A node that was named counts until it "
+        "shows itself that it goes, so its reservation need not be given back; nodes by number count until the "
+        "reservation is given back or expires. A member cluster is reserved for one kind of disruption: another kind "
+        "has to wait. What the gate refuses is a conflict, with its `answer`.",
+        TakenReservation,
+        ReservationModel,
+        (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
+        status=201,
+    ),
+    Operation(
+        "renewReservation",
+        "put",
+        "/v1/gate/reservations/{id}",
+        "Gate",
+        "Keep the permission",
+        "For so long from now on. Only who has taken it may; what has expired is gone.",
+        TakenReservation,
+        RenewalModel,
+        (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
+    ),
+    Operation(
+        "releaseReservation",
+        "delete",
+        "/v1/gate/reservations/{id}",
+        "Gate",
+        "Give the permission back",
+        "Only who has taken it may. Nodes that have been disrupted should show it by then, else somebody else may be "
+        "granted as many.",
+        problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
+        status=204,
     ),
     Operation(
         "validate",

@@ -5,6 +5,8 @@ Source: serving.md 3.3; RFC 9457.
 
 from typing import Literal
 
+from webhook.description.gate import GateAnswer
+from webhook.description.member_gates import MemberGateAnswer
 from webhook.description.model import AnswerModel
 
 
@@ -37,3 +39,5 @@ class ProblemDetails(AnswerModel):
     """When to ask again."""
     audience: str | None = None
     """Whom a token has to be made for, where one is missing."""
+    answer: GateAnswer | MemberGateAnswer | None = None
+    """What the gate says, where it does not let something be reserved."""

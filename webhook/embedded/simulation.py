@@ -44,7 +44,7 @@ import orjson
 
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.duration import parse_sum
-from scorer.api.kinds import MEMBER_CLUSTER, group_kind
+from scorer.api.kinds import MEMBER_CLUSTER, NODE, NODE_CLAIM, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, dump_json, format_time
 from scorer.api.names import OURS
@@ -55,6 +55,7 @@ from webhook.member.heartbeat import Figures
 SIMULATE_APPLY = OURS + "simulate-apply"
 SIMULATE_STATUS = OURS + "simulate-status"
 SIMULATE_LEAVING = OURS + "simulate-leaving"
+KEPT = frozenset({MEMBER_CLUSTER.group_kind, NODE.group_kind, NODE_CLAIM.group_kind})
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
@@ -62,7 +63,7 @@ def keep_status(document: JsonObject) -> JsonObject:
     """Return a MemberCluster with its status moved into the annotation that keeps it; other objects unchanged."""
     status = document.get("status")
     metadata = document.get("metadata")
-    if group_kind(document) != MEMBER_CLUSTER.group_kind or not status or not isinstance(metadata, Mapping):
+    if group_kind(document) not in KEPT or not status or not isinstance(metadata, Mapping):
         return document
     annotations = metadata.get("annotations") or {}
     if isinstance(annotations, Mapping):

@@ -5,7 +5,7 @@ Source: serving.md 3.1 to 3.4.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -116,8 +116,24 @@ class Api:
         self, path: str, route: str, handler: Handler, *, surface: Surface = "api", when_synced: bool = True
     ) -> None:
         """Serve POST on *path*; the arguments are those of `get`."""
-        endpoint = _Endpoint(frozenset({"POST"}), route, surface, when_synced, open_to_all=False)
-        self.app.router.add_route("*", path, self._wrap(endpoint, handler))
+        self.serve(path, route, {"POST": handler}, surface=surface, when_synced=when_synced)
+
+    def serve(
+        self,
+        path: str,
+        route: str,
+        handlers: Mapping[str, Handler],
+        *,
+        surface: Surface = "api",
+        when_synced: bool = True,
+    ) -> None:
+        """Serve several methods on *path*, each by a handler of its own; the other arguments are those of `get`."""
+        endpoint = _Endpoint(frozenset(handlers), route, surface, when_synced, open_to_all=False)
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await handlers[request.method](request)
+
+        self.app.router.add_route("*", path, self._wrap(endpoint, handle))
 
     async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
         """See to it that the caller may read a placement; to who may not, it does not exist.
@@ -199,9 +215,18 @@ class Api:
         Raises:
             ProblemError: Not JSON, too large, too slow, or not of the model; every mistake is named.
         """
+        return await self.read_as(request, lambda _: model)
+
+    async def read_as(self, request: web.Request, model_of: Callable[[JsonObject], type[ModelT]]) -> ModelT:
+        """Read the request body as the model that *model_of* chooses for it; raises as `read`."""
         body = await self.body(request, self.settings.api_body_bytes)
+
+        def read() -> ModelT:
+            document = parse_object(body)
+            return read_model(model_of(document), document)
+
         try:
-            return await beside_loop(len(body), lambda: read_model(model, parse_object(body)))
+            return await beside_loop(len(body), read)
         except BadReviewError as error:
             self.metrics.rejected("api", "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
@@ -266,6 +291,8 @@ def _mistake(detail: Any) -> Mistake:
         return Mistake(pointer, code, "must be given")
     if kind == "extra_forbidden":
         return Mistake(pointer, code, "there is no such member")
+    if kind == "too_long":
+        return Mistake(pointer, code, f"{len(detail['input'])} items: must have at most {detail['ctx']['max_length']}")
     if isinstance(detail["input"], dict | list):
         return Mistake(pointer, code, words)
     return Mistake(pointer, code, f"{quote(detail['input'])}: {words}")

@@ -20,7 +20,7 @@ PROBLEM_JSON: Final = "application/problem+json"
 class Problem(Enum):
     """Every kind of problem: slug, status, title."""
 
-    MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request is not acceptable JSON")
+    MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request cannot be understood")
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "Say who you are")
     FORBIDDEN = ("forbidden", HTTPStatus.FORBIDDEN, "Not allowed")
     NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "There is no such thing")
@@ -77,7 +77,7 @@ class ProblemError(Exception):
         headers: dict[str, str] | None = None,
         retry_after: int | None = None,
         request_id: str = "",
-        members: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
         self.problem = problem

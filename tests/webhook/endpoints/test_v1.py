@@ -284,6 +284,12 @@ async def test_every_mistake_is_named_with_its_place(port, body, pointer, code):
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
 
 
+async def test_a_list_that_is_too_long_is_told_in_numbers(port):
+    body = {"placement": PAYMENTS, "candidates": {"inline": [{}] * 501}}
+    problem = assert_problem(await ask(port, "/v1/score", body), "validation-failed", 422)
+    assert problem["detail"] == "/candidates/inline: 501 items: must have at most 500"
+
+
 @pytest.mark.parametrize(
     ("body", "count"),
     [

@@ -1,0 +1,158 @@
+"""``harbormaster gate``: questions about files, and to a running hub."""
+
+import asyncio
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.description.example_hub import serving
+from tests.webhook.gates import claim, node, node_pool, put_pool, until
+from webhook.cli.root import root
+
+BUSINESS_HOURS = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}
+SATURDAY, MONDAY = "2026-06-13T12:00:00Z", "2026-06-15T12:00:00Z"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A pool of three nodes, of which one is protected; one may go at a time, and none in business hours."""
+    documents = [node_pool("batch", {"nodes": "1"}, BUSINESS_HOURS)]
+    for name in ("n0", "n1", "n2"):
+        documents += [node(name, "batch"), claim(name, "batch")]
+    documents[5]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    path = tmp_path / "pool.yaml"
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    return path
+
+
+def ask(cli, files, *words):
+    return cli("gate", "disruption", "batch", "--reason", "Drifted", "-f", files, *words, "--tz", "Europe/Berlin")
+
+
+def test_files_are_asked_and_say_yes(cli, files):
+    result = ask(cli, files, "n1", "--now", SATURDAY)
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "Allowed: 1 node may be disrupted for Drifted now. Granted: n1.\n",
+    )
+
+
+def test_a_refusal_tells_the_budget_and_when_it_opens_in_both_times(cli, files):
+    result = ask(cli, files, "--count", "1", "--now", MONDAY)
+    assert result.exit_code == 2
+    assert result.stdout.startswith('Not now: budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) lets 0 of 3')
+    assert result.stdout.endswith(". It opens Mon 2026-06-15 19:00:00 CEST (2026-06-15T17:00:00Z).\n")
+    assert result.stdout.count("2026-06-15T17:00:00Z") == 1
+    assert result.stdout.count("\n") == 1
+
+
+def test_a_protected_node_is_named(cli, files):
+    result = ask(cli, files, "n2", "--now", SATURDAY)
+    assert result.exit_code == 2
+    assert "n2" in result.stdout
+    assert "karpenter.sh/do-not-disrupt" in result.stdout
+
+
+def test_machines_get_the_whole_answer(cli, files):
+    result = ask(cli, files, "n1", "n2", "--up-to", "--now", SATURDAY, "-o", "json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["granted"], told["total"], told["active"]) == (0, ["n1"], 3, [0])
+    assert yaml.safe_load(ask(cli, files, "n1", "--now", SATURDAY, "-o", "yaml").stdout)["verdict"] == "Allowed"
+
+
+def test_counts_may_be_given(cli, files):
+    words = ("--count", "1", "--total", "40", "--deleting", "1", "--now", SATURDAY, "-o", "json")
+    told = json.loads(ask(cli, files, *words).stdout)
+    assert (told["verdict"], told["total"], told["disrupting"]) == ("InFlight", 40, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "say which nodes, or with --count how many"),
+        (("n1", "--count", "1"), "say which nodes, or with --count how many"),
+        (("--count", "4"), "4 is more than the 3 nodes of NodePool batch"),
+        (("who",), "'who' is no node of NodePool batch"),
+        (("n1", "n1"), "'n1' is named twice"),
+        (("--count", "1", "--deleting", "1"), "give --total as well"),
+        (("--count", "1", "--total", "1", "--deleting", "2"), "total 1 does not hold deleting 2"),
+        (("--count", "1", "--reserve", "60", "--holder", "me"), "files (-f) hold no reservations"),
+        (("--count", "1", "--now", "soon"), "'soon' is no instant"),
+        (("--count", "1", "--now", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is no instant"),
+        (("--count", "1", "--total", "2147483648"), "2147483648 is not in the range"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_an_error(files, words, says, capsys):
+    with pytest.raises(SystemExit) as ended:
+        root.main(["gate", "disruption", "batch", "--reason", "Drifted", "-f", str(files), *words], "harbormaster")
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.count("\n")) == (1, 1)
+    assert says in told
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("other", "--reason", "Drifted", "--count", "1"),
+            "there is no NodePool 'other' in the files; those there: batch",
+        ),
+        (("batch", "--reason", "Bored", "--count", "1"), "Invalid value for '--reason': 'Bored'"),
+        (("batch", "--reason", "Drifted", "--count", "1", "--tz", "Mars"), '--tz: "Mars" is no time zone'),
+    ],
+)
+def test_what_does_not_exist_is_said(files, words, says, capsys):
+    with pytest.raises(SystemExit) as ended:
+        root.main(["gate", "disruption", *words, "-f", str(files)], "harbormaster")
+    told = capsys.readouterr().err
+    assert (ended.value.code, told.count("\n")) == (1, 1)
+    assert says in told
+
+
+@pytest.fixture
+async def gate(tmp_path):
+    """A function that runs ``harbormaster gate`` against a hub with a pool of which two of six nodes may go."""
+    async with serving(tmp_path, requests_per_second=1e6, request_burst=10**6) as caller:
+        await put_pool(caller.up.store, "batch", 6, {"nodes": "2"})
+        there = caller.up.disruption.gate
+        await until(lambda: (view := there.view("batch")) and view.counts().total == 6)
+
+        async def run(*words):
+            arguments = ["gate", *words, "--data", str(tmp_path)]
+            return await asyncio.to_thread(CliRunner().invoke, root, arguments, prog_name="harbormaster")
+
+        yield run
+
+
+async def test_it_answers(gate):
+    result = await gate("disruption", "batch", "--reason", "Drifted", "--count", "2")
+    assert (result.exit_code, result.stdout) == (0, "Allowed: 2 nodes may be disrupted for Drifted now.\n")
+
+
+async def test_a_permission_is_taken_and_given_back(gate):
+    asked = ("disruption", "batch", "--reason", "Drifted", "--reserve", "60", "--holder", "patcher", "--tz", "UTC")
+    taken = await gate(*asked, "batch-0", "batch-1", "-o", "json")
+    assert taken.exit_code == 0
+    told = json.loads(taken.stdout)
+    assert told["granted"] == ["batch-0", "batch-1"]
+    refused = await gate(*asked, "--count", "1")
+    assert refused.exit_code == 2
+    assert refused.stdout.startswith("Not now: budgets[0] ")
+    given_back = await gate("release", told["reservation"]["id"])
+    assert (given_back.exit_code, given_back.stdout) == (0, "given back\n")
+    again = await gate(*asked, "batch-2")
+    assert again.stdout.startswith("Allowed: batch-2 may be disrupted. Reserved until ")
+
+
+async def test_what_is_not_there_is_an_error(gate):
+    for words, says in (
+        (("disruption", "nope", "--reason", "Drifted", "--count", "1"), "there is no node pool 'nope'"),
+        (("release", "nope"), "there is no reservation 'nope', or it has expired"),
+        (("rollout", "crp/nope", "oslo"), "there is no placement crp/nope"),
+        (("cluster-update", "oslo"), "oslo"),
+    ):
+        result = await gate(*words)
+        assert result.exit_code == 1
+        assert says in str(result.exception) + result.stderr

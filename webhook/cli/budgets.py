@@ -1,0 +1,378 @@
+"""``harbormaster budgets``: what disruption budgets allow, now and on a calendar; of the running hub or of files."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import click
+import pydantic
+
+from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
+from scorer.api.meta import JsonObject, format_time, parse_time
+from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.documents import Loaded, load
+from webhook.cli.failure import UserError, complain
+from webhook.cli.options import file_option, output_option, run
+from webhook.cli.output import print_document, print_table
+from webhook.time_zones import UnknownZoneError, find_zone, local_zone
+from webhook.validation.field import quote, shape_errors
+
+if TYPE_CHECKING:
+    from scorer.disruption.budgets import NodeCounts
+    from webhook.budget_documents import BudgetedPool
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+HELP = """Show what disruption budgets allow, now and on a calendar.
+
+A budget of a NodePool says how many of its nodes may be disrupted at once, for which reasons and in which hours; the
+strictest one in force counts. With -f the files are asked (NodePools; Nodes and NodeClaims for the counts), else the
+running hub.
+
+\b
+Examples:
+  harbormaster budgets list
+  harbormaster budgets calendar general --tz Europe/Berlin
+  harbormaster budgets calendar -f examples/fleet/node-pools.yaml --total 40
+  harbormaster budgets calendar --days 60 -o ics > budgets.ics
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+LIST_HELP = """Show how many nodes may be disrupted now, per pool and reason.
+
+ALLOWED is how many more nodes may go; USED those that are going already, or are not ready; OPENS when one more may go.
+
+\b
+Examples:
+  harbormaster budgets list
+  harbormaster budgets list general batch -o json
+  harbormaster budgets list -f pools.yaml --total 40 --deleting 1
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+CALENDAR_HELP = """Show when how many nodes may be disrupted, per pool and reason.
+
+Budgets count in UTC; the calendar is in your time zone, or in that of --tz. It is reckoned with the nodes there are
+now. As a table a letter stands for half an hour (an hour where the terminal is narrow) and says the least that is
+allowed in it.
+
+\b
+Examples:
+  harbormaster budgets calendar
+  harbormaster budgets calendar general --tz Europe/Berlin --days 7
+  harbormaster budgets calendar --from 2026-03-27 --tz America/New_York
+  harbormaster budgets calendar -f examples/fleet/node-pools.yaml --total 40
+  harbormaster budgets calendar general --days 60 -o ics > general.ics
+
+\b
+Exit codes:
+  0  shown
+  1  no such pool or time zone, a file cannot be used, or no hub
+"""
+SHORT = "Show what disruption budgets allow, now and on a calendar."
+LONGEST_DAYS = 400
+LARGEST_COUNT = 2147483647
+MARGIN_DAYS = 8
+"""So much more is looked at for -o ics on both sides, so that events begin and end where they really do."""
+
+
+class Beginning(click.ParamType[datetime | date]):
+    """An instant, or a day of the reader's time zone."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime | date:
+        """Return the instant or the day; fail with a message that shows the value."""
+        if isinstance(value, (datetime, date)):
+            return value
+        text = str(value)
+        try:
+            return date.fromisoformat(text) if len(text) == len("2026-03-01") else parse_time(text)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{text[:64]!r} is no day such as 2026-03-01 and no instant such as 2026-03-01T10:00:00Z", param, ctx
+            )
+
+
+def _shared(*, calendar: bool) -> Callable[[_Command], _Command]:
+    count = click.IntRange(0, LARGEST_COUNT)
+    options = [
+        click.argument("pools", nargs=-1, metavar="[POOL]..."),
+        file_option,
+        click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's."),
+        *(
+            (
+                click.option(
+                    "--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."
+                ),
+                click.option("--from", "beginning", type=Beginning(), help="Where to begin. Default: now."),
+            )
+            if calendar
+            else ()
+        ),
+        click.option("--total", type=count, metavar="N", help="With -f: reckon with so many nodes per pool."),
+        click.option("--deleting", type=count, metavar="N", help="With -f: so many of them are being deleted."),
+        click.option("--not-ready", type=count, metavar="N", help="With -f: so many others are not ready."),
+        output_option("table", "json", "ics") if calendar else output_option("table", "json", "yaml"),
+        connection_options,
+    ]
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.group("budgets", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the two commands."""
+
+
+@command.command("list", help=LIST_HELP, short_help="Show how many nodes may be disrupted now, per pool and reason.")
+@_shared(calendar=False)
+def list_command(
+    pools: Sequence[str],
+    files: Sequence[str],
+    zone: str | None,
+    total: int | None,
+    deleting: int | None,
+    not_ready: int | None,
+    output: str,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Show the present."""
+    shown_in = _zone(zone)
+    if files:
+        from webhook.budget_documents import overview
+
+        found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
+        answer = overview(found, datetime.now(UTC))
+    else:
+        _only_with_files(total, deleting, not_ready)
+        connection = find_connection(data, server, token_file, ca_file)
+        answer = run(_ask(connection, "/v1/budgets", {"pool": pools}))
+    if output != "table":
+        print_document(answer, output)
+        return 0
+    if not answer["items"]:
+        click.echo("There is no NodePool.")
+        return 0
+    from webhook.cli.budget_table import overview_rows
+
+    print_table(("POOL", "REASON", "ALLOWED", "USED", "TOTAL", "OPENS"), overview_rows(answer, shown_in))
+    return 0
+
+
+@command.command("calendar", help=CALENDAR_HELP, short_help="Show when how many nodes may be disrupted.")
+@_shared(calendar=True)
+def calendar_command(
+    pools: Sequence[str],
+    files: Sequence[str],
+    zone: str | None,
+    days: int,
+    beginning: datetime | date | None,
+    total: int | None,
+    deleting: int | None,
+    not_ready: int | None,
+    output: str,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Show what comes."""
+    shown_in = _zone(zone)
+    now = datetime.now(UTC).replace(microsecond=0)
+    try:
+        start, end = _bounds(beginning, days, shown_in, now)
+        asked_from, asked_days = start, days
+        if output == "ics":
+            asked_from, asked_days = start - timedelta(days=MARGIN_DAYS), min(LONGEST_DAYS, days + 2 * MARGIN_DAYS)
+        elif output == "table" and end - start > timedelta(days=days):
+            asked_days = min(LONGEST_DAYS, days + 1)
+    except OverflowError as error:
+        shown = format_time(beginning) if isinstance(beginning, datetime) else beginning
+        raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
+    if files:
+        found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
+        answer = _offline(found, asked_from, asked_days, shown_in if zone else None)
+    else:
+        _only_with_files(total, deleting, not_ready)
+        connection = find_connection(data, server, token_file, ca_file)
+        answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if zone else None))
+    if output == "json":
+        print_document(answer, output)
+    elif output == "ics":
+        from webhook.cli.icalendar import icalendar
+
+        click.echo(icalendar(answer, start, end, now), nl=False)
+    else:
+        from webhook.cli.budget_table import print_calendar
+
+        print_calendar(answer, shown_in, end)
+    return 0
+
+
+def _zone(name: str | None) -> ZoneInfo:
+    try:
+        return local_zone() if name is None else find_zone(name)
+    except UnknownZoneError as error:
+        raise UserError(f"--tz: {error}") from error
+
+
+def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
+    """Return begin and end: from a day on so many days of *zone*, which may have 23 or 25 hours, else of 24 hours.
+
+    Raises:
+        OverflowError: They, or the days of the zone that they lie in, are not all in the years 1 to 9999.
+    """
+    from webhook.cli.budget_table import midnight
+
+    if isinstance(beginning, date) and not isinstance(beginning, datetime):
+        start, end = (midnight(beginning + timedelta(days=later), zone) for later in (0, days))
+    else:
+        start = beginning or now
+        end = start + timedelta(days=days)
+    midnight(end.astimezone(zone).date() + timedelta(days=1), zone)
+    return start, end
+
+
+def _only_with_files(*counts: int | None) -> None:
+    if any(count is not None for count in counts):
+        raise click.UsageError(
+            "--total, --deleting and --not-ready are for files (-f); the running hub counts its nodes"
+        )
+
+
+def _counts(total: int | None, deleting: int | None, not_ready: int | None) -> "NodeCounts | None":
+    """Return the counts that options give, None when there are none."""
+    from scorer.disruption.budgets import NodeCounts
+
+    if total is None:
+        if deleting is not None or not_ready is not None:
+            raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
+        return None
+    try:
+        return NodeCounts(total, deleting or 0, not_ready or 0)
+    except ValueError as error:
+        raise UserError(
+            f"--total {total}, --deleting {deleting or 0}, --not-ready {not_ready or 0}: {error}"
+        ) from error
+
+
+def pools_in_files(
+    loaded: Iterable[Loaded], names: Sequence[str], counts: "NodeCounts | None"
+) -> "tuple[BudgetedPool, ...]":
+    """Return the NodePools among *loaded*, by name or in the order of *names*.
+
+    Args:
+        loaded: NodePools, and the Nodes and NodeClaims to count.
+        names: Which; none: all.
+        counts: Counts for every pool in place of those of the files, or None.
+
+    Raises:
+        UserError: A pool has the wrong shape, or there is none of a name.
+    """
+    from scorer.api.node_pool import NodePool
+    from scorer.disruption.nodes import PoolNode, count_nodes, read_pool_node
+    from webhook.budget_documents import BudgetedPool
+
+    loaded = list(loaded)
+    claims: dict[str, JsonObject] = {}
+    for one in loaded:
+        if one.kind == NODE_CLAIM:
+            status = one.document.get("status") or {}
+            claims |= {name: one.document for key in ("providerID", "nodeName") if (name := status.get(key))}
+    nodes: dict[str, list[PoolNode]] = {}
+    for one in loaded:
+        if one.kind == NODE:
+            claim = claims.get(one.name) or claims.get((one.document.get("spec") or {}).get("providerID") or "")
+            if found := read_pool_node(one.document, claim):
+                nodes.setdefault(found.pool, []).append(found)
+    pools: dict[str, BudgetedPool] = {}
+    problems: list[str] = []
+    for one in loaded:
+        if one.kind != NODE_POOL:
+            continue
+        try:
+            budgets = NodePool.read(one.document).spec.disruption.budgets
+        except pydantic.ValidationError as error:
+            problems += (f"{one.source}: {mistake}" for mistake in shape_errors(error))
+            continue
+        pools[one.name] = BudgetedPool(one.name, budgets, counts or count_nodes(nodes.get(one.name, ())))
+    if problems:
+        raise UserError(problems)
+    if not pools:
+        raise UserError("there is no NodePool in the files")
+    for name in names:
+        if name not in pools:
+            known = ", ".join(sorted(pools)[:20])
+            raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {known}")
+    wanted = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
+    _warn_of_missing_nodes(wanted)
+    return tuple(wanted)
+
+
+def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
+    """Tell why nothing is allowed where a share of no nodes is none."""
+    empty = [p.name for p in pools if not p.counts.total and any(b.nodes.endswith("%") for b in p.budgets)]
+    if empty:
+        few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+        complain(f"note: no nodes of {few} in the files, and a percentage of none is none; say how many: --total N")
+
+
+def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> JsonObject:
+    from webhook.budget_documents import CalendarMaker, TooLargeError
+
+    try:
+        maker = CalendarMaker(len(pools), start, days, zone)
+        for pool in pools:
+            maker.add(pool)
+    except TooLargeError as error:
+        raise UserError(str(error)) from error
+    except OverflowError as error:
+        raise UserError(f"--from {format_time(start)}: the calendar would leave the years 1 to 9999") from error
+    return maker.document()
+
+
+async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -> JsonObject:
+    from webhook.cli.client import Client, RefusedError
+
+    given = {name: value for name, value in query.items() if value != ()}
+    async with Client(connection) as client:
+        try:
+            return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+async def _calendar_of_hub(
+    connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+) -> JsonObject:
+    """Ask for the calendar in as many parts as it takes."""
+    from webhook.budget_documents import MOST_POOL_DAYS
+
+    names = list(pools) or [entry["pool"] for entry in (await _ask(connection, "/v1/budgets", {}))["pools"]]
+    at_once = max(1, MOST_POOL_DAYS // days)
+    query: dict[str, object] = {"from": format_time(start), "days": days}
+    if zone is not None:
+        query["tz"] = zone.key
+    answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
+    for first in range(0, len(names), at_once):
+        part = await _ask(connection, "/v1/budgets/calendar", {**query, "pool": names[first : first + at_once]})
+        answer = {**part, "items": [*answer["items"], *part["items"]]}
+    return answer

@@ -1,0 +1,351 @@
+"""``harbormaster gate``: may it be disrupted now, and if not, when? Of the running hub, or of files."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+import click
+
+from scorer.api.meta import JsonObject, format_time, parse_time
+from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.documents import load
+from webhook.cli.explain import parse_reference
+from webhook.cli.failure import UserError
+from webhook.cli.instants import Instant
+from webhook.cli.options import file_option, output_option, run
+from webhook.cli.output import print_document
+from webhook.time_zones import UnknownZoneError, find_zone, local_zone
+from webhook.validation.field import printable
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+SHORT: Final = "Ask whether something may be disrupted now, and if not, when."
+REASONS: Final = ("Underutilized", "Empty", "Drifted", "Unhealthy", "Expired")
+REFUSED: Final = 2
+
+_CODES: Final = """\b
+Exit codes:
+  0  allowed
+  1  an error: no such thing, a question that makes no sense, a file that cannot be used, or no hub
+  2  not allowed now
+"""
+HELP: Final = f"""{SHORT}
+
+Nodes are held by the disruption budgets of their NodePool, by their pods and by annotations; member clusters by the
+rollout, the update run or the upgrade run that they are in, and by whatever else is disrupting them.
+
+An answer is advice: two who ask at once may both be allowed. With --reserve the permission is taken, for so many
+seconds, and nobody else gets it.
+
+\b
+Examples:
+  harbormaster gate disruption general --reason Drifted --count 2
+  harbormaster gate disruption general node-7 --reason Underutilized --reserve 600 --holder nightly-patch
+  harbormaster gate rollout crp/payments bravelion
+  harbormaster gate cluster-update bravelion
+  harbormaster gate release ID
+
+{_CODES}"""
+DISRUPTION_HELP: Final = f"""Ask whether nodes of a NodePool may be disrupted.
+
+POOL is a NodePool, NODE the nodes that are to go, the preferred ones first; or --count says how many. With -f the
+files are asked: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets as far as they are there.
+
+\b
+Examples:
+  harbormaster gate disruption general --reason Drifted --count 2
+  harbormaster gate disruption general node-7 node-9 --reason Empty --up-to
+  harbormaster gate disruption general --reason Drifted --count 1 --now 2026-06-12T19:00:00Z
+  harbormaster gate disruption general --reason Drifted --count 3 -f pools.yaml --total 40
+  harbormaster gate disruption general node-7 --reason Drifted --reserve 600 --holder nightly-patch
+
+{_CODES}"""
+ROLLOUT_HELP: Final = f"""Ask whether a placement may be changed on a member cluster.
+
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME, CLUSTER a member cluster.
+
+\b
+Examples:
+  harbormaster gate rollout crp/payments bravelion
+  harbormaster gate rollout rp/team-a/web bravelion --reserve 600 --holder nightly-patch
+
+{_CODES}"""
+UPDATE_HELP: Final = f"""Ask whether a member cluster may be upgraded.
+
+Of several upgrade runs the oldest one that has not ended and has the cluster in it counts, unless --run names one.
+
+\b
+Examples:
+  harbormaster gate cluster-update bravelion
+  harbormaster gate cluster-update bravelion --run spring --reserve 3600 --holder nightly-patch
+
+{_CODES}"""
+RELEASE_HELP: Final = """Give a reservation back.
+
+Nodes that were named need not be given back: once they go they no longer count twice.
+
+\b
+Examples:
+  harbormaster gate release ID
+
+\b
+Exit codes:
+  0  given back
+  1  there is no such reservation, it is somebody else's, or no hub
+"""
+
+_counts = click.IntRange(0, 2147483647)
+_seconds = click.IntRange(10, 3600)
+reserve_option = click.option(
+    "--reserve", "seconds", type=_seconds, metavar="SECONDS", help="Take the permission for so long, 10 to 3600."
+)
+holder_option = click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; others are told.")
+zone_option = click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's.")
+
+
+@click.group("gate", help=HELP, short_help=SHORT)
+def command() -> None:
+    """Hold the commands."""
+
+
+@command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
+@click.argument("pool")
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why they are to go.")
+@click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, whichever.")
+@click.option(
+    "--class",
+    "class_",
+    type=click.Choice(["graceful", "eventual"]),
+    default="graceful",
+    show_default=True,
+    help="eventual does not wait for pods where the claim has a terminationGracePeriod.",
+)
+@click.option("--up-to", is_flag=True, help="Be content with fewer.")
+@reserve_option
+@holder_option
+@click.option("--now", type=Instant(), help="Ask about this instant. Default: the present.")
+@zone_option
+@file_option
+@click.option("--total", type=_counts, metavar="N", help="Reckon with so many nodes.")
+@click.option("--deleting", type=_counts, metavar="N", help="So many of them are being deleted.")
+@click.option("--not-ready", type=_counts, metavar="N", help="So many others are not ready.")
+@output_option("text", "json", "yaml")
+@connection_options
+def disruption(
+    pool: str,
+    nodes: Sequence[str],
+    reason: str,
+    count: int | None,
+    class_: str,
+    up_to: bool,
+    seconds: int | None,
+    holder: str | None,
+    now: datetime | None,
+    zone: str | None,
+    files: Sequence[str],
+    total: int | None,
+    deleting: int | None,
+    not_ready: int | None,
+    output: str,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Ask about nodes."""
+    if bool(nodes) == (count is not None):
+        raise click.UsageError("say which nodes, or with --count how many")
+    if total is None and (deleting is not None or not_ready is not None):
+        raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
+    shown_in = _zone(zone)
+    question: JsonObject = {"pool": pool, "reason": reason, "class": class_, "mode": "upTo" if up_to else "all"}
+    question |= {"nodes": list(nodes)} if nodes else {"count": count}
+    if now is not None:
+        question["now"] = now.isoformat()
+    if total is not None:
+        question["observed"] = {"total": total, "deleting": deleting or 0, "notReady": not_ready or 0}
+    _check_reservation(seconds, holder, files)
+    if files:
+        return _show(_of_files(files, question), output, shown_in)
+    connection = find_connection(data, server, token_file, ca_file)
+    return _show(run(_of_hub(connection, "disruption", question, seconds, holder)), output, shown_in)
+
+
+@command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
+@click.argument("placement")
+@click.argument("cluster")
+@reserve_option
+@holder_option
+@zone_option
+@output_option("text", "json", "yaml")
+@connection_options
+def rollout(
+    placement: str,
+    cluster: str,
+    seconds: int | None,
+    holder: str | None,
+    zone: str | None,
+    output: str,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Ask about a rollout."""
+    kind, namespace, name = parse_reference(placement)
+    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
+    question = {"placement": {"ref": reference}, "cluster": cluster}
+    _check_reservation(seconds, holder)
+    shown_in, connection = _zone(zone), find_connection(data, server, token_file, ca_file)
+    return _show(run(_of_hub(connection, "rollout", question, seconds, holder)), output, shown_in)
+
+
+@command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
+@click.argument("cluster")
+@click.option("--run", "run_name", metavar="NAME", help="The ClusterUpgradeRun that asks.")
+@reserve_option
+@holder_option
+@zone_option
+@output_option("text", "json", "yaml")
+@connection_options
+def cluster_update(
+    cluster: str,
+    run_name: str | None,
+    seconds: int | None,
+    holder: str | None,
+    zone: str | None,
+    output: str,
+    data: Path | None,
+    server: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+) -> int:
+    """Ask about an upgrade."""
+    question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
+    _check_reservation(seconds, holder)
+    shown_in, connection = _zone(zone), find_connection(data, server, token_file, ca_file)
+    return _show(run(_of_hub(connection, "cluster-update", question, seconds, holder)), output, shown_in)
+
+
+@command.command("release", help=RELEASE_HELP, short_help="Give a reservation back.")
+@click.argument("identity", metavar="ID")
+@connection_options
+def release(identity: str, data: Path | None, server: str | None, token_file: Path | None, ca_file: Path | None) -> int:
+    """Give a reservation back."""
+    run(_release(find_connection(data, server, token_file, ca_file), identity))
+    click.echo("given back")
+    return 0
+
+
+def _check_reservation(seconds: int | None, holder: str | None, files: Sequence[str] = ()) -> None:
+    if files and seconds is not None:
+        raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
+    if (seconds is None) != (holder is None):
+        raise click.UsageError("--reserve says for how long and --holder for whom: one needs the other")
+
+
+def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
+    from scorer.disruption.budgets import NodeCounts
+    from scorer.disruption.gate import DisruptionClass, InvalidQuestion, Mode, Question, answer, document
+    from webhook.cli.offline_pools import offline_pools
+
+    pools = offline_pools(load(files))
+    view = pools.pool(question["pool"])
+    if view is None:
+        known = ", ".join(pools.names()[:20]) or "none"
+        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {known}")
+    observed = question.get("observed")
+    try:
+        counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])
+        asked = Question(
+            question["pool"],
+            question["reason"],
+            tuple(question["nodes"]) if "nodes" in question else None,
+            question.get("count", 0),
+            DisruptionClass(question["class"]),
+            Mode(question["mode"]),
+            parse_time(question["now"]) if "now" in question else None,
+            counts,
+        )
+        return document(answer(asked, view, datetime.now(UTC)))
+    except InvalidQuestion as error:
+        raise UserError(error.detail) from error
+    except ValueError as error:
+        raise UserError(f"--total, --deleting, --not-ready: {error}") from error
+
+
+async def _of_hub(
+    connection: Connection, gate: str, question: JsonObject, seconds: int | None, holder: str | None
+) -> JsonObject:
+    """Ask one of the gates; the answer to a reservation is made to look like one without."""
+    from webhook.cli.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            if seconds is None:
+                return await client.ask(f"/v1/gate/{gate}", question)
+            wanted = {"gate": gate, "question": question, "holder": holder, "ttlSeconds": seconds}
+            taken = await client.ask("/v1/gate/reservations", wanted)
+        except RefusedError as error:
+            if error.answer is not None:
+                return error.answer
+            raise UserError(error.message) from error
+    granted = taken["granted"]
+    what = f"{granted} nodes" if isinstance(granted, int) else ", ".join(granted) or "nothing"
+    reservation = {"id": taken["id"], "expires": taken["expires"]}
+    return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": reservation}
+
+
+async def _release(connection: Connection, identity: str) -> None:
+    from webhook.cli.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            await client.withdraw(f"/v1/gate/reservations/{quote(identity, safe='')}")
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def _show(answer: JsonObject, output: str, zone: ZoneInfo) -> int:
+    """Print an answer; returns the exit code."""
+    if output == "text":
+        click.echo(printable(paragraph(answer, zone)))
+    else:
+        print_document(answer, output)
+    return 0 if answer["allowed"] else REFUSED
+
+
+def paragraph(answer: JsonObject, zone: ZoneInfo) -> str:
+    """Return an answer in words, in one paragraph, with times in *zone* and in UTC."""
+    message = answer["message"]
+    if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time
+        message = message.removesuffix(f"; opens {answer['nextOpen']}")
+    sentences = [f"{'Allowed' if answer['allowed'] else 'Not now'}: {message}."]
+    granted = answer.get("granted")
+    if isinstance(granted, list) and granted and "reservation" not in answer:
+        sentences.append(f"Granted: {', '.join(granted)}.")
+    if answer.get("nextOpen") and not answer["allowed"]:
+        sentences.append(f"It opens {_told(answer['nextOpen'], zone)}.")
+    if "reservation" in answer:
+        taken = answer["reservation"]
+        sentences.append(f"Reserved until {_told(taken['expires'], zone)} as {taken['id']}.")
+    return " ".join(sentences)
+
+
+def _told(text: str, zone: ZoneInfo) -> str:
+    instant = parse_time(text)
+    there = instant.astimezone(zone)
+    if there.utcoffset() == instant.utcoffset():
+        return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
+    return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"
+
+
+def _zone(name: str | None) -> ZoneInfo:
+    try:
+        return local_zone() if name is None else find_zone(name)
+    except UnknownZoneError as error:
+        raise UserError(f"--tz: {error}") from error

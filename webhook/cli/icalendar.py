@@ -1,0 +1,130 @@
+"""The calendar of budgets as an iCalendar file, for the programs in which people keep their appointments.
+
+One event per stretch of time in which nothing may be disrupted, and one per stretch with a limit; no event where there
+is no limit. Reasons to which the same applies share an event. An event keeps its UID from one file to the next, so
+that importing a newer file changes it and does not double it.
+
+Source: RFC 5545.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject, parse_time
+from webhook.cli.budget_table import budget_in_words
+from webhook.validation.field import printable
+
+PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
+LONGEST_LINE: Final = 75
+"""Octets of a line, without its end."""
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,"})
+
+
+def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generated: datetime) -> str:
+    """Return what ``/v1/budgets/calendar`` answers as an iCalendar stream.
+
+    Args:
+        answer: It should reach beyond *start* and *end*, so that the outer events have their true lengths.
+        start: Events that are over by then are left out.
+        end: And those that begin then or later.
+        generated: When the file is made.
+    """
+    names = [item["pool"] for item in answer["items"]]
+    title = f"disruption budgets of {names[0]}" if len(names) == 1 else "disruption budgets"
+    lines = [
+        "BEGIN:VCALENDAR",
+        "VERSION:2.0",
+        f"PRODID:{PRODUCT}",
+        "CALSCALE:GREGORIAN",
+        f"X-WR-CALNAME:{_text(title)}",
+    ]
+    bounds = parse_time(answer["from"]), parse_time(answer["until"])
+    for item in answer["items"]:
+        for reasons, span in _events(item["reasons"]):
+            if parse_time(span["start"]) < end and parse_time(span["end"]) > start:
+                lines += _event(item, reasons, span, bounds, generated)
+    lines.append("END:VCALENDAR")
+    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+
+
+def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
+    """Yield every stretch with a limit and the reasons it is for, by beginning."""
+    found: dict[tuple[Any, ...], tuple[list[str], JsonObject]] = {}
+    for reason in reasons:
+        for span in reason["spans"]:
+            if not span["unlimited"]:
+                key = span["start"], span["end"], span["limit"], *span["binding"]
+                found.setdefault(key, ([], span))[0].append(reason["reason"])
+    yield from sorted(found.values(), key=lambda event: (event[1]["start"], event[1]["end"], event[0]))
+
+
+def _event(
+    item: Mapping[str, Any],
+    reasons: Sequence[str],
+    span: JsonObject,
+    bounds: tuple[datetime, datetime],
+    generated: datetime,
+) -> Iterator[str]:
+    pool, limit = item["pool"], span["limit"]
+    budgets = ", ".join(f"budgets[{position}]" for position in span["binding"])
+    why = f" ({budgets})" if budgets else ""
+    amount = f"at most {limit}" if limit else "no"
+    every = len(reasons) == len(item["reasons"])
+    summary = f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)} disruption{'s' if limit > 1 else ''}{why}"
+    start, end = parse_time(span["start"]), parse_time(span["end"])
+    yield "BEGIN:VEVENT"
+    yield f"UID:{_uid(pool, reasons, start, end, bounds)}"
+    yield f"DTSTAMP:{_stamp(generated)}"
+    yield f"DTSTART:{_stamp(start)}"
+    yield f"DTEND:{_stamp(end)}"
+    yield f"SUMMARY:{_text(summary)}"
+    yield f"DESCRIPTION:{_text(_description(item, reasons, span))}"
+    yield f"CATEGORIES:{','.join(_text(reason) for reason in reasons)}"
+    yield f"TRANSP:{'TRANSPARENT' if limit else 'OPAQUE'}"
+    yield "END:VEVENT"
+
+
+def _uid(pool: str, reasons: Sequence[str], start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
+    """Return what tells the event from all others: by its beginning, or by its end where the beginning is cut off."""
+    edge = _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
+    return hashlib.sha256("\n".join((pool, *reasons, edge)).encode()).hexdigest()[:32] + "@harbormaster"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject) -> str:
+    counts = item["counts"]
+    lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
+    lines += [budget_in_words(position, item["budgets"][position]) for position in span["binding"]]
+    lines += [f"budgets[{wrong['budget']}] cannot be used: {wrong['message']}" for wrong in item["unusable"]]
+    going = counts["deleting"] + counts["notReady"]
+    if span["limit"] and going:
+        lines.append(f"{going} of the nodes were going or not ready when this was made, and count.")
+    return "\n".join(lines)
+
+
+def _stamp(instant: datetime) -> str:
+    there = instant.astimezone(UTC)
+    return f"{there.year:04}{there:%m%dT%H%M%SZ}"
+
+
+def _text(text: str) -> str:
+    """Return a value of type TEXT, in which no control character may stand."""
+    return "\\n".join(printable(line).translate(_ESCAPES) for line in text.split("\n"))
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Yield the pieces of a line that is too long, each but the first after a blank, none within a letter."""
+    piece, size = "", 0
+    for letter in line:
+        octets = len(letter.encode())
+        if size + octets > LONGEST_LINE:
+            yield piece
+            piece, size = " ", 1
+        piece += letter
+        size += octets
+    yield piece

@@ -1,0 +1,26 @@
+"""Node pools made of files: read as those of a hub are, by the same code."""
+
+from collections.abc import Iterable
+
+from webhook.cli.documents import Loaded
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.node_pools import WATCHED, HubNodePools
+
+
+def offline_pools(loaded: Iterable[Loaded]) -> HubNodePools:
+    """Return the pools among *loaded*, with their nodes, claims, pods and PodDisruptionBudgets."""
+    store = EmbeddedStore.open(None)
+    try:
+        cache = Cache(store)
+        pools = HubNodePools(cache)
+        known = {kind.group_kind: kind for kind in WATCHED}
+        for one in loaded:
+            if (kind := known.get(one.kind.group_kind)) is not None:
+                metadata = {**one.document["metadata"], "resourceVersion": "1"}
+                cache.shelf(kind).put({**one.document, "metadata": metadata})
+        for kind in WATCHED:
+            cache.shelf(kind).synced.set()
+    finally:
+        store.close()
+    return pools

@@ -1,0 +1,30 @@
+"""What answers about disruption, put together: for the server of a hub and for everything in one process alike."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from webhook.admission.enforcement import Enforcement
+from webhook.budget_views import HubBudgets
+from webhook.gating import HubGate
+from webhook.kube.cache import Cache
+from webhook.kube.ports import Store
+from webhook.member_gates import HubMemberGates
+from webhook.node_pools import HubNodePools
+from webhook.services import Disruption
+from webhook.settings import Settings
+
+
+def disruption_of(cache: Cache, store: Store, settings: Settings, now: Callable[[], datetime]) -> Disruption:
+    """Make what answers about disruption.
+
+    Args:
+        cache: The hub's objects; it is made to watch what is needed.
+        store: Where reservations are kept.
+        settings: What the operator decided.
+        now: The clock.
+    """
+    pools = HubNodePools(cache, template_do_not_disrupt=settings.template_do_not_disrupt)
+    gate = HubGate(pools, store, settings, now)
+    judged = settings.admission()
+    enforcement = Enforcement(pools, gate.reservations, store, judged, now) if judged.enforce_budgets else None
+    return Disruption(gate, HubMemberGates(cache, gate, settings, now), HubBudgets(gate, now), enforcement)

@@ -1,0 +1,88 @@
+"""Nodes of pools on an embedded hub: nobody else is there to report on them, so what a file says of them is reported.
+
+A Node's status comes from its kubelet, a NodeClaim's from the provisioner; the store takes neither from whoever makes
+the object. What the file says is kept in an annotation, as for a MemberCluster, and written as the status from there.
+
+Source: nodepool-disruption.md 4.1.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+
+import orjson
+
+from scorer.api.kinds import NODE, NODE_CLAIM, Kind
+from scorer.api.meta import JsonObject
+from webhook.embedded.simulation import SIMULATE_STATUS
+from webhook.embedded.store import EmbeddedStore
+from webhook.kube.cache import Cache
+from webhook.kube.ports import ConflictError, Key, NotFoundError, key_of
+
+REPORTED = (NODE, NODE_CLAIM)
+"""Kinds whose status is played."""
+
+log = logging.getLogger(__name__)
+
+
+class SimulatedNodes:
+    """Reports for nodes and their claims.
+
+    Args:
+        store: Of the hub.
+    """
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._changed: asyncio.Queue[tuple[Kind, Key]] = asyncio.Queue()
+        self._waiting: set[tuple[Kind, Key]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to report still."""
+        return bool(self._waiting)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        cache = Cache(self._store)
+        for kind in REPORTED:
+            cache.subscribe(kind, partial(self._note, kind))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cache.run())
+            tasks.create_task(self._report())
+
+    def _note(self, kind: Kind, _: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None or wanted_status(new) in (None, new.get("status")):
+            return
+        change = kind, key_of(new)
+        if change not in self._waiting:
+            self._waiting.add(change)
+            self._changed.put_nowait(change)
+
+    async def _report(self) -> None:
+        while True:
+            kind, key = await self._changed.get()
+            with suppress(NotFoundError, ConflictError):  # gone, or changed: then it is told of again
+                document = await self._store.get(kind, key)
+                status = wanted_status(document)
+                if status is not None and status != document.get("status"):
+                    await self._store.replace_status(kind, {**document, "status": status})
+            self._waiting.discard((kind, key))
+
+
+def wanted_status(document: JsonObject) -> JsonObject | None:
+    """Return the status that a document asks for in its annotation; None when it asks for none, or makes no sense."""
+    annotations = document["metadata"].get("annotations")
+    text = annotations.get(SIMULATE_STATUS) if isinstance(annotations, dict) else None
+    if not isinstance(text, str):
+        return None
+    try:
+        status = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict):
+        name = document["metadata"]["name"]
+        log.warning("annotation is no JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
+        return None
+    return status

@@ -1,0 +1,177 @@
+"""``/v1/gate``: may these nodes be disrupted now, and the reservations of what may.
+
+Source: serving.md 3.1 and 3.3; nodepool-disruption.md 14.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.disruption.gate import InvalidQuestion, document
+from scorer.disruption.reservations import Reservation, TooManyReservationsError, UnreadableReservationsError
+from webhook.admission.review import encode
+from webhook.endpoints.answers import JSON, headers
+from webhook.endpoints.api import Api, ModelT, read_model
+from webhook.endpoints.callers import caller_of
+from webhook.endpoints.gate_question import (
+    DisruptionBatchModel,
+    DisruptionModel,
+    RenewalModel,
+    ReservationModel,
+    refusal,
+)
+from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel, check_ready
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
+from webhook.kube.ports import StoreError
+from webhook.kube.reservations import BusyError
+from webhook.member_gates import RefusedError
+from webhook.validation.field import printable
+
+QUESTION: Final = "/question"
+POLL_SECONDS: Final = 10
+"""So often may be asked again where nobody knows when it will be different (nodepool-disruption.md 14.3)."""
+
+_CODES: Final = {"unknown-node": "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
+"""Kinds of mistakes as requests have them, by those of the engine."""
+_HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
+def add_routes(api: Api, gate: HubGate) -> None:
+    """Serve the questions."""
+
+    async def disruption(request: web.Request) -> web.Response:
+        body = await api.read_as(request, _one_or_many)
+        _check_ready(gate)
+        identity = caller_of(request).username
+        with problems():
+            if isinstance(body, DisruptionModel):
+                question = body.question()
+                if not question.reserve_seconds:
+                    return _answered(document(gate.ask(question)))
+                answer = await gate.reserve(question, identity, identity, question.reserve_seconds)
+                return _answered(document(answer))
+            assert isinstance(body, DisruptionBatchModel)
+            questions = [each.question("questions", at) for at, each in enumerate(body.questions)]
+            answers = await gate.answer_all(questions, identity)
+            return _answered({"answers": [document(answer) for answer in answers]})
+
+    async def reserve(request: web.Request) -> web.Response:
+        body = await api.read(request, ReservationModel)
+        with problems(QUESTION):
+            if body.gate == "disruption":
+                return await reserve_nodes(request, body)
+            return await reserve_member(request, body)
+
+    async def reserve_nodes(request: web.Request, body: ReservationModel) -> web.Response:
+        _check_ready(gate)
+        question = _read_question(DisruptionModel, body).question("question")
+        if question.reserve_seconds:
+            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds says for how long")])
+        identity = caller_of(request).username
+        answer = await gate.reserve(question, body.holder, identity, body.ttl_seconds)
+        if answer.reservation is None:
+            raise _refused(answer.message, answer.retry_after_seconds, document(answer))
+        identifier, expires = answer.reservation
+        return _answered(_reservation(identifier, expires, answer.granted), 201)
+
+    async def reserve_member(request: web.Request, body: ReservationModel) -> web.Response:
+        assert api.services.disruption is not None
+        gates, identity = api.services.disruption.members, caller_of(request).username
+        check_ready(gates)
+        try:
+            if body.gate == "rollout":
+                rollout = _read_question(RolloutModel, body)
+                await api.require_placement(request, rollout.ref)
+                held = await gates.reserve_rollout(
+                    rollout.ref, rollout.cluster, body.holder, identity, body.ttl_seconds
+                )
+            else:
+                update = _read_question(ClusterUpdateModel, body)
+                held = await gates.reserve_update(
+                    update.cluster, update.run or "", body.holder, identity, body.ttl_seconds
+                )
+        except RefusedError as error:
+            told = error.answer.document()
+            raise _refused(error.answer.message, told["retryAfterSeconds"], told) from error
+        return _answered(_document(held), 201)
+
+    async def renew(request: web.Request) -> web.Response:
+        body = await api.read(request, RenewalModel)
+        with problems():
+            kept = await gate.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
+        return _answered(_document(kept))
+
+    async def release(request: web.Request) -> web.Response:
+        with problems():
+            await gate.release(request.match_info["id"], caller_of(request).username)
+        return web.Response(status=204)
+
+    api.post("/v1/gate/disruption", "/v1/gate/disruption", disruption)
+    api.post("/v1/gate/reservations", "/v1/gate/reservations", reserve)
+    api.serve("/v1/gate/reservations/{id}", "/v1/gate/reservations/*", {"PUT": renew, "DELETE": release})
+
+
+def _one_or_many(body: JsonObject) -> type[DisruptionModel | DisruptionBatchModel]:
+    return DisruptionBatchModel if "questions" in body else DisruptionModel
+
+
+def _check_ready(gate: HubGate) -> None:
+    if not gate.synced:
+        raise ProblemError(Problem.NOT_READY, "node pools and reservations are not known yet", retry_after=1)
+
+
+def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
+    """Read the question inside a reservation. Raises `ProblemError`."""
+    try:
+        return read_model(model, body.question)
+    except ProblemError as error:
+        mistakes = [Mistake(QUESTION + each.pointer, each.code, each.detail) for each in error.mistakes]
+        raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
+
+
+def _refused(why: str, retry_after: int, answer: JsonObject) -> ProblemError:
+    return ProblemError(Problem.CONFLICT, why, retry_after=retry_after or POLL_SECONDS, members={"answer": answer})
+
+
+@contextmanager
+def problems(prefix: str = "") -> Iterator[None]:
+    """Turn what keeps a gate from answering into problems.
+
+    Args:
+        prefix: JSON Pointer to the question in the body of the request.
+    """
+    try:
+        yield
+    except InvalidQuestion as error:
+        raise refusal([Mistake(prefix + error.pointer, _CODES.get(error.code, "invalid"), error.detail)]) from error
+    except UnknownReservationError as error:
+        raise ProblemError(Problem.NOT_FOUND, str(error)) from error
+    except NotYoursError as error:
+        raise ProblemError(Problem.FORBIDDEN, str(error)) from error
+    except (MemberHeldError, TooManyReservationsError) as error:
+        raise ProblemError(Problem.CONFLICT, str(error), retry_after=POLL_SECONDS) from error
+    except BusyError as error:
+        raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
+    except (UnreadableReservationsError, StoreError) as error:
+        raise ProblemError(Problem.NOT_READY, printable(str(error)), retry_after=POLL_SECONDS) from error
+
+
+def _answered(body: JsonObject, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=encode(body, sort=True), headers=_HEADERS)
+
+
+def _document(reservation: Reservation) -> JsonObject:
+    return _reservation(reservation.id, reservation.expires, reservation.granted)
+
+
+def _reservation(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> JsonObject:
+    return {
+        "id": identifier,
+        "expires": format_time(expires),
+        "granted": granted if isinstance(granted, int) else list(granted),
+    }

@@ -1,0 +1,201 @@
+"""The request bodies of ``/v1/gate/disruption`` and ``/v1/gate/reservations``.
+
+Shape is judged as everywhere below ``/v1`` (422): members, types. A question of good shape that makes no sense is a
+question nobody can answer, and is refused as such (400), every mistake named.
+
+Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import pydantic
+from pydantic import Field, WithJsonSchema
+
+from scorer.api.field_path import json_pointer
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.node_pool import NodePool
+from scorer.disruption.budgets import UNLIMITED, NodeCounts
+from scorer.disruption.gate import QUESTION_REASONS, DisruptionClass, Mode, Question
+from scorer.disruption.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
+from webhook.endpoints.api import RequestModel
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.question import Name
+from webhook.validation.field import quote, shape_errors
+
+MOST_QUESTIONS: Final = 100
+MOST_NODES: Final = 1000
+YEARS: Final = (1970, 9990)
+"""Between these years may be asked about: after the last, no calendar goes on."""
+
+Reason = Annotated[str, WithJsonSchema({"type": "string", "enum": list(QUESTION_REASONS)})]
+ClassWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(DisruptionClass)})]
+ModeWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(Mode)})]
+Count = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": UNLIMITED})]
+Seconds = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": LONGEST_SECONDS})]
+InstantText = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+
+
+class ObservedModel(RequestModel):
+    """Nodes of the pool as the caller sees them."""
+
+    total: Count
+    """All of them, those below included."""
+    deleting: Count = 0
+    """Being deleted, or rebooting."""
+    not_ready: Count = 0
+    """Not ready, and not already among those that are being deleted."""
+
+    def counts(self) -> NodeCounts:
+        """Return the counts. Raises `ValueError` when the parts exceed the whole."""
+        return NodeCounts(self.total, self.deleting, self.not_ready)
+
+
+class DisruptionModel(RequestModel):
+    """May these nodes of a pool be disrupted, or so many? One of `pool` and `nodePool`, one of `nodes` and `count`."""
+
+    pool: Name | None = None
+    """Name of a NodePool of the hub."""
+    node_pool: dict[str, Any] | None = None
+    """A NodePool that need not be on the hub; what it leaves out is filled in as admission does. Nothing can be
+    reserved of it."""
+    reason: Reason
+    """Why they are to go. Nothing holds `Expired` unless the operator says so."""
+    nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)] | None = None
+    """Names of nodes, the preferred ones first."""
+    count: Count | None = None
+    """How many nodes, whichever."""
+    class_: Annotated[ClassWord, Field(alias="class")] = DisruptionClass.GRACEFUL.value
+    """`eventual` does not wait for pods where the claim has a terminationGracePeriod."""
+    mode: ModeWord = Mode.ALL.value
+    """`all` grants all nodes or none; `upTo` as many as may go."""
+    now: InstantText | None = None
+    """The instant that is asked about; absent: the present. Nothing can be reserved for another one."""
+    observed: ObservedModel | None = None
+    """Counts to go by; absent: those of the hub. What is reserved counts besides."""
+    reserve_seconds: Seconds = 0
+    """Reserve what is granted for so long, 10 to 3600 seconds; 0: do not."""
+
+    def question(self, *at: str | int) -> Question:
+        """Return what is asked; *at* is where in the body it stands.
+
+        Raises:
+            ProblemError: It makes no sense; every mistake is named.
+        """
+        mistakes = list(self._mistakes(at))
+        if mistakes:
+            raise refusal(mistakes)
+        observed = self.observed
+        return Question(
+            pool=self.pool if self.pool is not None else self._inline_name(),
+            reason=self.reason,
+            nodes=self.nodes,
+            count=self.count or 0,
+            class_=DisruptionClass(self.class_),
+            mode=Mode(self.mode),
+            now=None if self.now is None else parse_time(self.now),
+            observed=observed.counts() if observed is not None else None,
+            reserve_seconds=self.reserve_seconds,
+            node_pool=self.node_pool,
+        )
+
+    def _inline_name(self) -> str:
+        metadata = (self.node_pool or {}).get("metadata")
+        return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+
+    def _mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if (self.pool is None) == (self.node_pool is None):
+            yield Mistake(json_pointer((*at, "pool")), "invalid", "give either pool or nodePool")
+        if (self.nodes is None) == (self.count is None):
+            yield Mistake(json_pointer((*at, "nodes")), "invalid", "give either nodes or count")
+        yield from _not_among(QUESTION_REASONS, self.reason, (*at, "reason"))
+        yield from _not_among(list(DisruptionClass), self.class_, (*at, "class"))
+        yield from _not_among(list(Mode), self.mode, (*at, "mode"))
+        if self.count is not None and not 0 <= self.count <= UNLIMITED:
+            yield Mistake(json_pointer((*at, "count")), "invalid", f"{self.count}: must be from 0 to {UNLIMITED}")
+        seen: set[str] = set()
+        for position, name in enumerate(self.nodes or ()):
+            if name in seen:
+                yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is named twice")
+            seen.add(name)
+        yield from self._time_mistakes((*at, "now"))
+        yield from self._count_mistakes((*at, "observed"))
+        if self.reserve_seconds and not SHORTEST_SECONDS <= self.reserve_seconds <= LONGEST_SECONDS:
+            detail = f"{self.reserve_seconds}: must be 0, or from {SHORTEST_SECONDS} to {LONGEST_SECONDS}"
+            yield Mistake(json_pointer((*at, "reserveSeconds")), "invalid", detail)
+        if self.node_pool is not None:
+            yield from self._pool_mistakes(self.node_pool, (*at, "nodePool"))
+
+    @staticmethod
+    def _pool_mistakes(node_pool: JsonObject, at: Sequence[str | int]) -> Iterator[Mistake]:
+        """Yield what is wrong with the NodePool; how its nodes are made is not looked at, and may be left out."""
+        try:
+            NodePool.read(node_pool)
+        except pydantic.ValidationError as error:
+            for found in shape_errors(error):
+                if found.field.parts[:2] != ("spec", "template"):
+                    yield Mistake(json_pointer((*at, *found.field.parts)), "invalid", found.text())
+
+    def _time_mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if self.now is None:
+            return
+        try:
+            instant = parse_time(self.now)
+        except (ValueError, OverflowError):
+            wanted = "an instant with an offset, such as 2026-06-12T19:00:00Z"
+            yield Mistake(json_pointer(at), "invalid", f"{quote(self.now)}: must be {wanted}")
+            return
+        if not YEARS[0] <= instant.year <= YEARS[1]:
+            yield Mistake(
+                json_pointer(at), "invalid", f"{quote(self.now)}: must be in the years {YEARS[0]} to {YEARS[1]}"
+            )
+
+    def _count_mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
+        if self.observed is None:
+            return
+        counts = self.observed.model_dump(by_alias=True)
+        for member, value in counts.items():
+            if not 0 <= value <= UNLIMITED:
+                yield Mistake(json_pointer((*at, member)), "invalid", f"{value}: must be from 0 to {UNLIMITED}")
+        if self.observed.deleting + self.observed.not_ready > self.observed.total:
+            detail = "total {total} does not hold deleting {deleting} and notReady {notReady} besides it"
+            yield Mistake(json_pointer(at), "invalid", detail.format(**counts))
+
+
+class DisruptionBatchModel(RequestModel):
+    """Several questions, answered in order out of one snapshot: what one is granted lowers what the next may have."""
+
+    questions: Annotated[tuple[DisruptionModel, ...], Field(max_length=MOST_QUESTIONS)]
+    """Each as it would be asked alone."""
+
+
+class ReservationModel(RequestModel):
+    """A question to one of the gates, and for how long its permission is wanted."""
+
+    gate: Literal["disruption", "rollout", "cluster-update"]
+    """Which gate grants."""
+    question: dict[str, Any]
+    """The body of that gate."""
+    holder: Annotated[str, Field(min_length=1, max_length=253)]
+    """Who disrupts, in your own words: others who have to wait are told."""
+    ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+    """For so long it holds, unless it is renewed."""
+
+
+class RenewalModel(RequestModel):
+    """For how long a reservation is wanted from now on."""
+
+    ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+    """For so long it holds, from now."""
+
+
+def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
+    """Return the refusal of a question that nobody can answer."""
+    first = mistakes[0]
+    detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
+    return ProblemError(Problem.MALFORMED_REQUEST, detail, mistakes=mistakes)
+
+
+def _not_among(words: Sequence[str], given: str, at: Sequence[str | int]) -> Iterator[Mistake]:
+    if given not in words:
+        yield Mistake(json_pointer(at), "invalid", f"{quote(given)}: must be one of {', '.join(words)}")

@@ -1,0 +1,50 @@
+"""Time zones by name: everything is reckoned in UTC, and a zone is for showing it to people only."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from webhook.validation.field import quote
+
+EXAMPLE: Final = "Europe/Berlin"
+LONGEST_NAME: Final = 64
+
+_DATABASE: Final = "zoneinfo/"
+_LOCAL: Final = Path("/etc/localtime")
+
+
+class UnknownZoneError(Exception):
+    """There is no such zone; the message shows the name and an example of a good one."""
+
+
+def find_zone(name: str) -> ZoneInfo:
+    """Return the zone called *name* in the IANA database.
+
+    Raises:
+        UnknownZoneError: There is none.
+    """
+    if name and len(name) <= LONGEST_NAME:
+        try:
+            return ZoneInfo(name)
+        except (LookupError, ValueError, OSError):  # also what is a folder of the database, or no name of a file
+            pass
+    raise UnknownZoneError(f"{quote(name)} is no time zone such as {EXAMPLE} or UTC")
+
+
+def local_zone(environment: Mapping[str, str] = os.environ, link: Path = _LOCAL) -> ZoneInfo:
+    """Return the zone of this machine: that of ``TZ``, else that of */etc/localtime*, else UTC."""
+    for name in (environment.get("TZ", "").removeprefix(":"), _linked(link)):
+        try:
+            return find_zone(name)
+        except UnknownZoneError:
+            continue
+    return ZoneInfo("UTC")
+
+
+def _linked(link: Path) -> str:
+    try:
+        return str(link.resolve()).rpartition(_DATABASE)[2]
+    except OSError:
+        return ""
