@@ -19,7 +19,7 @@ from e2e.conftest import StartService, install_definitions
 from e2e.controlplane.client_certificate import issue_client_certificate
 from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
 from e2e.controlplane.service import HARBORMASTER, Answer, Service
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NODE, OUR_KINDS
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, LEASE, NODE, NODE_CLAIM, OUR_KINDS
 
 NAMESPACE = "harbormaster-system"
 AUDIENCE = f"harbormaster.{NAMESPACE}.svc"
@@ -50,7 +50,7 @@ def write_rights(cluster: Cluster) -> None:
     """Harbormaster may review and read, no more; the scorer may ask some questions and get one placement."""
     groups: dict[str, list[str]] = {}
     definitions = CUSTOM_RESOURCE_DEFINITION
-    for kind in (*OUR_KINDS, definitions, NODE, KINDS["", "Namespace"]):
+    for kind in (*OUR_KINDS, definitions, NODE, NODE_CLAIM, LEASE, KINDS["", "Namespace"]):
         groups.setdefault(kind.group, []).append(kind.plural)
     reads = [
         {"apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch"]}

@@ -75,7 +75,7 @@ async def until(test: Callable[[], bool]) -> None:
 
 
 async def add_placed(hub: Hub) -> None:
-    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "default"}
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "gated"}
     policy = {"placementType": "PickN", "numberOfClusters": 1}
     await add(hub, PLACEMENT, NAME, {"resourceSelectors": [selector], "policy": policy})
 

@@ -70,6 +70,7 @@ class HubNodePools:
         self._pods = _Pods()
         self._handlers: list[Handler] = []
         self._watches_pods = False
+        cache.want((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, essential_node)
         self._subscriptions: list[Callable[[], None]] = []
         self._follow(kinds.NODE_CLAIM, self._take_claim)
@@ -189,6 +190,7 @@ class HubNodePools:
         if self._watches_pods or not self._with_pods:
             return
         self._watches_pods = True
+        self._cache.want(_OF_PODS)
         self._cache.trim(kinds.POD, essential_pod)
         self._follow(kinds.POD, self._pods.take)
         self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)

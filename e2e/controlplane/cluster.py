@@ -12,6 +12,7 @@ import os
 import secrets
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from e2e.controlplane.process import Program, free_port
 JsonObject = dict[str, Any]
 
 ADMIN = "admin"
+_STARTING = "storage is (re)initializing"
 LOOPBACK = "127.0.0.1"
 
 
@@ -240,6 +242,25 @@ class Cluster:
         Raises:
             ApiError: It refused.
         """
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self._request(method, path, body, user, acting_as, content_type, seconds)
+            except ApiError as error:  # a server that has just started reads its storage anew
+                if error.code != 429 or _STARTING not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(0.1)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        user: str,
+        acting_as: JsonObject | None,
+        content_type: str,
+        seconds: float,
+    ) -> tuple[JsonObject, list[str]]:
         headers = [("Authorization", f"Bearer {self.users[user].token}"), ("Content-Type", content_type)]
         if acting_as is not None:
             headers.append(("Impersonate-User", acting_as["username"]))

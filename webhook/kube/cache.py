@@ -70,6 +70,8 @@ class Shelf:
         """Set once everything has been listed."""
         self.answered = asyncio.Event()
         """Set once the store has listed everything, or has said that we may not read it."""
+        self.optional = False
+        """Who needs it does without while we may not read it."""
         self.trim: Trim | None = None
         """What is kept of an object; None: all of it."""
         self.events = 0
@@ -241,6 +243,12 @@ class Cache:
         for kind in kinds:
             self.shelf(kind)
 
+    def want(self, kinds: Iterable[Kind]) -> None:
+        """Watch *kinds* as well, if we may: `synced` does not wait for the right to read them."""
+        for kind in kinds:
+            if kind.group_kind not in self._shelves:
+                self.shelf(kind).optional = True
+
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait until *kinds*, all by default, have been listed once."""
         for shelf in tuple(self._shelves.values()) if kinds is None else [self.shelf(kind) for kind in kinds]:
@@ -275,8 +283,13 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed once; from then on for good, also when another kind is asked for."""
-        self._was_synced = self._was_synced or all(shelf.synced.is_set() for shelf in self._shelves.values())
+        """Whether all kinds have been listed once; from then on for good, also when another kind is asked for.
+
+        Of an optional kind it is enough that the store has said that we may not read it.
+        """
+        self._was_synced = self._was_synced or all(
+            (shelf.answered if shelf.optional else shelf.synced).is_set() for shelf in self._shelves.values()
+        )
         return self._was_synced
 
     def freshness(self) -> Iterator[Freshness]:

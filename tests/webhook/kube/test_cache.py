@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, NODE_CLAIM, PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
 from scorer.fleet import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
@@ -579,3 +579,33 @@ async def test_a_member_cluster_that_cannot_be_read_spoils_nothing_else(store):
         await until(lambda: cache.get(MEMBER_CLUSTER, "good") and cache.get(MEMBER_CLUSTER, "good").get("status"))
         assert cache.fleet.names == ("bad", "good")
         assert cache.fleet.label("region").value(0) == "n"
+
+
+class WithoutClaims:
+    """A store that lets nobody read node claims."""
+
+    def __init__(self, store):
+        self._store = store
+
+    async def list(self, kind, namespace=None, labels=None):
+        if kind == NODE_CLAIM:
+            raise ForbiddenError("nodeclaims.karpenter.sh is forbidden")
+        return await self._store.list(kind, namespace, labels)
+
+    def watch(self, kind, since, namespace=None):
+        return self._store.watch(kind, since, namespace)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+async def test_only_what_is_optional_may_be_refused(store, optional):
+    """Roles that are older than the program must not keep it from doing what they are enough for."""
+    cache = Cache(WithoutClaims(store))
+    cache.require([PLACEMENT])
+    (cache.want if optional else cache.require)([NODE_CLAIM])
+    task = asyncio.create_task(cache.run())
+    try:
+        assert not cache.synced
+        await until(lambda: cache.refusal(NODE_CLAIM) and cache.has_answered(PLACEMENT))
+        assert cache.synced is optional
+    finally:
+        task.cancel()
