@@ -131,7 +131,7 @@ class _Known:
     @cached_property
     def minutes(self) -> int | None:
         """The minutes of the week in which it is in force; None when weeks differ."""
-        if self.schedule is not None and not self.duration:
+        if self.schedule is not None and not self.duration and not self.schedule.never_fires:
             return 0
         week = Window(self.schedule, self.duration).week
         if week is None and self.schedule is not None and _never_closes(self.schedule, self.duration):
@@ -237,7 +237,7 @@ def _lint_window(one: _Known) -> Iterator[Lint]:
     if one.schedule is None:
         return
     reasons, text = _ordered(one.reasons) or REASONS, one.budget.duration
-    if not one.duration and text is not None:
+    if not one.duration and text is not None and not one.schedule.never_fires:
         message = f"{_quote(text)} is no time at all: the budget is never in force"
         yield Lint("K-33", (one.index, "duration"), message, reasons)
     if one.schedule.never_fires:

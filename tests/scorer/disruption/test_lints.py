@@ -185,6 +185,14 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%"), budget("5", "0 0 31 2 *", "1h")], "K-32", (1, "schedule"), "never fires", None, id="never"
         ),
         pytest.param(
+            [budget("10%"), budget("5", "0 0 31 2 *", "0m")],
+            "K-32",
+            (1, "schedule"),
+            "never fires",
+            None,
+            id="not-even-once",
+        ),
+        pytest.param(
             [budget("10%"), budget("5", "@daily", "24h")],
             "K-32",
             (1, "duration"),
