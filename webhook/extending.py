@@ -7,7 +7,7 @@ Source: serving.md 2.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +15,7 @@ from scorer.api import kinds
 from scorer.api.binding import BindingState
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
-from scorer.api.upgrade import UpgradeState
+from scorer.disruption.members import upgrade_holds
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import FollowedPlacement, read_followed
 from scorer.extender.node import Node, as_member, read_node
@@ -170,7 +170,7 @@ class HubExtender:
         document = new or old
         assert document is not None
         name = document["metadata"]["name"]
-        members = frozenset(running_members(new)) if new is not None else frozenset()
+        members = frozenset(upgrade_holds(new)) if new is not None else frozenset()
         if members == self._running.get(name, frozenset()):
             return
         if members:
@@ -191,15 +191,6 @@ def rules_of(settings: Settings) -> Rules:
         pool_preferences=read_preferences(settings.extender_node_pool_preferences),
         protect_undisturbed=settings.extender_protect_do_not_disrupt,
     )
-
-
-def running_members(run: JsonObject) -> Iterator[str]:
-    """Yield the members that an upgrade run is working on, as far as its status can be read."""
-    for stage in dicts_at(run, "status", "stages"):
-        for group in dicts_at(stage, "groups"):
-            for member in dicts_at(group, "members"):
-                if member.get("state") == UpgradeState.RUNNING and isinstance(member.get("name"), str):
-                    yield member["name"]
 
 
 def essential_node(node: JsonObject) -> JsonObject:

@@ -9,11 +9,12 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.placement import PreferredClusterSelector
+from scorer.disruption.members import upgrade_holds
 from tests.scorer.builders import COST, NOW, cluster_document, pick_n, policy, prefer, term
 from tests.scorer.extender_builders import node, placement, pod
 from tests.vector_families.extender import write
 from webhook.embedded.store import EmbeddedStore
-from webhook.extending import HubExtender, running_members
+from webhook.extending import HubExtender
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.settings import Settings
@@ -198,7 +199,7 @@ async def test_upgrades_do_not_matter_where_the_settings_say_so():
     ],
 )
 def test_a_status_that_nobody_can_read_names_no_members(status):
-    assert list(running_members({"metadata": {"name": "odd"}, "status": status})) == []
+    assert list(upgrade_holds({"metadata": {"name": "odd"}, "status": status})) == []
 
 
 async def test_a_changed_placement_is_read_again():
