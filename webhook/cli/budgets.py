@@ -17,7 +17,7 @@ from webhook.cli.documents import Loaded, load
 from webhook.cli.failure import UserError, complain
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
-from webhook.time_zones import UnknownZoneError, find_zone, local_zone
+from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import quote, shape_errors
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _shared(*, calendar: bool) -> Callable[[_Command], _Command]:
     options = [
         click.argument("pools", nargs=-1, metavar="[POOL]..."),
         file_option,
-        click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's."),
+        zone_option,
         *(
             (
                 click.option(
@@ -155,7 +155,7 @@ def list_command(
     ca_file: Path | None,
 ) -> int:
     """Show the present."""
-    shown_in = _zone(zone)
+    shown_in = read_zone(zone)
     if files:
         from webhook.budget_documents import overview
 
@@ -195,7 +195,7 @@ def calendar_command(
     ca_file: Path | None,
 ) -> int:
     """Show what comes."""
-    shown_in = _zone(zone)
+    shown_in = read_zone(zone)
     now = datetime.now(UTC).replace(microsecond=0)
     try:
         start, end = _bounds(beginning, days, shown_in, now)
@@ -225,13 +225,6 @@ def calendar_command(
 
         print_calendar(answer, shown_in, end)
     return 0
-
-
-def _zone(name: str | None) -> ZoneInfo:
-    try:
-        return local_zone() if name is None else find_zone(name)
-    except UnknownZoneError as error:
-        raise UserError(f"--tz: {error}") from error
 
 
 def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:

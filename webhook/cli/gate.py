@@ -17,7 +17,7 @@ from webhook.cli.failure import UserError
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
-from webhook.time_zones import UnknownZoneError, find_zone, local_zone
+from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -103,7 +103,6 @@ reserve_option = click.option(
     "--reserve", "seconds", type=_seconds, metavar="SECONDS", help="Take the permission for so long, 10 to 3600."
 )
 holder_option = click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; others are told.")
-zone_option = click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's.")
 
 
 @click.group("gate", help=HELP, short_help=SHORT)
@@ -161,7 +160,7 @@ def disruption(
         raise click.UsageError("say which nodes, or with --count how many")
     if total is None and (deleting is not None or not_ready is not None):
         raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
-    shown_in = _zone(zone)
+    shown_in = read_zone(zone)
     question: JsonObject = {"pool": pool, "reason": reason, "class": class_, "mode": "upTo" if up_to else "all"}
     question |= {"nodes": list(nodes)} if nodes else {"count": count}
     if now is not None:
@@ -200,7 +199,7 @@ def rollout(
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     question = {"placement": {"ref": reference}, "cluster": cluster}
     _check_reservation(seconds, holder)
-    shown_in, connection = _zone(zone), find_connection(data, server, token_file, ca_file)
+    shown_in, connection = read_zone(zone), find_connection(data, server, token_file, ca_file)
     return _show(run(_of_hub(connection, "rollout", question, seconds, holder)), output, shown_in)
 
 
@@ -227,7 +226,7 @@ def cluster_update(
     """Ask about an upgrade."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
     _check_reservation(seconds, holder)
-    shown_in, connection = _zone(zone), find_connection(data, server, token_file, ca_file)
+    shown_in, connection = read_zone(zone), find_connection(data, server, token_file, ca_file)
     return _show(run(_of_hub(connection, "cluster-update", question, seconds, holder)), output, shown_in)
 
 
@@ -342,10 +341,3 @@ def _told(text: str, zone: ZoneInfo) -> str:
     if there.utcoffset() == instant.utcoffset():
         return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
     return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"
-
-
-def _zone(name: str | None) -> ZoneInfo:
-    try:
-        return local_zone() if name is None else find_zone(name)
-    except UnknownZoneError as error:
-        raise UserError(f"--tz: {error}") from error
