@@ -7,6 +7,9 @@ ARGS ?=
 WORKERS ?= 3
 ONCE ?=
 
+# Bytecode is kept even where the environment says otherwise: each of the many processes would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test soak bench lint fmt openapi clean controlplane programs lock
 
