@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import secrets
+import signal
 import ssl
 import subprocess
 import time
@@ -98,10 +99,26 @@ class Etcd:
         """Forget everything before *revision*, as an API server has it done every few minutes."""
         self._call("compaction", {"revision": revision, "physical": True})
 
-    def _call(self, word: str, body: JsonObject) -> None:
+    def read(self, prefix: str) -> dict[str, str]:
+        """Everything whose key begins so: keys and values in base64."""
+        answer = self._call("range", _below(prefix))
+        return {item["key"]: item["value"] for item in answer.get("kvs") or ()}
+
+    def restore(self, prefix: str, kept: Mapping[str, str]) -> None:
+        """Put back what `read` has read, and nothing else below *prefix*; what was between is forgotten.
+
+        Revisions go on, as they do when a backup is restored with the advice to bump them. The API server above must
+        not run meanwhile.
+        """
+        self._call("deleterange", _below(prefix))
+        for key, value in kept.items():
+            self._call("put", {"key": key, "value": value})
+        self.compact(int(self._call("range", _below(prefix) | {"limit": 1})["header"]["revision"]))
+
+    def _call(self, word: str, body: JsonObject) -> JsonObject:
         request = urllib.request.Request(f"{self.url}/v3/kv/{word}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            answer.read()
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return dict(json.loads(answer.read()))
 
 
 class Cluster:
@@ -149,10 +166,19 @@ class Cluster:
         self.apiserver.wait_ready(lambda: _read(f"{self.url}/readyz", self._trust) == b"ok", 90)
 
     def stop(self) -> None:
-        """Stop everything of this cluster."""
-        for program in reversed(self._companions):
-            program.stop()
-        self.apiserver.stop()
+        """Stop everything of this cluster at once: what it would still tidy up goes with the tests."""
+        for program in (*reversed(self._companions), self.apiserver):
+            program.stop(number=signal.SIGKILL)
+
+    def backup(self) -> dict[str, str]:
+        """All that it keeps, for `restore`."""
+        return self.etcd.read(f"/{self.name}/")
+
+    def restore(self, kept: Mapping[str, str]) -> None:
+        """Go back to a backup; the API server is down meanwhile."""
+        self.apiserver.stop(number=signal.SIGKILL)
+        self.etcd.restore(f"/{self.name}/", kept)
+        self.start()
 
     def start_controller_manager(self, controllers: Sequence[str] = ("*",)) -> Program:
         """Start kube-controller-manager: namespaces end, owned objects are collected, ServiceAccounts appear.
@@ -436,6 +462,12 @@ class Cluster:
         path = (folder or self.folder) / f"{user.name.replace(':', '-')}.kubeconfig"
         _write_private(path, json.dumps(document).encode())
         return path
+
+
+def _below(prefix: str) -> JsonObject:
+    """The range of all keys that begin with *prefix*."""
+    key = prefix.encode()
+    return {"key": _base64(key), "range_end": _base64(key[:-1] + bytes([key[-1] + 1]))}
 
 
 def _base64(content: bytes) -> str:

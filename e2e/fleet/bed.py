@@ -119,6 +119,14 @@ class Fleet:
         for name, objects in self.clusters.items():
             self.first_namespaces[name] = {item["metadata"]["name"] for item in objects.all(KINDS["", "Namespace"])}
 
+    def install(self) -> None:
+        """Install our definitions on the hub, again perhaps."""
+        self._install(self.hub)
+
+    def install_on(self, name: str) -> None:
+        """Install what a member needs, again perhaps."""
+        install_member_definitions(self._clusters[name])
+
     def stop(self) -> None:
         """Stop everything, whatever had been started."""
         if self._workloads.is_alive():
@@ -180,14 +188,20 @@ class Fleet:
         )
 
     @contextlib.contextmanager
-    def other_agent(self, agent: Agent, name: str) -> Iterator[Agent]:
-        """Have another agent serve a member instead of its own, until the block ends."""
+    def other_agent(self, agent: Agent, name: str, *, wait: bool = True) -> Iterator[Agent]:
+        """Have another agent serve a member instead of its own, until the block ends.
+
+        Args:
+            agent: The other one.
+            name: The member.
+            wait: For it to be ready.
+        """
         member = self.members[name]
         usual = member.agent
         usual.stop()
         member.agent = agent
         try:
-            agent.start()
+            agent.start(wait=wait)
             yield agent
         finally:
             agent.stop()
