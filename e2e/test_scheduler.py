@@ -62,7 +62,7 @@ def fleet(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cl
         found.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
         for number, name in enumerate((*PRODUCTION, *STAGING)):
             add_member(found, name, number)
-            add_node(found, name)
+            add_node(found, f"virtual-{name}", **{"harbormaster.dev/member-cluster": name})
         yield found
     finally:
         found.stop()
@@ -97,12 +97,13 @@ def report(hub: Cluster, name: str, *, cost: int, free: int = 100) -> None:
     hub.request("PATCH", f"{MEMBERS}/{name}/status", {"status": status}, content_type=MERGE)
 
 
-def add_node(hub: Cluster, member: str) -> None:
-    """Make a virtual node that counts as ready; new nodes are tainted by the API server until somebody says so."""
-    labels = {"harbormaster.dev/member-cluster": member, "kubernetes.io/hostname": f"virtual-{member}"}
-    node = head("v1", "Node") | {"metadata": {"name": f"virtual-{member}", "labels": labels}, "spec": {}}
-    hub.request("POST", "/api/v1/nodes", node)
-    path = f"/api/v1/nodes/virtual-{member}"
+def add_node(hub: Cluster, name: str, **labels: str) -> None:
+    """Make a node that counts as ready; new nodes are tainted by the API server until somebody says so."""
+    labels |= {"kubernetes.io/hostname": name}
+    hub.request(
+        "POST", "/api/v1/nodes", head("v1", "Node") | {"metadata": {"name": name, "labels": labels}, "spec": {}}
+    )
+    path = f"/api/v1/nodes/{name}"
     hub.request("PATCH", path, {"spec": {"taints": None}}, content_type=MERGE)
     amounts = {"cpu": "640", "memory": "4000Gi", "pods": str(PODS_PER_NODE)}
     now = format_time(datetime.now(UTC))
@@ -361,9 +362,20 @@ def test_a_pod_can_ask_for_clusters_that_have_been_selected_already(world: Fleet
     assert world.settled(world.run("by-name", 3, "payments", **mode)) == {"m3": 3}
 
 
-def test_a_pod_of_an_unknown_placement_waits_for_it(world: Fleet) -> None:
+@pytest.fixture
+def ordinary(world: Fleet) -> Iterator[str]:
+    """A node of the hub's own, with no member cluster behind it."""
+    add_node(world.hub, "ordinary")
+    yield "ordinary"
+    world.hub.request("DELETE", "/api/v1/nodes/ordinary")
+
+
+def test_a_pod_of_an_unknown_placement_waits_for_it_and_goes_to_no_ordinary_node(world: Fleet, ordinary: str) -> None:
     pods = world.run("by-name", 1, "later")
+    world.until(lambda: bool(world.failures(pods[0])) or "" not in world.members_of(pods))
+    assert world.members_of(pods) == {"": 1}
     world.until(lambda: "10 harbormaster: placement not found" in world.failures(pods[0]))
+    assert "1 harbormaster: node is not part of a member cluster" in world.failures(pods[0])
     world.place("later", placementType="PickFixed", clusterNames=["m7"])
     world.nudge()
     assert world.settled(pods) == {"m7": 1}

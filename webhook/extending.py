@@ -31,7 +31,7 @@ from scorer.rollout.documents import is_deleting
 from webhook.controllers.family import CLUSTER, NAMESPACED
 from webhook.kube.cache import Cache
 from webhook.services import PlacementRef
-from webhook.settings import DuringUpdate, Settings, UnknownNodes
+from webhook.settings import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
 from webhook.validation.live.check import dict_at, dicts_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
@@ -186,6 +186,7 @@ def rules_of(settings: Settings) -> Rules:
         cluster_labels=settings.extender_cluster_labels,
         filter_updating=settings.extender_during_update is DuringUpdate.FILTER,
         reject_unknown=settings.extender_unknown_nodes is UnknownNodes.REJECT,
+        reject_ordinary=settings.extender_ordinary_nodes is OrdinaryNodes.REJECT,
         max_score=settings.extender_max_score,
         default_preferences=read_preferences(settings.extender_default_preferences),
         pool_preferences=read_preferences(settings.extender_node_pool_preferences),

@@ -56,6 +56,13 @@ class DuringUpdate(StrEnum):
     IGNORE = "Ignore"
 
 
+class OrdinaryNodes(StrEnum):
+    """Whether a node without a member cluster behind it takes pods that name a placement."""
+
+    ALLOW = "Allow"
+    REJECT = "Reject"
+
+
 class UnknownNodes(StrEnum):
     """Whether a node that is not known yet takes pods."""
 
@@ -180,6 +187,8 @@ class Settings(BaseModel):
     """What becomes of the nodes of a member that an upgrade run is working on."""
     extender_unknown_nodes: UnknownNodes = UnknownNodes.ALLOW
     """What becomes of nodes that are in no cache yet."""
+    extender_ordinary_nodes: OrdinaryNodes = OrdinaryNodes.REJECT
+    """What becomes of nodes that belong to no member cluster and no node pool, for pods that name a placement."""
     extender_max_score: int = Field(default=10, ge=1, le=100)
     """The best score; kube-scheduler's own range ends at 10, and it does not check."""
     extender_cluster_labels: tuple[str, ...] = CLUSTER_LABELS

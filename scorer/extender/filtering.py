@@ -42,6 +42,7 @@ class Obstacle(Enum):
     NO_CAPACITY = ("member cluster lacks available capacity", True)
     NODE_DISRUPTED = ("node is being disrupted", False)
     POOL_DELETED = ("node pool is being deleted", False)
+    NODE_ORDINARY = ("node is not part of a member cluster", False)
     NODE_UNKNOWN = ("node not known yet", True)
 
     def __init__(self, words: str, curable: bool) -> None:
@@ -64,9 +65,14 @@ class Judge:
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[Node | None]) -> list[Obstacle | None]:
-        """Return what is in the way of each node, None where nothing is; a node that is None is not known."""
+        """Return what is in the way of each node, None where nothing is; a node that is None is not known.
+
+        A node without a member cluster behind it cannot be where a placement says, whether that placement exists or
+        not; nodes of pools are left to the rules of pools (serving.md 2.8: an autoscaler would make new ones for ever).
+        """
         clusters: list[Obstacle | None] = []
-        unknown = Obstacle.NODE_UNKNOWN if self._rules.reject_unknown else None
+        ordinary = Obstacle.NODE_ORDINARY if self._rules.reject_ordinary and self._pod.placement else None
+        unknown = ordinary or (Obstacle.NODE_UNKNOWN if self._rules.reject_unknown else None)
         found: list[Obstacle | None] = []
         add, row_of = found.append, self._around.rows.get
         for node in nodes:
@@ -78,7 +84,7 @@ class Judge:
                 clusters = clusters or self._clusters()
                 add(clusters[row_of(node.cluster, -1)])
             elif node.pool is None:
-                add(unknown if unknown and node.name not in self._around.nodes else None)
+                add(unknown if node.name not in self._around.nodes else ordinary)
             else:
                 add(self._pool_node(node))
         return found

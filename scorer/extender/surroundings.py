@@ -23,6 +23,7 @@ class Rules:
         filter_updating: No pods for a member that is being upgraded.
         reject_unknown: No pods for a node that is not in the cache, though it came with the question, unless its labels
             say that it belongs to a cluster or a pool.
+        reject_ordinary: No pods that name a placement for a node that belongs to no cluster and no pool.
         max_score: The best score.
         default_preferences: Score clusters for pods that follow no placement.
         pool_preferences: Score the nodes of node pools.
@@ -32,6 +33,7 @@ class Rules:
     cluster_labels: tuple[str, ...]
     filter_updating: bool = True
     reject_unknown: bool = False
+    reject_ordinary: bool = True
     max_score: int = 10
     default_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)
     pool_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)

@@ -296,6 +296,16 @@ async def test_a_pool_that_is_being_deleted():
         assert there.filter(pod(), "a") == {"a": ""}
 
 
+async def test_whether_ordinary_nodes_take_pods_of_placements_is_a_setting():
+    async with hub() as there:
+        await there.write(kinds.NODE, node("plain"))
+        assert there.filter(pod("later"), "plain") == {"plain": "node is not part of a member cluster"}
+        assert there.filter(pod(), "plain") == {"plain": ""}
+    async with hub(extender_ordinary_nodes="Allow") as there:
+        await there.write(kinds.NODE, node("plain"))
+        assert there.filter(pod("later"), "plain") == {"plain": ""}
+
+
 async def test_a_node_that_nobody_can_read_is_an_unknown_one(caplog):
     async with hub(extender_unknown_nodes="Reject") as there:
         await there.write(kinds.NODE, node("a", pool="one"))

@@ -286,6 +286,37 @@ def test_a_pool_s_node_asks_no_placement():
     assert Hub(nodes=[node("n", pool="spot")]).obstacle(pod("missing"), "n") == PASSES
 
 
+@pytest.mark.parametrize(
+    ("asked", "settings", "expected"),
+    [
+        pytest.param(pod("far"), {}, refused("node is not part of a member cluster"), id="names-a-placement"),
+        pytest.param(pod("missing"), {}, refused("node is not part of a member cluster"), id="which-does-not-exist"),
+        pytest.param(pod("far"), {"reject_ordinary": False}, PASSES, id="where-that-is-allowed"),
+        pytest.param(pod(), {}, PASSES, id="names-none"),
+    ],
+)
+def test_a_pod_that_names_a_placement_goes_to_no_ordinary_node(asked, settings, expected):
+    """Neither to one that is known, nor to one that came with the question, nor to one that nobody knows."""
+    hub = Hub(
+        [make_cluster("oslo")], [node("plain"), node("n", "oslo")], placements=[placement("far", policy())], **settings
+    )
+    assert hub.obstacle(asked, "plain") == expected
+    assert hub.obstacle(asked, "ghost") == expected
+    sent = hub.filter(asked, Nodes={"items": [node("sent")]})
+    assert sent["FailedAndUnresolvableNodes"] == (
+        {} if expected == PASSES else {"sent": f"harbormaster: {expected[1]}"}
+    )
+
+
+def test_an_unknown_node_is_refused_as_such_only_to_pods_that_name_no_placement():
+    hub = Hub(reject_unknown=True)
+    assert hub.obstacle(pod("missing"), "ghost") == refused("node is not part of a member cluster")
+    assert Hub(reject_unknown=True, reject_ordinary=False).obstacle(pod("missing"), "ghost") == (
+        FAILED,
+        "node not known yet",
+    )
+
+
 def test_unknown_nodes_pass_unless_the_settings_say_otherwise():
     assert Hub().obstacle(pod(), "ghost") == PASSES
     assert Hub(reject_unknown=True).obstacle(pod(), "ghost") == (FAILED, "node not known yet")

@@ -30,9 +30,16 @@ def test_nodes_with_an_obstacle_are_dropped_and_the_rest_is_copied():
 
 
 def test_lacking_capacity_is_no_obstacle_because_room_is_being_made():
-    hub = Hub(CLUSTERS, NODES, placements=[LACKING], reject_unknown=True)
+    hub = Hub(CLUSTERS, NODES, placements=[LACKING], reject_unknown=True, reject_ordinary=False)
     given = {"e": meta("u1"), "ghost": meta("u2")}
     assert hub.preempt(pod("p"), NodeNameToMetaVictims=given) == given
+
+
+def test_no_room_is_made_on_ordinary_nodes_for_a_pod_that_names_a_placement():
+    hub = Hub(CLUSTERS, NODES, placements=[LACKING])
+    given = {"e": meta("u1"), "plain": meta("u2"), "ghost": meta("u3")}
+    assert hub.preempt(pod("p"), NodeNameToMetaVictims=given) == {"e": meta("u1")}
+    assert hub.preempt(pod(), NodeNameToMetaVictims=given) == given
 
 
 @pytest.mark.parametrize("victims", [None, {}, meta(), {"Pods": None, "NumPDBViolations": 1}])
