@@ -28,7 +28,6 @@ from scorer.disruption.reservations import (
     Thing,
     UnreadableReservationsError,
     beside,
-    held_nodes,
     reservation_id,
 )
 from webhook.kube.ports import Store, StoreError
@@ -94,7 +93,7 @@ class HubGate:
             UnreadableReservationsError: What is reserved of it cannot be read.
         """
         pool = self.pools.pool(name)
-        return None if pool is None else pool.with_held(*held_nodes(self.reservations_on(DISRUPTION, name)))
+        return None if pool is None else pool.with_reservations(self.reservations_on(DISRUPTION, name))
 
     def views(self) -> tuple[PoolView, ...]:
         """Return all pools by name; one whose reservations cannot be read with every node held."""
@@ -207,7 +206,7 @@ class HubGate:
             pool = self.pools.pool(question.pool)
             if pool is None:
                 raise _unknown_pool(question.pool)
-            found = self._answer(question, pool.with_held(*held_nodes(held)).with_held(*besides))
+            found = self._answer(question, pool.with_reservations(held).with_held(*besides))
             answered[:] = [found]
             if not found.allowed or not found.granted:
                 return None
@@ -292,6 +291,11 @@ class HubGate:
     def reservations_on(self, gate: str, thing: str) -> tuple[Reservation, ...]:
         """Return what is reserved of a thing, as far as the watch has told; as `LeaseReservations.known`."""
         return self.reservations.known(gate, thing)
+
+    def list_reservations(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
+        """Return all reservations with what they are of, and why some cannot be read."""
+        found, mistakes = self.reservations.all_known()
+        return tuple((thing, each) for thing, held in found for each in held), mistakes
 
     async def hold_rollout(
         self,

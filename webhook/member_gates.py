@@ -8,6 +8,7 @@ Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 
 """
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -17,7 +18,7 @@ import pydantic
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.label_selector import label_value_error
-from scorer.api.meta import ApiObject, JsonObject
+from scorer.api.meta import ApiObject, JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import StrategyType
 from scorer.api.staged_update import ClusterStagedUpdateRun
@@ -60,6 +61,9 @@ _OWN: Final = (
 
 WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
 """What answers are made of, at most: with all kinds of disruption in the setting ``gate_members``."""
+
+_MOST_NAMED: Final = 3
+"""Reservations that one message names."""
 
 _Object = TypeVar("_Object", bound=ApiObject)
 
@@ -184,6 +188,8 @@ class HubMemberGates:
             answer = self._staged(ref, cluster, promised)
         else:
             answer = self._rolling(family, ref, placement, documents, cluster, promised)
+        if promised and answer.reason is MemberReason.BUDGET_USED_UP:
+            answer = replace(answer, message=f"{answer.message}; {_promises(reserved, promised)}")
         return self._unless_held(answer, kind, cluster, promised_hold(str(ref), cluster, reserved))
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
@@ -339,6 +345,17 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     if plan.action is Action.NO_SNAPSHOT:
         message = f"nothing of {ref} has been selected yet"
     return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail, after)
+
+
+def _promises(reserved: Iterable[Reservation], clusters: Collection[str]) -> str:
+    """Return who has reserved which of *clusters*, and until when, the first to end first."""
+    said = [
+        f"{', '.join(sorted(names))} reserved by {each.holder} until {format_time(each.expires)}"
+        for each in sorted(reserved, key=lambda each: each.expires)
+        if not isinstance(each.granted, int) and (names := set(each.granted).intersection(clusters))
+    ]
+    more = f" and {len(said) - _MOST_NAMED} more reservations" if len(said) > _MOST_NAMED else ""
+    return "; ".join(said[:_MOST_NAMED]) + more
 
 
 def _read(document: JsonObject, model: type[_Object]) -> _Object | None:

@@ -249,9 +249,12 @@ def template_blocker(pool: str) -> Blocker:
     return _do_not_disrupt(f"the template of NodePool {pool}", TEMPLATE_SOURCE)
 
 
-def reserved_blocker() -> Blocker:
-    """Return what keeps a node that has been promised to somebody already."""
-    return Blocker(BlockReason.RESERVED, "the node is reserved for a disruption already", source="Reservation")
+def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker:
+    """Return what keeps a node that has been promised already: to whom and until when, where that is known."""
+    said = "the node is reserved for a disruption already"
+    if holder and until is not None:
+        said = f"{said}, by {holder} until {format_time(until)}"
+    return Blocker(BlockReason.RESERVED, said, source="Reservation", until=until)
 
 
 def _going(node: PoolNode) -> Blocker | None:

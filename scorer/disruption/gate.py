@@ -12,10 +12,18 @@ from typing import Final
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import Budget, DisruptionReason
-from scorer.disruption.blockers import Blocker, DisruptionClass, reserved_blocker, state_blockers, template_blocker
+from scorer.disruption.blockers import (
+    Blocker,
+    BlockReason,
+    DisruptionClass,
+    reserved_blocker,
+    state_blockers,
+    template_blocker,
+)
 from scorer.disruption.budgets import UNLIMITED, Allowance, NodeCounts, Standing, understood
 from scorer.disruption.nodes import PoolNode, count_nodes
 from scorer.disruption.opening import Opening, opening_of
+from scorer.disruption.reservations import Reservation, held_nodes, in_force
 
 __all__ = [
     "EXPIRED",
@@ -31,6 +39,7 @@ __all__ = [
     "answer",
     "answer_all",
     "describe_budget",
+    "describe_reservation",
     "document",
 ]
 
@@ -43,6 +52,8 @@ _POLL_SECONDS: Final = 10
 _MOST_NAMED: Final = 3
 """Budgets and nodes that one message names."""
 _LONGEST_QUOTED: Final = 64
+_MOST_ENDS: Final = 32
+"""Ends of reservations that are looked at when it is asked when a pool opens: the first ones, and the last."""
 
 
 class Verdict(StrEnum):
@@ -123,6 +134,7 @@ class PoolView:
         nodes: All nodes with its label, by name, also those that do not count yet.
         held_nodes: Names of nodes that are promised to somebody.
         held_count: How many more are promised without names.
+        reserved: The reservations among what is held, of which is known by whom and until when.
         template_do_not_disrupt: The pool's template forbids disruption, and that holds for nodes that are there.
         blockers: What keeps a node from being disrupted, but for what is held and the template.
         counted: The nodes counted, with nothing held, where somebody knows; None: nobody has counted them.
@@ -133,6 +145,7 @@ class PoolView:
     nodes: Mapping[str, PoolNode] = field(default_factory=dict)
     held_nodes: frozenset[str] = frozenset()
     held_count: int = 0
+    reserved: tuple[Reservation, ...] = ()
     template_do_not_disrupt: bool = False
     blockers: Callable[[PoolNode, DisruptionClass, datetime], tuple[Blocker, ...]] = state_blockers
     counted: NodeCounts | None = None
@@ -159,7 +172,7 @@ class PoolView:
         node = self.nodes[name]
         found = self.blockers(node, class_, now)
         if name in self.held_nodes and not node.going:
-            found = (reserved_blocker(), *found)
+            found = (self._reserved_blocker(name), *found)
         return (*found, template_blocker(self.name)) if self.template_do_not_disrupt else found
 
     def disrupting(self, reason: str) -> tuple[str, ...]:
@@ -174,6 +187,54 @@ class PoolView:
     def with_held(self, nodes: Collection[str], count: int = 0) -> "PoolView":
         """Return the pool with more nodes held."""
         return replace(self, held_nodes=self.held_nodes | frozenset(nodes), held_count=self.held_count + count)
+
+    def with_reservations(self, reservations: Iterable[Reservation]) -> "PoolView":
+        """Return the pool with these reservations held as well; they are in force."""
+        more = tuple(reservations)
+        return replace(self.with_held(*held_nodes(more)), reserved=(*self.reserved, *more))
+
+    def counting(self) -> tuple[Reservation, ...]:
+        """Return the reservations that use a budget up, by their end: of a node that goes already it does itself."""
+        return tuple(sorted((each for each in self.reserved if self._counts(each)), key=lambda each: each.expires))
+
+    def opening(self, reason: str, wanted: int, now: datetime, observed: NodeCounts | None = None) -> Opening:
+        """Return when the budgets let so many nodes go, now or later.
+
+        What is reserved is let go of at its end at the latest; all else stays as it is now.
+        """
+
+        def opening(start: datetime) -> Opening:
+            return opening_of(understood(self.budgets).at(start), self.as_of(start).counts(observed), reason, wanted)
+
+        found = opening(now)
+        ends = sorted({each.expires for each in self.counting() if each.expires > now})
+        for end in (*ends[: _MOST_ENDS - 1], *ends[_MOST_ENDS - 1 :][-1:]):
+            if found.instant is not None and found.instant <= end:
+                break
+            later = opening(end)
+            if later.instant is not None and (found.instant is None or later.instant < found.instant):
+                found = replace(found, instant=later.instant, searched_until=None)
+        return found
+
+    def as_of(self, instant: datetime) -> "PoolView":
+        """Return the pool without the reservations that will have ended by *instant*."""
+        left = in_force(self.reserved, instant)
+        if len(left) == len(self.reserved):
+            return self
+        names, count = held_nodes(each for each in self.reserved if each not in left)
+        kept = (self.held_nodes - names) | held_nodes(left)[0]
+        return replace(self, held_nodes=kept, held_count=self.held_count - count, reserved=left)
+
+    def _counts(self, reservation: Reservation) -> bool:
+        if isinstance(reservation.granted, int):
+            return reservation.granted > 0
+        return any((node := self.nodes.get(name)) and node.counts and not node.going for name in reservation.granted)
+
+    def _reserved_blocker(self, name: str) -> Blocker:
+        """Return by whom a node is held the longest."""
+        holding = [each for each in self.reserved if not isinstance(each.granted, int) and name in each.granted]
+        last = max(holding, key=lambda each: each.expires, default=None)
+        return reserved_blocker() if last is None else reserved_blocker(_shortened(last.holder), last.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +265,8 @@ class Answer:
         binding: Positions of those that set the limit.
         nodes: One entry per named node, in the order of the question.
         verdict: In one word.
-        next_open: When the budgets let go what was asked for; None: not known, or never.
+        next_open: When the budgets let go what was asked for, or what is reserved for others comes to its end; None:
+            not known, or never.
         retry_after_seconds: When to ask again.
         searched_until: Where the search for *next_open* gave up, if it did.
         message: For people.
@@ -241,6 +303,7 @@ def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expira
         InvalidQuestion: Nodes that the pool does not have, or more than it has; an unknown reason.
     """
     now = question.now or now
+    pool = pool.as_of(now)
     counts = pool.counts(question.observed)
     _check(question, pool, counts)
     if question.reason == EXPIRED and not graceful_expiration:
@@ -303,6 +366,13 @@ def describe_budget(position: int, budget: Budget) -> str:
     if budget.duration is not None:
         parts.append(f"duration {_shortened(budget.duration)}")
     return f"budgets[{position}] ({', '.join(parts)})"
+
+
+def describe_reservation(reservation: Reservation) -> str:
+    """Return who has reserved what until when, to go into a sentence."""
+    granted = reservation.granted
+    count = granted if isinstance(granted, int) else len(granted)
+    return f"{_nodes(count)} reserved by {_shortened(reservation.holder)} until {format_time(reservation.expires)}"
 
 
 def document(answered: Answer) -> JsonObject:
@@ -399,8 +469,17 @@ class _Case:
         return self._answered(Verdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> Answer:
-        """Answer that the budgets would let go what the nodes do not."""
-        return self._answered(Verdict.NODE_BLOCKED, _blocked(nodes), nodes, Opening(None, None, ()))
+        """Answer that the budgets would let go what the nodes do not.
+
+        Where nothing but reservations keeps them, that ends with those.
+        """
+        ends = sorted(end for node in nodes if (end := _last_end(node.blockers)) is not None)
+        opening = Opening(None, None, ())
+        if self.question.mode is Mode.UP_TO and ends:
+            opening = self.pool.opening(self.question.reason, 1, ends[0], self.question.observed)
+        elif ends and len(ends) == sum(not node.disruptable for node in nodes):
+            opening = self.opening(self.question.wanted)
+        return self._answered(Verdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
 
     def refused_by_budgets(self, wanted: int) -> Answer:
         """Answer that the budgets do not let *wanted* nodes go now.
@@ -411,7 +490,8 @@ class _Case:
         if mistakes := self.standing.budgets.mistakes:  # not in force now, but nobody knows what they would be later
             return self.refused_by_mistake(mistakes)
         opening, alone = self.opening(wanted), None
-        if opening.instant is not None:
+        budgets_alone = opening_of(self.standing, self.counts, self.question.reason, wanted).instant
+        if opening.instant is not None and (opening.instant == budgets_alone or self.allowed.limit < wanted):
             verdict = Verdict.WINDOW_CLOSED
         elif self.allowed.limit >= wanted:
             verdict = Verdict.IN_FLIGHT
@@ -424,8 +504,11 @@ class _Case:
         return self._answered(verdict, self._why(verdict, opening, wanted, alone), self.nodes(), opening)
 
     def opening(self, wanted: int) -> Opening:
-        """Return when the budgets let *wanted* nodes go."""
-        return opening_of(self.standing, self.counts, self.question.reason, wanted)
+        """Return when the budgets let *wanted* nodes go; where all of some are wanted, none is reserved then."""
+        start = self.now
+        if self.question.mode is Mode.ALL and self.question.nodes:
+            start = max([start, *(end for node in self.nodes() if (end := _last_end(node.blockers)) is not None)])
+        return self.pool.opening(self.question.reason, wanted, start, self.question.observed)
 
     def nodes(self) -> tuple[NodeAnswer, ...]:
         """Say of each named node what keeps it."""
@@ -443,6 +526,8 @@ class _Case:
                 assert opening.instant is not None
                 return f"{said}{going}; opens {format_time(opening.instant)}"
             case Verdict.IN_FLIGHT:
+                if opening.instant is not None:
+                    return f"{said}{going}; opens {format_time(opening.instant)}"
                 then = f"; without them it opens {format_time(alone)}" if alone is not None else ""
                 return f"{said}{going}{then}; ask again when they are done"
             case _ if opening.searched_until is not None:
@@ -466,7 +551,10 @@ class _Case:
             names = sorted(self.pool.disrupting(self.question.reason))
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         which = f" ({', '.join(names[:_MOST_NAMED])}{more})" if names else ""
-        return f", and {count} {_be(count)} being disrupted or not ready already{which}"
+        counting = self.pool.counting()
+        holders = "".join(f"; {describe_reservation(each)}" for each in counting[:_MOST_NAMED])
+        others = f" and {len(counting) - _MOST_NAMED} more reservations" if len(counting) > _MOST_NAMED else ""
+        return f", and {count} {_be(count)} being disrupted or not ready already{which}{holders}{others}"
 
     def _answered(
         self,
@@ -559,6 +647,12 @@ def _blocked(nodes: Sequence[NodeAnswer]) -> str:
     said = [f"{node.name}: {_held(node.blockers)}" for node in blocked[:_MOST_NAMED]]
     more = [f"{len(blocked) - _MOST_NAMED} more nodes"] if len(blocked) > _MOST_NAMED else []
     return f"{_nodes(len(blocked))} cannot be disrupted: {'; '.join((*said, *more))}"
+
+
+def _last_end(blockers: Sequence[Blocker]) -> datetime | None:
+    """Return when the last of *blockers* ends, None when there is none, or one that is no reservation with an end."""
+    ends = [blocker.until for blocker in blockers if blocker.reason == BlockReason.RESERVED and blocker.until]
+    return max(ends) if ends and len(ends) == len(blockers) else None
 
 
 def _held(blockers: Sequence[Blocker]) -> str:

@@ -88,7 +88,8 @@ class MemberAnswer:
         until = {} if hold.until is None else {"until": format_time(hold.until)}
         by = {"kind": str(hold.kind or "Unknown"), "by": hold.by, **until}
         after = ASK_AGAIN if hold.until is None else min(ASK_AGAIN, hold.until - now)
-        return cls(MemberReason.MEMBER_HELD, hold.message, {"heldBy": by}, after)
+        message = hold.message if hold.until is None else f"{hold.message} until {format_time(hold.until)}"
+        return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, after)
 
     def document(self) -> JsonObject:
         """Return it as it is sent."""

@@ -211,6 +211,13 @@ def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reserv
     return tuple(each for each in reservations if each.expires > now)
 
 
+def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:
+    """Leave out the reservations of members that belong to one of a placement: whoever has this has that."""
+    found = tuple(reservations)
+    halves = {beside(each).id for each in found if each.gate == ROLLOUT and not isinstance(each.granted, int)}
+    return tuple(each for each in found if each.id not in halves)
+
+
 def held_nodes(reservations: Iterable[Reservation]) -> tuple[frozenset[str], int]:
     """Return the nodes that are reserved by name, and how many more are reserved by number."""
     names: set[str] = set()

@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         {"drained": ["smartfish"], "placements": [by_name("payments")["ref"]]},
     ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
+    "listReservations": ("GET", "/v1/gate/reservations", None),
     "validate": ("POST", "/v1/validate", {"object": PLACEMENT}),
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
     "listClusters": ("GET", "/v1/clusters", None),

@@ -107,10 +107,11 @@ async def test_gates_and_reservations(caller, contract):
     await ask("POST", "/v1/gate/disruption", reserving, 200)
     taken = await ask("POST", "/v1/gate/reservations", wanted, 201)
     await ask("POST", "/v1/gate/reservations", wanted, 409)
+    await ask("GET", "/v1/gate/reservations", None, 200)
     await ask("PUT", f"/v1/gate/reservations/{taken['id']}", {"ttlSeconds": 60}, 200)
     await ask("DELETE", f"/v1/gate/reservations/{taken['id']}", None, 204)
     await ask("DELETE", f"/v1/gate/reservations/{taken['id']}", None, 404)
-    unseen = contract.described("GateAnswer", "GateAnswers", "TakenReservation") - contract.seen
+    unseen = contract.described("GateAnswer", "GateAnswers", "TakenReservation", "ReservationList") - contract.seen
     assert unseen <= {("GateAnswer", "searchedUntil"), ("NodeBlocker", "until")}
 
 

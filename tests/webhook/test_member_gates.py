@@ -334,7 +334,9 @@ async def test_a_cluster_that_is_to_be_added_counts_as_added(store):
     async with life(store, *WATCHED) as process:
         gates = Hub(process).gates
         await reserve(gates, "a")
-        assert told(gates.rollout(WEB, "b"))["detail"]["mayBeAdded"] == 0
+        answer = told(gates.rollout(WEB, "b"))
+        assert answer["detail"]["mayBeAdded"] == 0
+        assert answer["message"].endswith("; a reserved by tool until 2026-11-20T12:01:00Z")
         with pytest.raises(RefusedError):
             await reserve(gates, "b")
 
@@ -345,7 +347,10 @@ async def test_a_cluster_that_somebody_has_reserved_is_told_to_be_theirs(store):
         gates = Hub(process).gates
         first = await reserve(gates, "a")
         answer = told(gates.rollout(WEB, "a"))
-        assert (answer["reason"], answer["message"]) == ("MemberHeld", "crp/web is reserved on member a by tool")
+        assert (answer["reason"], answer["message"]) == (
+            "MemberHeld",
+            "crp/web is reserved on member a by tool until 2026-11-20T12:01:00Z",
+        )
         assert answer["detail"]["heldBy"]["until"] == format_time(NOW + timedelta(seconds=60))
         for holder, identity in (("another tool", "ann"), ("tool", "bob")):
             with pytest.raises(RefusedError):

@@ -26,9 +26,8 @@ from typing import Any, Final, Protocol
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.disruption.budgets import Allowance, allowance
-from scorer.disruption.gate import EXPIRED, PoolView, describe_budget
+from scorer.disruption.gate import EXPIRED, PoolView, describe_budget, describe_reservation
 from scorer.disruption.nodes import PoolNode
-from scorer.disruption.opening import next_open
 from scorer.disruption.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
 from webhook.admission.context import AdmissionSettings, UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
@@ -208,7 +207,8 @@ class Enforcement:
         view = self._pools.pool(pool)
         if view is None or _is_held(disruption, held):
             return ""
-        view = view.with_held(*held_nodes(held))
+        underway = tuple(each for each in held if each.holder == HOLDER)  # that they end is not that the node stays
+        view = view.with_reservations(each for each in held if each not in underway).with_held(*held_nodes(underway))
         now = self._now()
         allowed = allowance(view.budgets, view.counts(), EXPIRED, now)
         return "" if allowed.remaining else _explain(disruption, view, allowed, now)
@@ -306,7 +306,7 @@ def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: d
     said = f"{start}{budgets} lets {allowed.limit or 'none'} of {counts.total} nodes go at once"
     if allowed.limit:
         said += f", and {allowed.disrupting} are going: {_in_flight(pool)}"
-    opening = next_open(pool.budgets, counts, EXPIRED, 1, now)
+    opening = pool.opening(EXPIRED, 1, now)
     if opening.instant is not None:
         return f"{said}; the next may go at {format_time(opening.instant)}"
     if allowed.limit:
@@ -319,7 +319,9 @@ def _in_flight(pool: PoolView) -> str:
     words.sort()
     more = len(words) - MOST_NODES
     if pool.held_count:
-        words.append(f"{pool.held_count} reserved without a name")
+        numbered = [each for each in pool.counting() if isinstance(each.granted, int)]
+        by = "; ".join(map(describe_reservation, numbered[:MOST_NODES]))
+        words.append(f"{pool.held_count} reserved without a name{f' ({by})' if by else ''}")
     shown: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
     return ", ".join(shown)
 
@@ -331,7 +333,10 @@ def _state(node: PoolNode, pool: PoolView) -> str:
     if node.going:
         return "being deleted" if node.deleting else "rebooting"
     if node.name in pool.held_nodes:
-        return "reserved"
+        held = [each for each in pool.reserved if not isinstance(each.granted, int) and node.name in each.granted]
+        return (
+            " and ".join(f"reserved by {each.holder} until {format_time(each.expires)}" for each in held) or "reserved"
+        )
     return "" if node.ready else "not ready"
 
 

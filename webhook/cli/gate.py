@@ -1,6 +1,6 @@
 """``harbormaster gate``: may it be disrupted now, and if not, when? Of the running hub, or of files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
 from webhook.cli.instants import Instant
 from webhook.cli.options import file_option, output_option, run
-from webhook.cli.output import print_document
+from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import printable
 
@@ -25,6 +25,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 SHORT: Final = "Ask whether something may be disrupted now, and if not, when."
 REASONS: Final = ("Underutilized", "Empty", "Drifted", "Unhealthy", "Expired")
 REFUSED: Final = 2
+RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL", "ID")
 
 _CODES: Final = """\b
 Exit codes:
@@ -46,6 +47,7 @@ Examples:
   harbormaster gate disruption general node-7 --reason Underutilized --reserve 600 --holder nightly-patch
   harbormaster gate rollout crp/payments bravelion
   harbormaster gate cluster-update bravelion
+  harbormaster gate list
   harbormaster gate release ID
 
 {_CODES}"""
@@ -83,9 +85,25 @@ Examples:
   harbormaster gate cluster-update bravelion --run spring --reserve 3600 --holder nightly-patch
 
 {_CODES}"""
+LIST_HELP: Final = """List what is reserved: of which node pool, placement or member cluster, by whom, and until when.
+
+The id, by which a reservation is given back, is shown of your own. Reservations of placements are shown to who may list
+those.
+
+\b
+Examples:
+  harbormaster gate list
+  harbormaster gate list -o json
+
+\b
+Exit codes:
+  0  listed
+  1  no hub, or you may not list them
+"""
 RELEASE_HELP: Final = """Give a reservation back.
 
 Nodes that were named need not be given back: once they go they no longer count twice.
+'harbormaster gate list' shows the ids of your own.
 
 \b
 Examples:
@@ -230,6 +248,28 @@ def cluster_update(
     return _show(run(_of_hub(connection, "cluster-update", question, seconds, holder)), output, shown_in)
 
 
+@command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
+@zone_option
+@output_option("table", "json", "yaml")
+@connection_options
+def list_reservations(
+    zone: str | None, output: str, data: Path | None, server: str | None, token_file: Path | None, ca_file: Path | None
+) -> int:
+    """List the reservations."""
+    shown_in = read_zone(zone)
+    answer = run(_list(find_connection(data, server, token_file, ca_file)))
+    if output != "table":
+        print_document(answer, output)
+        return 0
+    if answer["items"]:
+        print_table(RESERVATION_HEADERS, reservation_rows(answer["items"], shown_in))
+    else:
+        click.echo("nothing is reserved")
+    for mistake in answer["unreadable"]:
+        click.echo(f"warning: {printable(mistake)}", err=True)
+    return 0
+
+
 @command.command("release", help=RELEASE_HELP, short_help="Give a reservation back.")
 @click.argument("identity", metavar="ID")
 @connection_options
@@ -294,9 +334,29 @@ async def _of_hub(
                 return error.answer
             raise UserError(error.message) from error
     granted = taken["granted"]
-    what = f"{granted} nodes" if isinstance(granted, int) else ", ".join(granted) or "nothing"
+    what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
     reservation = {"id": taken["id"], "expires": taken["expires"]}
     return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": reservation}
+
+
+async def _list(connection: Connection) -> JsonObject:
+    from webhook.cli.client import Client, RefusedError
+
+    async with Client(connection) as client:
+        try:
+            return await client.read_json("/v1/gate/reservations")
+        except RefusedError as error:
+            raise UserError(error.message) from error
+
+
+def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
+    """Yield one row per reservation, with its end in *zone*."""
+    for item in items:
+        granted = item["granted"]
+        what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted)
+        until = parse_time(item["expires"]).astimezone(zone)
+        shown = f"{until:%a %Y-%m-%d %H:%M:%S %Z}"
+        yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
 
 
 async def _release(connection: Connection, identity: str) -> None:
@@ -307,6 +367,10 @@ async def _release(connection: Connection, identity: str) -> None:
             await client.withdraw(f"/v1/gate/reservations/{quote(identity, safe='')}")
         except RefusedError as error:
             raise UserError(error.message) from error
+
+
+def _count_of_nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _show(answer: JsonObject, output: str, zone: ZoneInfo) -> int:

@@ -3,7 +3,9 @@
 Source: nodepool-disruption.md 14.2; serving.md 3.1.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from webhook.description.model import AnswerModel, Instant
 
@@ -22,6 +24,35 @@ class TakenReservation(Reservation):
 
     granted: list[str] | int
     """Names of what may be disrupted: nodes, or the member cluster; where no nodes were named, how many."""
+
+
+class ListedReservation(AnswerModel):
+    """A permission that somebody has taken."""
+
+    gate: Literal["disruption", "rollout", "member"]
+    """Whether it is of a NodePool, of a placement on a member cluster, or of a member cluster."""
+    of: str
+    """The NodePool, the placement such as `crp/payments`, or the member cluster."""
+    for_: Annotated[str, Field(alias="for")]
+    """What it was granted for: the reason, or the kind of disruption."""
+    holder: str
+    """Who has taken it, in their own words."""
+    granted: list[str] | int
+    """Names of nodes, or the member cluster; where no nodes were named, how many."""
+    expires: Instant
+    """It counts before this instant, unless it is renewed or given back."""
+    mine: bool
+    """Whether it is the caller's own."""
+    id: str | None = None
+    """Renew it and give it back by this; told only of the caller's own."""
+
+
+class ReservationList(AnswerModel):
+    """What is reserved now."""
+
+    items: list[ListedReservation]
+    unreadable: list[str]
+    """Which Leases do not tell what is reserved, and why: nothing is granted there."""
 
 
 class NodeBlocker(AnswerModel):
@@ -67,7 +98,8 @@ class GateAnswer(AnswerModel):
     nodes: list[NodeInQuestion]
     verdict: Literal["Allowed", "WindowClosed", "InFlight", "NeverWithoutChange", "InvalidBudget", "NodeBlocked"]
     next_open: Instant | None
-    """When as many may go, with the nodes as they are now; null where that is not known, or never."""
+    """When as many may go, with the nodes as they are now and without reservations that have ended by then; null where
+    that is not known, or never."""
     retry_after_seconds: int
     """When to ask again."""
     message: str

@@ -21,7 +21,7 @@ from webhook.description.extender import (
     HostPriority,
 )
 from webhook.description.fleet import Cluster, ClusterList
-from webhook.description.gate import GateAnswer, GateAnswers, TakenReservation
+from webhook.description.gate import GateAnswer, GateAnswers, ReservationList, TakenReservation
 from webhook.description.member_gates import MemberGateAnswer
 from webhook.description.placements import Change, PlacementDetail, PlacementList
 from webhook.description.plan import PlanAnswer
@@ -278,6 +278,17 @@ OPERATIONS: Final = (
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
         query=("pool", "days", "from", "tz"),
+    ),
+    Operation(
+        "listReservations",
+        "get",
+        "/v1/gate/reservations",
+        "Gate",
+        "What is reserved",
+        "Who has reserved what, and until when, by gate and name. Reservations of placements are listed for who may "
+        "list those; the id, by which a reservation is renewed or given back, only for who has taken it.",
+        ReservationList,
+        tagged=True,
     ),
     Operation(
         "reserve",

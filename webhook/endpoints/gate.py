@@ -12,9 +12,17 @@ from aiohttp import web
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.disruption.gate import InvalidQuestion, document
-from scorer.disruption.reservations import Reservation, TooManyReservationsError, UnreadableReservationsError
+from scorer.disruption.members import rollout_holder
+from scorer.disruption.reservations import (
+    ROLLOUT,
+    Reservation,
+    Thing,
+    TooManyReservationsError,
+    UnreadableReservationsError,
+    without_halves,
+)
 from webhook.admission.review import encode
-from webhook.endpoints.answers import JSON, headers
+from webhook.endpoints.answers import JSON, headers, tagged
 from webhook.endpoints.api import Api, ModelT, read_model
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.gate_question import (
@@ -30,9 +38,12 @@ from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReser
 from webhook.kube.ports import StoreError
 from webhook.kube.reservations import BusyError
 from webhook.member_gates import RefusedError
+from webhook.services import ref_prefixes
 from webhook.validation.field import printable
 
 QUESTION: Final = "/question"
+_REVISION: Final = "reservations"
+_OF_ROLLOUTS: Final = rollout_holder("")
 POLL_SECONDS: Final = 10
 """So often may be asked again where nobody knows when it will be different (nodepool-disruption.md 14.3)."""
 
@@ -59,6 +70,22 @@ def add_routes(api: Api, gate: HubGate) -> None:
             questions = [each.question("questions", at) for at, each in enumerate(body.questions)]
             answers = await gate.answer_all(questions, identity)
             return _answered({"answers": [document(answer) for answer in answers]})
+
+    async def every(request: web.Request) -> web.Response:
+        _check_ready(gate)
+        prefixes = ref_prefixes(await api.readable_kinds(request))
+        listed, unreadable = gate.list_reservations()
+        identity = caller_of(request).username
+        shown = [
+            (thing, each)
+            for thing, each in listed
+            if each.identity == identity or thing.gate != ROLLOUT or thing.name.startswith(prefixes)
+        ]
+        kept = {each.id for each in without_halves(each for _, each in shown)}
+        items = [
+            _listed(thing, each, prefixes, mine=each.identity == identity) for thing, each in shown if each.id in kept
+        ]
+        return tagged(request, {"items": items, "unreadable": [printable(text) for text in unreadable]}, _REVISION)
 
     async def reserve(request: web.Request) -> web.Response:
         body = await api.read(request, ReservationModel)
@@ -112,7 +139,7 @@ def add_routes(api: Api, gate: HubGate) -> None:
         return web.Response(status=204)
 
     api.post("/v1/gate/disruption", "/v1/gate/disruption", disruption)
-    api.post("/v1/gate/reservations", "/v1/gate/reservations", reserve)
+    api.serve("/v1/gate/reservations", "/v1/gate/reservations", {"GET": every, "HEAD": every, "POST": reserve})
     api.serve("/v1/gate/reservations/{id}", "/v1/gate/reservations/*", {"PUT": renew, "DELETE": release})
 
 
@@ -167,6 +194,28 @@ def _answered(body: JsonObject, status: int = 200) -> web.Response:
 
 def _document(reservation: Reservation) -> JsonObject:
     return _reservation(reservation.id, reservation.expires, reservation.granted)
+
+
+def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> JsonObject:
+    """Return a reservation as it is listed: the id, by which it is given back, only to who has taken it.
+
+    Args:
+        thing: What it is of.
+        reservation: Is in force.
+        prefixes: How references to placements begin that the caller may list: a rollout is held under the name of one.
+        mine: It is the caller's own.
+    """
+    holder = reservation.holder
+    if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:
+        holder = _OF_ROLLOUTS.removesuffix("/")
+    told = _document(reservation) | {
+        "gate": thing.gate,
+        "of": thing.name,
+        "for": reservation.purpose,
+        "holder": holder,
+        "mine": mine,
+    }
+    return told if mine else {name: value for name, value in told.items() if name != "id"}
 
 
 def _reservation(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> JsonObject:

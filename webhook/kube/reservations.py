@@ -19,6 +19,7 @@ from scorer.api.meta import JsonObject
 from scorer.disruption.reservations import (
     Reservation,
     Thing,
+    UnreadableReservationsError,
     in_force,
     lease_name,
     lease_of,
@@ -127,6 +128,19 @@ class LeaseReservations:
         """
         lease = self._cache.get(LEASE, lease_name(gate, thing), self._namespace)
         return () if lease is None else self._known(lease)
+
+    def all_known(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
+        """Return what is in force of all things, as far as the watch has told, and why some of it cannot be read."""
+        found: list[tuple[Thing, Held]] = []
+        mistakes: list[str] = []
+        for lease in self._cache.list(LEASE, self._namespace):
+            try:
+                thing = thing_of(lease)
+                if thing is not None and (held := self._known(lease)):
+                    found.append((thing, held))
+            except UnreadableReservationsError as error:
+                mistakes.append(str(error))
+        return tuple(sorted(found)), tuple(sorted(mistakes))
 
     async def change(self, gate: str, thing: str, decide: Decide, look: Look = _look_nowhere) -> Held:
         """Change what is reserved of a thing.

@@ -24,6 +24,7 @@ from scorer.disruption.gate import (
     document,
 )
 from scorer.disruption.nodes import PoolNode, count_nodes
+from scorer.disruption.reservations import DISRUPTION, Reservation
 
 POOL_A = (
     Budget(nodes="15%"),
@@ -342,6 +343,82 @@ class TestHeld:
         view = pool([Budget(nodes="5")], 10, deleting=1, held={"n0", "n5"}).with_held((), 1)
         found = ask(view, count=1, observed=NodeCounts(20, 1, 2))
         assert (found.total, found.disrupting, found.remaining) == (20, 5, 0)
+
+
+def reserved(granted, minutes, holder="patcher", now=WEDNESDAY):
+    return Reservation("id", holder, "jane", DISRUPTION, granted, now + timedelta(minutes=minutes))
+
+
+class TestReserved:
+    """Who waits for a reservation is told whose it is, and when it ends."""
+
+    def test_the_holder_and_the_end_are_named(self):
+        view = pool([Budget(nodes="2")], 10).with_reservations([reserved(("n7", "n8"), 10)])
+        found = ask(view, count=1)
+        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, WEDNESDAY + timedelta(minutes=10))
+        assert found.retry_after_seconds == 600
+        assert "2 nodes reserved by patcher until 2026-06-10T12:10:00Z" in found.message
+        assert found.message.endswith("; opens 2026-06-10T12:10:00Z")
+
+    def test_a_reserved_node_is_free_when_the_reservation_ends(self):
+        view = pool([Budget(nodes="5")], 10).with_reservations([reserved(("n7",), 10), reserved(("n8",), 20)])
+        found = ask(view, nodes=("n7",))
+        assert (found.verdict, found.next_open) == (Verdict.NODE_BLOCKED, WEDNESDAY + timedelta(minutes=10))
+        assert "reserved for a disruption already, by patcher until 2026-06-10T12:10:00Z" in found.message
+        assert found.nodes[0].blockers[0].until == WEDNESDAY + timedelta(minutes=10)
+        assert ask(view, nodes=("n8", "n7")).next_open == WEDNESDAY + timedelta(minutes=20)
+        assert ask(view, nodes=("n8", "n7"), mode=Mode.UP_TO).next_open == WEDNESDAY + timedelta(minutes=10)
+
+    def test_what_is_kept_by_more_than_a_reservation_opens_at_no_known_time(self):
+        view = pool([Budget(nodes="5")], 10, blocked=BLOCKED).with_reservations([reserved(("n7",), 10)])
+        assert ask(view, nodes=("n7", "n1")).next_open is None
+
+    @pytest.mark.parametrize(
+        ("window", "minutes", "opens"),
+        [
+            pytest.param("5h", 10, "2026-06-10T12:10:00+00:00", id="the-reservation-ends-first"),
+            pytest.param("3h5m", 10, "2026-06-10T12:05:00+00:00", id="the-window-ends-first"),
+        ],
+    )
+    def test_the_earlier_of_the_two_counts(self, window, minutes, opens):
+        """From nine o'clock on two may go at once, and two are reserved."""
+        budget = Budget(nodes="2", schedule="0 9 * * *", duration=window)
+        view = pool([budget], 10).with_reservations([reserved(2, minutes)])
+        assert ask(view, count=1).next_open == at(opens)
+
+    def test_a_window_that_opens_after_the_reservation_counts_without_it(self):
+        """One may go from five o'clock on, and one is reserved until then."""
+        budgets = [Budget(nodes="1"), Budget(nodes="0", schedule="0 9 * * *", duration="8h")]
+        view = pool(budgets, 10).with_reservations([reserved(1, 50)])
+        found = ask(view, count=1)
+        assert (found.verdict, found.next_open) == (Verdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
+
+    def test_the_first_reservation_that_makes_room_counts(self):
+        held = [reserved(1, 30, "c"), reserved(1, 10, "a"), reserved(("n1",), 20, "b")]
+        view = pool([Budget(nodes="3")], 10).with_reservations(held)
+        assert ask(view, count=1).next_open == WEDNESDAY + timedelta(minutes=10)
+        assert ask(view, count=2).next_open == WEDNESDAY + timedelta(minutes=20)
+        assert ask(view, count=4).next_open is None
+        assert "a until 2026-06-10T12:10:00Z; 1 node reserved by b until" in ask(view, count=1).message
+
+    def test_nodes_that_are_on_their_way_do_not_come_back(self):
+        view = pool([Budget(nodes="2")], 10, deleting=2).with_reservations([reserved(("n0",), 10)])
+        found = ask(view, count=1)
+        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, None)
+        assert "patcher" not in found.message
+
+    def test_what_will_have_ended_at_the_instant_asked_about_holds_nothing(self):
+        view = pool([Budget(nodes="2")], 10).with_reservations([reserved(2, 10)])
+        found = answer(Question("p", "Drifted", count=2, now=WEDNESDAY + timedelta(minutes=10)), view, WEDNESDAY)
+        assert found.allowed
+
+    def test_a_thousand_reservations_are_looked_at_in_no_time(self):
+        """Of many ends the first and the last are looked at: it opens then at the latest."""
+        held = [reserved(1, number, f"h{number}") for number in range(1, 1001)]
+        view = pool([Budget(nodes="1000")], 2000).with_reservations(held)
+        assert ask(view, count=1).next_open == WEDNESDAY + timedelta(minutes=1)
+        assert ask(view, count=900).next_open == WEDNESDAY + timedelta(minutes=1000)
+        assert "h3 until 2026-06-10T12:03:00Z and 997 more reservations" in ask(view, count=1).message
 
 
 class TestExpired:

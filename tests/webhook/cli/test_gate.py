@@ -146,6 +146,38 @@ async def test_a_permission_is_taken_and_given_back(gate):
     assert again.stdout.startswith("Allowed: batch-2 may be disrupted. Reserved until ")
 
 
+async def test_a_refusal_names_who_has_reserved_and_until_when(gate):
+    asked = ("disruption", "batch", "--reason", "Drifted", "--tz", "UTC")
+    taken = await gate(*asked, "batch-0", "batch-1", "--reserve", "600", "--holder", "nightly-patch", "-o", "json")
+    expires = json.loads(taken.stdout)["reservation"]["expires"]
+    refused = await gate(*asked, "--count", "1")
+    assert refused.exit_code == 2
+    assert f"2 nodes reserved by nightly-patch until {expires}. It opens " in refused.stdout
+    assert refused.stdout.count(expires) == 1
+    named = await gate(*asked, "batch-1", "-o", "json")
+    assert json.loads(named.stdout)["nextOpen"] == expires
+
+
+async def test_reservations_are_listed_with_their_holders(gate):
+    assert (await gate("list")).stdout == "nothing is reserved\n"
+    asked = ("disruption", "batch", "--reason", "Drifted", "--reserve", "60", "-o", "json")
+    named = json.loads((await gate(*asked, "batch-0", "--holder", "patcher")).stdout)["reservation"]
+    await gate(*asked, "--count", "1", "--holder", "nightly")
+    listed = await gate("list", "--tz", "UTC")
+    header, *rows = listed.stdout.splitlines()
+    assert (listed.exit_code, header.split()) == (0, ["GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL", "ID"])
+    assert [row.split("   ")[0] for row in rows] == ["disruption", "disruption"]
+    assert all(word in rows[0] for word in ("batch", "Drifted", "batch-0", "patcher", "UTC", named["id"]))
+    assert "1 node" in rows[1]
+    told = json.loads((await gate("list", "-o", "json")).stdout)
+    assert [(item["holder"], item["granted"], item["mine"]) for item in told["items"]] == [
+        ("patcher", ["batch-0"], True),
+        ("nightly", 1, True),
+    ]
+    assert (await gate("release", told["items"][0]["id"])).exit_code == 0
+    assert [item["holder"] for item in json.loads((await gate("list", "-o", "json")).stdout)["items"]] == ["nightly"]
+
+
 async def test_what_is_not_there_is_an_error(gate):
     for words, says in (
         (("disruption", "nope", "--reason", "Drifted", "--count", "1"), "there is no node pool 'nope'"),

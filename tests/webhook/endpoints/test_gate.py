@@ -234,6 +234,41 @@ async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):
         assert (answer.status, answer.json["type"].rpartition(":")[2]) == (403, "forbidden")
 
 
+async def test_reservations_are_listed_and_the_id_only_to_who_has_taken_them(caller):
+    gate = caller.up.disruption.gate
+    await gate.hold_member("oslo", "Upgrade", "run-7", "somebody else", 60)
+    taken = (await caller.ask("POST", RESERVE, wanted(asked(count=None, nodes=["batch-0"])))).json
+    await until(lambda: len(gate.list_reservations()[0]) == 2)
+    answer = await caller.ask("GET", RESERVE)
+    assert (answer.status, answer.json["unreadable"]) == (200, [])
+    mine, other = answer.json["items"]
+    assert mine == taken | {
+        "gate": "disruption",
+        "of": "batch",
+        "for": "Drifted",
+        "holder": "patcher",
+        "mine": True,
+    }
+    assert {**other, "expires": ""} == {
+        "gate": "member",
+        "of": "oslo",
+        "for": "Upgrade",
+        "holder": "run-7",
+        "granted": ["oslo"],
+        "expires": "",
+        "mine": False,
+    }
+    assert (await caller.anonymous().ask("GET", RESERVE)).status == 401
+
+
+async def test_a_refusal_for_a_reservation_names_its_holder_and_its_end(caller):
+    taken = (await caller.ask("POST", RESERVE, wanted(asked(count=2), ttlSeconds=600))).json
+    refused = await caller.ask("POST", RESERVE, wanted(holder="another"))
+    told = refused.json["answer"]
+    assert (refused.status, told["verdict"], told["nextOpen"]) == (409, "InFlight", taken["expires"])
+    assert f"2 nodes reserved by patcher until {taken['expires']}" in refused.json["detail"]
+
+
 async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
     await caller.ask("POST", RESERVE, wanted())
     store = caller.up.store
@@ -243,6 +278,9 @@ async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
     async with asyncio.timeout(10):
         while (asked_again := await caller.ask("POST", GATE, asked())).status == 200:
             await asyncio.sleep(0.01)
+    await until(lambda: caller.up.disruption.gate.list_reservations()[1])
+    listed = (await caller.ask("GET", RESERVE)).json
+    assert (listed["items"], "does not tell what is reserved" in listed["unreadable"][0]) == ([], True)
     for answer in (asked_again, await caller.ask("POST", RESERVE, wanted())):
         assert (answer.status, answer.json["type"].rpartition(":")[2]) == (503, "not-ready")
         assert "does not tell what is reserved" in answer.json["detail"]

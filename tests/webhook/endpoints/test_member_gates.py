@@ -8,6 +8,7 @@ from tests.description.example_hub import changed, serving
 from tests.webhook.controllers.world import make_member, make_placement, pick_n
 from tests.webhook.gates import until
 from webhook.admission.authorization import Access
+from webhook.admission.context import UserInfo
 from webhook.description.member_gates import MemberGateAnswer
 from webhook.services import PlacementRef
 
@@ -101,6 +102,12 @@ async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
     assert (again.status, again.json["id"]) == (201, answer.json["id"])
     refused = await caller.ask("POST", RESERVE, body | {"holder": "another tool"})
     assert (refused.status, refused.json["answer"]["reason"]) == (409, "MemberHeld")
+    assert refused.json["detail"] == f"crp/api is reserved on member a by tool until {answer.json['expires']}"
+    listed = [each for each in (await caller.ask("GET", RESERVE)).json["items"] if each["holder"] == "tool"]
+    assert [(each["gate"], each["of"], each["id"]) for each in listed] == [("rollout", "crp/api", answer.json["id"])]
+    async with changed(caller, authorizer=AllButReading(), authenticator=SomebodyElse()) as stranger:
+        items = (await stranger.ask("GET", RESERVE)).json["items"]
+        assert [(each["gate"], each["of"], "id" in each) for each in items] == [("member", "a", False)]
     assert len(gate.reservations_on("rollout", "crp/api")) == len(gate.reservations_on("member", "a")) == 1
     path = f"{RESERVE}/{answer.json['id']}"
     renewed = await caller.ask("PUT", path, {"ttlSeconds": 600})
@@ -179,6 +186,18 @@ async def test_only_post_is_understood(caller):
         answer = await caller.ask("GET", path)
         assert (answer.status, answer.headers["Allow"]) == (405, "POST")
         assert (await caller.anonymous().ask("POST", path, {})).status == 401
+
+
+class SomebodyElse:
+    """Takes every token for a stranger's."""
+
+    audience = ""
+
+    def known(self, _token):
+        return None
+
+    async def authenticate(self, _token):
+        return UserInfo("stranger")
 
 
 class AllButReading:
