@@ -8,6 +8,7 @@ from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.test_clients import PLACEMENTS, placement
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+BETA = "/apis/placement.kubernetes-fleet.io/v1beta1"
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +71,67 @@ def test_enforced_they_are_a_refusal(bare_hub, start_service, bob):
         ask(bare_hub, bob, WEBHOOK)
     ask(bare_hub, bob, NAMESPACE_ALONE, ROLE)
     ask(bare_hub, "alice")
+
+
+def manifest(kind: str, name: str, group: str = "") -> JsonObject:
+    return {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": {"name": name}}
+
+
+def write(hub: Cluster, kind: str, path: str, user: str, body: JsonObject, *, verb: str = "POST") -> None:
+    document = {"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": kind, "metadata": {"name": "rights"}}
+    hub.request(verb, f"{BETA}/{path}?dryRun=All", document | body, user=user)
+
+
+BINDING = manifest("ClusterRoleBinding", "everybody-is-admin", "rbac.authorization.k8s.io") | {
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}],
+}
+SNAPSHOT = {
+    "metadata": {
+        "name": "rights",
+        "labels": {"kubernetes-fleet.io/parent-CRP": "rights", "kubernetes-fleet.io/resource-index": "0"},
+    },
+    "spec": {"selectedResources": [BINDING]},
+}
+
+
+def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_hub, start_service, bob):
+    """An envelope, a snapshot written by hand, an override that is changed afterwards."""
+    strict = start_service(placement_authorization="Enforce")
+    strict.register()
+    power = '"bob" may not place clusterrolebindings.rbac.authorization.k8s.io "everybody-is-admin"'
+    for kind, path, body in (
+        ("ClusterResourceEnvelope", "clusterresourceenvelopes", {"data": {"a.yaml": BINDING}}),
+        ("ClusterResourceSnapshot", "clusterresourcesnapshots", SNAPSHOT),
+    ):
+        with pytest.raises(ApiError, match=power) as error:
+            write(bare_hub, kind, path, bob, body)
+        assert error.value.code == 403
+        write(bare_hub, kind, path, "alice", body)
+    harmless = {
+        "data": {"a.yaml": manifest("Namespace", "shop"), "b.yaml": manifest("ClusterRole", "view", ROLE["group"])}
+    }
+    write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", bob, harmless)
+    system = {"data": {"a.yaml": manifest("Namespace", "kube-system")}}
+    with pytest.raises(ApiError, match=r'data\[a.yaml\].metadata.name: .*"kube-system" is reserved'):
+        write(bare_hub, "ClusterResourceEnvelope", "clusterresourceenvelopes", "alice", system)
+
+    rule = {"clusterSelector": {"clusterSelectorTerms": []}, "jsonPatchOverrides": []}
+    patch = {"op": "add", "path": "/metadata/labels/a", "value": "b"}
+    override: JsonObject = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourceOverride",
+        "metadata": {"name": "rights"},
+        "spec": {
+            "clusterResourceSelectors": [{key: WEBHOOK[key] for key in ("group", "version", "kind", "name")}],
+            "policy": {"overrideRules": [rule | {"jsonPatchOverrides": [patch]}]},
+        },
+    }
+    stored, _ = bare_hub.request("POST", f"{BETA}/clusterresourceoverrides", override, user="alice")
+    try:
+        stored["spec"]["policy"]["overrideRules"][0]["jsonPatchOverrides"][0]["path"] = "/webhooks/0/clientConfig"
+        with pytest.raises(ApiError, match='"bob" may not place validatingwebhookconfigurations'):
+            write(bare_hub, "ClusterResourceOverride", "clusterresourceoverrides/rights", bob, stored, verb="PUT")
+        write(bare_hub, "ClusterResourceOverride", "clusterresourceoverrides/rights", "alice", stored, verb="PUT")
+    finally:
+        bare_hub.request("DELETE", f"{BETA}/clusterresourceoverrides/rights")

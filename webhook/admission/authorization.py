@@ -1,32 +1,48 @@
-"""May the author of a placement have it select what it selects?
+"""May the author of a placement have it place what it places?
 
 Placements are carried out by a powerful agent: whoever may write one could have ClusterRoles, webhooks or whole
 namespaces with their Secrets applied to every member, or copied there to be read. So the author needs the right to read
-what is selected, and the verb ``place`` for what gives power: objects of the groups of RBAC, admission and definitions,
-and the namespaces of the system. The same holds for overrides, which rewrite what is placed.
+what is selected, and the verb ``place`` for what gives power: objects of the groups of RBAC, admission, definitions and
+aggregated APIs, and the namespaces of the system. The same holds
+
+* for overrides, which rewrite what is placed: any change of ``spec`` counts;
+* for where a placement places, and how it writes there: not only what it selects;
+* for envelopes, entry by entry: what is in one is placed as its author wrote it, and nobody else looks at it;
+* for snapshots that are written by hand, which hold what is placed, or what rewrites it.
 
 What to ask is worked out here; asking is `webhook.kube.access`.
 
-Source: serving.md 8, "Escalation through placement".
+Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides". Differs from it: a
+    placement's author is also reviewed when the policy changes, since one that takes in another member hands the
+    Secrets to whoever reads that member, and when the way of applying does.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
-from scorer.api.meta import JsonObject
+from scorer.api.kinds import Kind, group_kind
+from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.schema import apply_schema_defaults
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
-from webhook.admission.judge import Judgement, as_warnings
-from webhook.validation.existing import metadata_of, namespace_of
+from webhook.admission.judge import Judgement, as_warnings, mutate
+from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import printable, quote
 from webhook.validation.reading import same_json
 
 SUPERUSERS: Final = "system:masters"
 POWERFUL_GROUPS: Final = frozenset(
-    {"rbac.authorization.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"}
+    {
+        "rbac.authorization.k8s.io",
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+    }
 )
+MOST_AT_ONCE: Final = 500
+"""So many rights are reviewed for one write: none that passes validation needs more, and others wait too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,29 +106,123 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
         or metadata_of(document).get("deletionTimestamp")
     ):
         return ()
-    member = _SELECTORS.get((str(kind.get("group")), str(kind.get("kind"))))
-    if member is None:
+    author = _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
+    if author is None or (isinstance(old, dict) and _is_left_alone(author, document, old)):
         return ()
-    terms = _terms(document, member)
-    if isinstance(old, dict) and same_json(terms, _terms(old, member)):
-        return ()
+    found: dict[Access, None] = {}
+    for access in author.needs(document, context):
+        found[access] = None
+        if len(found) > MOST_AT_ONCE:  # the rest makes no difference: none of it is asked about
+            break
+    return tuple(found)
+
+
+Needs: TypeAlias = Callable[[JsonObject, Context], Iterator[Access]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Authored:
+    """A kind by which its author has something placed. Nothing in its documents has been checked.
+
+    Args:
+        kind: The kind.
+        needs: Yields what the author of a document needs.
+        matters: The members of a document that say what is placed, where, and how it is written there; an update that
+            leaves them alone needs nothing.
+    """
+
+    kind: Kind
+    needs: Needs
+    matters: tuple[tuple[str, ...], ...] = (("spec",),)
+
+
+def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
+    """Say whether an update changes nothing that matters. Spelling out a default is no change."""
+
+    def same(new: JsonObject, stored: JsonObject) -> bool:
+        return all(same_json(_at(new, path), _at(stored, path)) for path in author.matters)
+
+    if same(document, old):
+        return True
+    defaulted = mutate(document, old, "UPDATE").document
+    return same(*(without_nulls(apply_schema_defaults(author.kind, each)) for each in (defaulted, old)))
+
+
+def _at(document: JsonObject, path: Sequence[str]) -> Any:
+    """Return a member of a document, None where there is none. How many clusters a policy takes is left out."""
+    value: Any = document
+    for member in path:
+        value = value.get(member) if isinstance(value, dict) else None
+    if path == _POLICY and isinstance(value, dict):
+        return {name: given for name, given in value.items() if name != "numberOfClusters"}
+    return value
+
+
+def _list_at(document: JsonObject, *path: str) -> Sequence[Any]:
+    value = _at(document, path)
+    return value if isinstance(value, list) else ()
+
+
+_POLICY: Final = ("spec", "policy")
+_OF_A_PLACEMENT: Final = (("spec", "resourceSelectors"), _POLICY, ("spec", "strategy", "applyStrategy"))
+"""Who may scale a placement, or change its pace, need not read what it places."""
+
+
+def _selecting(member: str) -> Needs:
+    """What selects objects of the hub by the terms in a member of ``spec``."""
+
+    def needs(document: JsonObject, context: Context) -> Iterator[Access]:
+        namespace = namespace_of(document)
+        yield from _of_system_namespace(namespace, context)
+        for term in _list_at(document, "spec", member):
+            yield from _of_term(term, namespace, context)
+
+    return needs
+
+
+def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
+    """Every entry needs what a selector of that object would need; a Namespace comes alone."""
     namespace = namespace_of(document)
-    found = (access for term in terms for access in _of_term(term, namespace, context))
-    return tuple(dict.fromkeys(found))
+    yield from _of_system_namespace(namespace, context)
+    data = document.get("data")
+    for entry in data.values() if isinstance(data, dict) else ():
+        yield from _of_object(entry, namespace, context)
 
 
-_SELECTORS: Final[Mapping[tuple[str, str], str]] = {
-    kinds.PLACEMENT.group_kind: "resourceSelectors",
-    kinds.RESOURCE_PLACEMENT.group_kind: "resourceSelectors",
-    kinds.OVERRIDE.group_kind: "clusterResourceSelectors",
-    kinds.NAMESPACED_OVERRIDE.group_kind: "resourceSelectors",
+def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Access]:
+    """What is in a snapshot that somebody writes by hand is placed like what is in an envelope."""
+    yield from _of_system_namespace(namespace_of(document), context)
+    for entry in _list_at(document, "spec", "selectedResources"):
+        if isinstance(entry, dict):
+            yield from _of_object(entry, namespace_of(entry), context)
+            if group_kind(entry) in (kinds.ENVELOPE.group_kind, kinds.NAMESPACED_ENVELOPE.group_kind):
+                yield from _of_envelope(entry, context)
+
+
+def _of_override_snapshot(document: JsonObject, context: Context) -> Iterator[Access]:
+    """What is in a snapshot that somebody writes by hand applies like the override itself."""
+    namespace = namespace_of(document)
+    yield from _of_system_namespace(namespace, context)
+    for member in ("clusterResourceSelectors", "resourceSelectors"):
+        for term in _list_at(document, "spec", "overrideSpec", member):
+            yield from _of_term(term, namespace, context)
+
+
+_AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
+    each.kind.group_kind: each
+    for each in (
+        _Authored(kinds.PLACEMENT, _selecting("resourceSelectors"), _OF_A_PLACEMENT),
+        _Authored(kinds.RESOURCE_PLACEMENT, _selecting("resourceSelectors"), _OF_A_PLACEMENT),
+        _Authored(kinds.OVERRIDE, _selecting("clusterResourceSelectors")),
+        _Authored(kinds.NAMESPACED_OVERRIDE, _selecting("resourceSelectors")),
+        _Authored(kinds.ENVELOPE, _of_envelope, (("data",),)),
+        _Authored(kinds.NAMESPACED_ENVELOPE, _of_envelope, (("data",),)),
+        _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot),
+        _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot),
+        _Authored(kinds.OVERRIDE_SNAPSHOT, _of_override_snapshot),
+        _Authored(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, _of_override_snapshot),
+    )
 }
-
-
-def _terms(document: JsonObject, member: str) -> Sequence[Any]:
-    spec = document.get("spec")
-    terms = spec.get(member) if isinstance(spec, dict) else None
-    return terms if isinstance(terms, list) else ()
 
 
 def _of_term(term: Any, namespace: str, context: Context) -> Iterator[Access]:
@@ -121,18 +231,38 @@ def _of_term(term: Any, namespace: str, context: Context) -> Iterator[Access]:
     kind = context.kinds.find(term.get("group", ""), str(term.get("kind")))
     if kind is None:  # refused by the rules, or unknown to them too
         return
-    name = term.get("name") if isinstance(term.get("name"), str) else ""
-    yield Access("get", kind.group, kind.plural, name or "", namespace)
-    if kind.group in POWERFUL_GROUPS:
-        yield Access("place", kind.group, kind.plural, name or "", namespace)
+    given = term.get("name")
+    name = given if isinstance(given, str) else ""
+    yield from _of_named(kind.group, kind.plural, name, namespace)
     if kind == kinds.NAMESPACE:
-        yield from _of_namespace(name or "", term, context)
+        if term.get("selectionScope") != "NamespaceOnly":  # with everything in it, and Secrets are what matters
+            yield Access("get", "", "secrets", "", name)
+        yield from _of_system_namespace(name, context)
 
 
-def _of_namespace(name: str, term: JsonObject, context: Context) -> Iterator[Access]:
-    """A namespace is placed with everything in it unless the term says otherwise; Secrets are the part that matters."""
-    if term.get("selectionScope") != "NamespaceOnly":
-        yield Access("get", "", "secrets", "", name)
+def _of_object(entry: Any, namespace: str, context: Context) -> Iterator[Access]:
+    """What it takes to place one object that its author has written out.
+
+    The hub need not know its kind, members do: then the author needs the right to all kinds of that group.
+    """
+    if not isinstance(entry, dict):
+        return
+    group, word = group_kind(entry)
+    kind = context.kinds.find(group, word)
+    name = name_of(entry)
+    yield from _of_named(group, kind.plural if kind is not None else "*", name, namespace)
+    if kind == kinds.NAMESPACE:
+        yield from _of_system_namespace(name, context)
+
+
+def _of_named(group: str, plural: str, name: str, namespace: str) -> Iterator[Access]:
+    yield Access("get", group, plural, name, namespace)
+    if group in POWERFUL_GROUPS:
+        yield Access("place", group, plural, name, namespace)
+
+
+def _of_system_namespace(name: str, context: Context) -> Iterator[Access]:
+    """Namespaces of the system, and ours, are not for everybody who may read there."""
     if name.startswith(SYSTEM_NAMESPACE_PREFIXES) or name in context.settings.unblocked_namespaces:
         yield Access("place", "", "namespaces", name)
 

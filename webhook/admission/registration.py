@@ -18,7 +18,7 @@ from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
-from webhook.admission.context import AdmissionSettings
+from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 
 CONFIGURATION: Final = "harbormaster"
@@ -46,6 +46,15 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
         kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
     }
 )
+_HOLDING_CONTENT: Final = frozenset(
+    {
+        kinds.RESOURCE_SNAPSHOT,
+        kinds.NAMESPACED_RESOURCE_SNAPSHOT,
+        kinds.OVERRIDE_SNAPSHOT,
+        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+    }
+)
+"""What is in one is placed, or changes what is: whoever writes one by hand is asked for the rights to that."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
@@ -128,6 +137,8 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
         if "UPDATE" in operations and not (entry.guards and settings.guard_rail):
             hook["matchConditions"].append(_NOT_BEING_DELETED)
         yield hook
+    if kind in _HOLDING_CONTENT and settings.placement_authorization is PlacementAuthorization.ENFORCE:
+        yield _hook(endpoint, f"{plural}.create", path, kind, {"CREATE"}, (plural,), "Fail", SECONDS)
     if apart:
         yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)
     if entry.warn_about_status is not None or (kind == kinds.MEMBER_CLUSTER and settings.guard_rail):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import Access, Reviewed, resource_attributes
+from webhook.admission.authorization import MOST_AT_ONCE, Access, Reviewed, resource_attributes
 from webhook.admission.context import UserInfo
 from webhook.kube.client import ApiServer
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
@@ -17,8 +17,6 @@ from webhook.services import NotReviewedError, PathAccess
 
 ALLOWED_SECONDS: Final = 300.0
 DENIED_SECONDS: Final = 30.0
-MOST_AT_ONCE: Final = 500
-"""So many rights are reviewed for one write: no placement that passes validation needs more, and others wait too."""
 _PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 _log = logging.getLogger(__name__)
@@ -47,7 +45,9 @@ class AccessReviewer:
         What cannot be found out is never taken for allowed: the result says so.
         """
         if len(wanted) > MOST_AT_ONCE:
-            return Reviewed(unanswered=f"{len(wanted)} rights are needed, and at most {MOST_AT_ONCE} are asked about")
+            return Reviewed(
+                unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_AT_ONCE} are asked about"
+            )
         answers = await asyncio.gather(*(self.may(user, access) for access in wanted), return_exceptions=True)
         denied = tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]

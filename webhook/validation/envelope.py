@@ -10,21 +10,25 @@ from typing import Any, Final
 
 from scorer.api.envelope import ClusterResourceEnvelope
 from scorer.api.field_path import FieldPath
-from scorer.api.kinds import group_kind
+from scorer.api.kinds import NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from webhook.admission.context import Context
+from webhook.validation import reserved
 from webhook.validation.existing import metadata_of, name_of, namespace_of
-from webhook.validation.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.field import Cause, FieldError, duplicate, invalid, quote
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
 from webhook.validation.rule import CRD, OURS, deny, enforces, schema, shape_rules
 
 DATA: Final = FieldPath.of("data")
+_FLEET_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP})
 
 RULES: Final = (
     *USER_RULES,
     schema("E-01", "data has 1 to 50 entries, all of them objects.", CRD, "data"),
+    reserved.NAMESPACE_RULE,
+    reserved.KIND_RULE,
     deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
     deny("X-73", "An entry is no envelope and no other object of the fleet.", OURS),
     deny("X-74", "No object is in an envelope twice.", OURS),
@@ -66,6 +70,7 @@ def _judge(
         at = DATA / key
         yield from validate_identity(entry, at)
         yield from validate_no_fleet_kind(entry, at)
+        yield from validate_not_reserved(entry, at, context)
         if namespaced:
             yield from validate_own_namespace(entry, new.metadata.namespace, at)
         else:
@@ -84,8 +89,22 @@ def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[Field
 
 def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
     """No envelope, placement or other fleet object inside an envelope (X-73)."""
-    if group_kind(entry)[0] in {PLACEMENT_GROUP, CLUSTER_GROUP}:
+    if group_kind(entry)[0] in _FLEET_GROUPS:
         yield FieldError(at / "kind", Cause.FORBIDDEN, "fleet objects cannot be put in an envelope", "X-73")
+
+
+def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
+    """What no selector may name is in no envelope either: kinds never placed (X-02), reserved namespaces (X-01)."""
+    group, kind = group_kind(entry)
+    if group not in _FLEET_GROUPS and reserved.is_never_placed(group, kind, context):  # those are X-73
+        yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
+    name, namespace = name_of(entry), namespace_of(entry)
+    if (group, kind) == NAMESPACE.group_kind and reserved.is_never_placed_namespace(name, context):
+        message = f"namespace {quote(name)} is reserved, never placed"
+        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")
+    if reserved.is_never_written_to(namespace, context):
+        message = f"namespace {quote(namespace)} is reserved, nothing is placed there"
+        yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-01")
 
 
 def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:

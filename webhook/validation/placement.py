@@ -12,9 +12,7 @@ from typing import Final
 
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import percent
-from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE
 from scorer.api.meta import JsonObject
-from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP, is_reserved_namespace
 from scorer.api.placement import (
     ClusterAffinity,
     ClusterResourcePlacement,
@@ -35,6 +33,7 @@ from scorer.api.placement import (
 )
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, requirement_count, too_many_requirements
 from webhook.admission.context import Context
+from webhook.validation import reserved
 from webhook.validation.field import (
     Cause,
     FieldError,
@@ -200,7 +199,7 @@ RULES: Final = (
     deny("U-02", "The placement type does not change; no policy is PickAll.", _BOTH, on=UPDATE),
     deny("U-03", "Tolerations are added, not changed or removed.", _VALIDATOR, on=UPDATE),
     deny("U-04", "A strategy that is External stays so.", f"{CEL}; {OURS} where the whole block goes", on=UPDATE),
-    deny("X-02", "What is selected is no kind that is never placed, such as Pods or the fleet's own.", OURS),
+    reserved.KIND_RULE,
     deny("X-04", "No object is selected twice by name.", OURS),
     warn("X-06", "A placement picks at least one cluster; none removes what is placed from everywhere."),
     warn("X-09", "A property that is compared or sorted by is a number."),
@@ -230,7 +229,7 @@ CLUSTER_RULES: Final = (
     deny("P-07", "Selected kinds are cluster-scoped, unless a term has NamespaceWithResourceSelectors.", _VALIDATOR),
     deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
     deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
-    deny("X-01", "No reserved namespace is selected by name.", f"{OURS}; KubeFleet issue 661"),
+    reserved.NAMESPACE_RULE,
     warn("X-03", "A Namespace selector has a name or a labelSelector; without, reserved namespaces are skipped."),
 )
 NAMESPACED_RULES: Final = (
@@ -244,16 +243,6 @@ DELETION_RULES: Final = (
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """Which rules the model enforces, by path."""
-
-_SKIPPED_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
-_SKIPPED_KINDS: Final = frozenset(
-    {("", "Pod"), ("", "Node"), ("", "Event")}
-    | {
-        ("networking.fleet.azure.com", kind)
-        for kind in ("ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend")
-    }
-)
-_ENVELOPES: Final = frozenset({ENVELOPE.kind, NAMESPACED_ENVELOPE.kind})
 
 _PRESENT: Final[Mapping[str, str]] = {
     "affinity": "affinity",
@@ -329,7 +318,7 @@ def validate_resource_selectors(
         if term.label_selector is not None:
             yield from validate_name_or_labels(term, at)
             yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-05")
-        if _is_never_selected(term, context):
+        if reserved.is_never_placed(term.group, term.kind, context):
             yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(term.kind)} is never placed", "X-02")
         else:
             yield from validate_kind_scope(term, at, context, namespaced=namespaced, lifted=bool(with_selectors))
@@ -381,7 +370,7 @@ def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: 
 
     The reference admits both and then fails for ever.
     """
-    if is_reserved_namespace(term.name) or term.name in context.settings.skipped_namespaces:
+    if reserved.is_never_placed_namespace(term.name, context):
         yield FieldError(
             at / "name", Cause.FORBIDDEN, f"namespace {quote(term.name)} is reserved, never placed", "X-01"
         )
@@ -679,16 +668,6 @@ def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | 
 
 def _is_namespace(term: ResourceSelectorTerm) -> bool:
     return term.kind == "Namespace" and term.group == "" and term.version == "v1"
-
-
-def _is_never_selected(term: ResourceSelectorTerm, context: Context) -> bool:
-    """Say whether the engine skips the kind, whatever is selected (X-02)."""
-    if term.group in _SKIPPED_GROUPS:
-        return True
-    if term.group == PLACEMENT_GROUP:
-        return term.kind not in _ENVELOPES
-    kind = (term.group, term.kind)
-    return kind in _SKIPPED_KINDS or kind in context.settings.skipped_kinds
 
 
 def _sorters(term: ClusterSelectorTerm) -> dict[str, PropertySorter]:

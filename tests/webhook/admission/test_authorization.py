@@ -4,9 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.admission.authorization import Access, Reviewed, authorized, needed_access, resource_attributes
+from webhook.admission.authorization import (
+    MOST_AT_ONCE,
+    Access,
+    Reviewed,
+    authorized,
+    needed_access,
+    resource_attributes,
+)
 from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization, UserInfo
-from webhook.admission.judge import MOST_WARNINGS, Judgement
+from webhook.admission.judge import MOST_WARNINGS, Judgement, mutate
 
 ALICE = UserInfo("alice", frozenset({"system:authenticated"}))
 OWN = "harbormaster-system"
@@ -125,6 +132,163 @@ def test_nobody_is_asked(asked, context):
 def test_an_update_that_selects_something_else_is_asked_about():
     asked = request(SHOP, term("ConfigMap", name="a"), operation="UPDATE", old=[SHOP])
     assert 'get configmaps "a"' in words(needed_access(asked, ALICE, CONTEXT))
+
+
+PATCHES = {"policy": {"overrideRules": [{"jsonPatchOverrides": [{"op": "remove", "path": "/spec"}]}]}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "member"),
+    [("ClusterResourceOverride", "clusterResourceSelectors"), ("ResourceOverride", "resourceSelectors")],
+)
+def test_an_override_is_asked_about_when_anything_in_its_spec_changes(kind, member):
+    """What a patch writes matters as much as what it is written to."""
+    asked = request(SHOP, kind=kind, member=member, operation="UPDATE", old=[SHOP])
+    assert needed_access(asked, ALICE, CONTEXT) == ()
+    asked["object"]["spec"] |= PATCHES
+    assert words(needed_access(asked, ALICE, CONTEXT))
+
+
+@pytest.mark.parametrize("kind", ["ClusterResourcePlacement", "ResourcePlacement"])
+@pytest.mark.parametrize(
+    ("spec", "asked_about"),
+    [
+        pytest.param({"policy": {"placementType": "PickFixed", "clusterNames": ["mine"]}}, True, id="where"),
+        pytest.param({"policy": {"placementType": "PickAll", "tolerations": [{"key": "mine"}]}}, True, id="tolerating"),
+        pytest.param({"strategy": {"applyStrategy": {"whenToTakeOver": "Never"}}}, True, id="how"),
+        pytest.param({"policy": {"placementType": "PickAll", "numberOfClusters": 3}}, False, id="how-many"),
+        pytest.param(
+            {"policy": {"placementType": "PickAll"}, "strategy": {"rollingUpdate": {"maxSurge": 3}}},
+            False,
+            id="how-fast",
+        ),
+        pytest.param(
+            {"policy": {"placementType": "PickAll"}, "strategy": {"applyStrategy": {"whenToTakeOver": "Always"}}},
+            False,
+            id="defaults",
+        ),
+    ],
+)
+def test_a_placement_is_asked_about_when_what_where_or_how_changes(kind, spec, asked_about):
+    old = request(SHOP, kind=kind)["object"]
+    old = {"apiVersion": "placement.kubernetes-fleet.io/v1", **old}
+    stored = mutate(old, None, "CREATE").document
+    asked = request(SHOP, kind=kind, operation="UPDATE") | {
+        "oldObject": stored,
+        "object": {**old, "spec": old["spec"] | spec},
+    }
+    assert bool(needed_access(asked, ALICE, CONTEXT)) == asked_about
+
+
+def manifest(kind, name="x", group="", version="v1", namespace=""):
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": f"{group}/{version}" if group else version, "kind": kind, "metadata": metadata}
+
+
+def wrapped(*entries, namespace="", old=None):
+    kind = "ResourceEnvelope" if namespace else "ClusterResourceEnvelope"
+
+    def document(objects):
+        data = {f"{number}.yaml": entry for number, entry in enumerate(objects)}
+        return manifest(kind, "web", "placement.kubernetes-fleet.io", "v1beta1", namespace) | {"data": data}
+
+    return {
+        "operation": "CREATE" if old is None else "UPDATE",
+        "kind": {"group": "placement.kubernetes-fleet.io", "version": "v1beta1", "kind": kind},
+        "object": document(entries),
+        "oldObject": None if old is None else document(old),
+    }
+
+
+RBAC = "rbac.authorization.k8s.io"
+ADMIN = manifest("ClusterRoleBinding", "admin", RBAC)
+GET_ADMIN = 'get clusterrolebindings.rbac.authorization.k8s.io "admin"'
+PLACE_ADMIN = 'place clusterrolebindings.rbac.authorization.k8s.io "admin"'
+
+
+@pytest.mark.parametrize(
+    ("entries", "namespace", "wanted"),
+    [
+        pytest.param([ADMIN], "", [GET_ADMIN, PLACE_ADMIN], id="what-gives-power"),
+        pytest.param([manifest("Namespace", "shop")], "", ['get namespaces "shop"'], id="a-namespace-comes-alone"),
+        pytest.param(
+            [manifest("Namespace", "kube-system")],
+            "",
+            ['get namespaces "kube-system"', 'place namespaces "kube-system"'],
+            id="namespaces-of-the-system",
+        ),
+        pytest.param(
+            [manifest("APIService", "v1.example.com", "apiregistration.k8s.io")],
+            "",
+            [
+                'get apiservices.apiregistration.k8s.io "v1.example.com"',
+                'place apiservices.apiregistration.k8s.io "v1.example.com"',
+            ],
+            id="aggregated-apis",
+        ),
+        pytest.param(
+            [manifest("ConfigMap", "a", namespace="shop"), manifest("RoleBinding", "b", RBAC, namespace="shop")],
+            "shop",
+            [
+                'get configmaps "a" in namespace "shop"',
+                'get rolebindings.rbac.authorization.k8s.io "b" in namespace "shop"',
+                'place rolebindings.rbac.authorization.k8s.io "b" in namespace "shop"',
+            ],
+            id="every-entry-in-its-namespace",
+        ),
+        pytest.param(
+            [manifest("ConfigMap", "a", namespace="kube-system")],
+            "kube-system",
+            ['place namespaces "kube-system"', 'get configmaps "a" in namespace "kube-system"'],
+            id="in-a-namespace-of-the-system",
+        ),
+        pytest.param(
+            [manifest("Policy", "a", "kyverno.io")], "", ['get *.kyverno.io "a"'], id="a-kind-that-only-members-have"
+        ),
+        pytest.param(["x", None, 3, {"kind": 7}, {"apiVersion": 3}], "", ["get *"], id="junk"),
+    ],
+)
+def test_an_envelope_needs_for_each_entry_what_a_selector_of_it_would_need(entries, namespace, wanted):
+    assert words(needed_access(wrapped(*entries, namespace=namespace), ALICE, CONTEXT)) == wanted
+
+
+def test_an_envelope_is_asked_about_at_each_change_of_its_data_and_then_for_all_of_it():
+    assert needed_access(wrapped(ADMIN, old=[ADMIN]), ALICE, CONTEXT) == ()
+    asked = wrapped(ADMIN, manifest("Namespace", "shop"), old=[ADMIN])
+    assert words(needed_access(asked, ALICE, CONTEXT)) == [GET_ADMIN, PLACE_ADMIN, 'get namespaces "shop"']
+
+
+def snapshot(kind, spec, old=None):
+    asked = wrapped(old=None if old is None else [])
+    asked["kind"]["kind"] = kind
+    asked["object"]["spec"] = spec
+    if old is not None:
+        asked["oldObject"]["spec"] = old
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        pytest.param("ClusterResourceSnapshot", {"selectedResources": [ADMIN]}, id="resources"),
+        pytest.param(
+            "ClusterResourceSnapshot", {"selectedResources": [wrapped(ADMIN)["object"]]}, id="resources-in-an-envelope"
+        ),
+        pytest.param(
+            "ClusterResourceOverrideSnapshot",
+            {"overrideSpec": {"clusterResourceSelectors": [term("ClusterRoleBinding", RBAC, name="admin")]}},
+            id="overrides",
+        ),
+    ],
+)
+def test_a_snapshot_written_by_hand_needs_what_its_content_would(kind, spec):
+    assert {GET_ADMIN, PLACE_ADMIN} <= {*words(needed_access(snapshot(kind, spec), ALICE, CONTEXT))}
+    assert needed_access(snapshot(kind, spec, old=spec), ALICE, CONTEXT) == ()
+
+
+def test_the_rights_that_one_write_can_ask_about_are_bounded():
+    many = [manifest("ConfigMap", f"c{number}", namespace="shop") for number in range(10 * MOST_AT_ONCE)]
+    assert len(needed_access(wrapped(*many, namespace="shop"), ALICE, CONTEXT)) == MOST_AT_ONCE + 1
 
 
 DENIED = Reviewed((Access("get", "", "secrets", "", "shop"),))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api import kinds
-from webhook.admission.context import AdmissionSettings
+from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.admission.registration import Endpoint, webhook_configurations
 from webhook.admission.registry import REGISTRY
 
@@ -62,6 +62,19 @@ def test_what_could_slip_through_fails_closed(name, policy, seconds, operations)
     hook = hooks()[0][f"{name}.validate.harbormaster.dev"]
     assert (hook["failurePolicy"], hook["timeoutSeconds"]) == (policy, seconds)
     assert hook["rules"][0]["operations"] == operations
+
+
+def test_snapshots_written_by_hand_are_asked_about_and_fail_closed_where_rights_are_enforced():
+    name = "clusterresourcesnapshots.create.validate.harbormaster.dev"
+    assert name not in hooks()[0]
+    found = hooks(replace(SETTINGS, placement_authorization=PlacementAuthorization.ENFORCE))[0]
+    assert (found[name]["failurePolicy"], found[name]["rules"][0]["operations"]) == ("Fail", ["CREATE"])
+    assert {hook.partition(".")[0] for hook in found if hook.partition(".")[2].startswith("create.")} == {
+        "clusterresourcesnapshots",
+        "resourcesnapshots",
+        "clusterresourceoverridesnapshots",
+        "resourceoverridesnapshots",
+    }
 
 
 def test_defaulting_fails_open_and_sees_what_others_changed():

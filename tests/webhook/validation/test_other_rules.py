@@ -286,6 +286,54 @@ def test_cluster_envelopes(data, wanted):
     assert errors_of(envelope.validate_cluster_envelope(make_envelope(data), None, Context())) == wanted
 
 
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        pytest.param(make_manifest("Namespace", name="kube-system"), {("X-01", "data.a.metadata.name")}, id="kube"),
+        pytest.param(make_manifest("Namespace", name="fleet-member-x"), {("X-01", "data.a.metadata.name")}, id="fleet"),
+        pytest.param(make_manifest("Namespace", name="default"), {("X-01", "data.a.metadata.name")}, id="default"),
+        pytest.param(make_manifest("Namespace", name="vault"), {("X-01", "data.a.metadata.name")}, id="operator-name"),
+        pytest.param(make_manifest("Namespace", name="shop"), set(), id="any-other-namespace"),
+        pytest.param(make_manifest("Node"), {("X-02", "data.a.kind")}, id="never-placed"),
+        pytest.param(
+            make_manifest("APIService", "apiregistration.k8s.io/v1"), {("X-02", "data.a.kind")}, id="operator"
+        ),
+    ],
+)
+def test_what_no_selector_may_name_is_in_no_cluster_envelope(entry, wanted):
+    """X-01 and X-02, with what the operator has added to them."""
+    settings = AdmissionSettings(
+        skipped_namespaces=frozenset({"vault"}), skipped_kinds=frozenset({("apiregistration.k8s.io", "APIService")})
+    )
+    document = make_envelope({"a": entry})
+    assert errors_of(envelope.validate_cluster_envelope(document, None, Context(settings=settings))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("namespace", "entry", "wanted"),
+    [
+        pytest.param("shop", {"kind": "Pod"}, {("X-02", "data.a.kind")}, id="pod"),
+        pytest.param("shop", {"kind": "Event"}, {("X-02", "data.a.kind")}, id="event"),
+        pytest.param(
+            "shop",
+            {"kind": "Lease", "api_version": "coordination.k8s.io/v1"},
+            {("X-02", "data.a.kind")},
+            id="lease",
+        ),
+        pytest.param("kube-system", {}, {("X-01", "data.a.metadata.namespace")}, id="kube-system"),
+        pytest.param("fleet-member-x", {}, {("X-01", "data.a.metadata.namespace")}, id="of-a-member"),
+        pytest.param("vault", {}, {("X-01", "data.a.metadata.namespace")}, id="operator-namespace"),
+        pytest.param("default", {}, set(), id="default-is-on-every-member"),
+        pytest.param("shop", {}, set(), id="any-other"),
+    ],
+)
+def test_what_no_selector_may_name_is_in_no_resource_envelope(namespace, entry, wanted):
+    """X-01 and X-02."""
+    context = Context(settings=AdmissionSettings(skipped_namespaces=frozenset({"vault"})))
+    document = make_envelope({"a": make_manifest(namespace=namespace, **entry)}, "ResourceEnvelope", namespace)
+    assert errors_of(envelope.validate_resource_envelope(document, None, context)) == wanted
+
+
 def test_resource_envelopes_hold_their_own_namespace():
     """X-72."""
     data = {
