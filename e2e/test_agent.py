@@ -20,7 +20,7 @@ from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.bed import install_member_definitions
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
-from webhook.kube.store import path_of
+from webhook.kube.paths import path_of
 
 MEMBER = "berlin"
 SPACE = f"fleet-member-{MEMBER}"

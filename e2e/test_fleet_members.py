@@ -34,7 +34,7 @@ from scorer.api.kinds import (
     RESOURCE_SNAPSHOT,
     WORK,
 )
-from webhook.kube.store import path_of
+from webhook.kube.paths import path_of
 
 ALL = ("bravelion", "jumpingcat", "smartfish")
 BETA = "placement.kubernetes-fleet.io/v1beta1"

@@ -75,6 +75,21 @@ async def emptied(store: HubStore, kind: Kind) -> bool:
 class TestServersOwnWays:
     """Where an API server differs from the embedded store, as `Store` says."""
 
+    async def test_a_free_name_is_one_object_and_no_way_out_of_its_place(self, store):
+        """Names of roles are any segment of a path; what is none is never sent."""
+        key = Key("system:Große Fähre?a=b#c+d", "default")
+        metadata = {"name": key.name, "namespace": key.namespace}
+        created = await store.create(
+            ROLE, {"apiVersion": ROLE.api_version, "kind": ROLE.kind, "metadata": metadata, "rules": []}
+        )
+        assert await store.get(ROLE, key) == created
+        await store.delete(ROLE, key, uid=created["metadata"]["uid"])
+        with pytest.raises(NotFoundError):
+            await store.get(ROLE, key)
+        for name in ("../../../namespaces/kube-system/configmaps", "..", "a%2f..", ""):
+            with pytest.raises(InvalidObjectError, match="name"):
+                await store.get(ROLE, Key(name, "default"))
+
     async def test_defaults_are_filled_in_and_unknown_fields_left_out(self, store):
         given = contract.placement("payments")
         given["spec"] = {"resourceSelectors": given["spec"]["resourceSelectors"], "unheardOf": 1}

@@ -22,7 +22,7 @@ from e2e.karpenter.definitions import definitions, stages
 from e2e.karpenter.scene import INITIALIZED, NOT_READY, Pools
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import format_time
-from webhook.kube.store import path_of
+from webhook.kube.paths import path_of
 
 KARPENTER = "system:serviceaccount:karpenter:karpenter"
 SYSTEM = "harbormaster-system"

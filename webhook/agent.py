@@ -16,6 +16,7 @@ from typing import Final, Self
 from scorer.api.names import member_namespace
 from webhook.health import Health
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
 from webhook.member.applying import Applying
@@ -159,7 +160,7 @@ class Agent:
                 await self._observed.answered.wait()
 
     async def _version(self) -> str:
-        answer = await self._member_server.request("GET", "/version")
+        answer = await self._member_server.request("GET", ApiPath("version"))
         version = answer.get("gitVersion")
         if not isinstance(version, str):
             raise StoreError("/version: has no gitVersion")

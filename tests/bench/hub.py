@@ -29,8 +29,9 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAM
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import member_namespace
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
 from webhook.kube.ports import Key, NotFoundError
-from webhook.kube.store import HubStore, path_of
+from webhook.kube.store import HubStore
 
 CONFIG_MAP = KINDS["", "ConfigMap"]
 CONNECTIONS, RAW_CREATES, PATIENCE_SECONDS = 32, 2_000, 900

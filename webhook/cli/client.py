@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 from urllib.parse import quote
 
 import aiohttp
+from yarl import URL
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.connection import Connection, Kubeconfig
 from webhook.cli.failure import UserError
 from webhook.embedded.stored_kinds import kind_of_definition
+from webhook.kube.paths import ApiPath, path_of
+from webhook.kube.ports import InvalidObjectError
 
 if TYPE_CHECKING:
     from webhook.kube.client import ApiServer
@@ -106,19 +109,13 @@ class Place:
     version: str = ""
 
     @property
-    def path(self) -> str:
-        """Path of the URL."""
-        kind, version = self.kind, self.version or self.kind.versions[0]
-        root = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
-        spaced = f"/namespaces/{_segment(self.namespace)}" if kind.namespaced and self.namespace else ""
-        return f"{root}{spaced}/{kind.plural}" + (f"/{_segment(self.name)}" if self.name else "")
-
-
-def _segment(text: str) -> str:
-    """Quote one part of a path; the two names that a URL resolves, however quoted, cannot be asked for."""
-    if text in (".", ".."):
-        raise UserError(f"Error from server (NotFound): {text!r} is no name of an object")
-    return quote(text, safe="")
+    def path(self) -> ApiPath:
+        """Path of the URL. Raises `UserError` when nothing can be named like that."""
+        namespace = self.namespace if self.kind.namespaced else None
+        try:
+            return path_of(self.kind, namespace or "", self.name, version=self.version)
+        except InvalidObjectError as error:
+            raise UserError(f"Error from server (NotFound): {error}") from error
 
 
 def place_of(document: JsonObject, kind: Kind) -> Place:
@@ -260,7 +257,7 @@ class Client:
         try:
             async with self._session.request(
                 method,
-                server + path,
+                URL(server + path, encoded=True),
                 data=None if body is None else dump_json(body),
                 params=dict(query or {}),
                 headers={"Content-Type": content_type} if body is not None else {},
@@ -365,7 +362,7 @@ class KubeconfigClient:
         except StoreError as error:
             raise _refused(error) from error
 
-    async def _read(self, path: str, query: Mapping[str, str]) -> JsonObject:
+    async def _read(self, path: ApiPath, query: Mapping[str, str]) -> JsonObject:
         from webhook.kube.ports import StoreError
 
         assert self._server is not None

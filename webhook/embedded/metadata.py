@@ -4,7 +4,6 @@ The admission rules know names and labels too; here is the whole of it, because 
 members write to the store without passing admission.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,11 +11,11 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind, api_version
 from scorer.api.label_selector import (
     dns_label_error,
-    dns_subdomain_error,
     label_value_error,
     qualified_name_error,
 )
 from scorer.api.meta import JsonObject
+from scorer.api.object_names import name_error
 from webhook.kube.ports import InvalidObjectError
 from webhook.validation.field import Cause, FieldError, duplicate, invalid, quote
 
@@ -31,9 +30,6 @@ KNOWN_MEMBERS: Final = frozenset(
 """What ``metadata`` may hold; anything else is pruned."""
 
 LONGEST_ANNOTATIONS: Final = 256 * 1024
-_LABEL_NAMED: Final = frozenset({("", "Namespace"), ("", "Service")})
-_PATH_NAMED_GROUP: Final = "rbac.authorization.k8s.io"
-_PATH_SEGMENT: Final = re.compile(r"[^/%]{1,253}")
 
 
 class InvalidMetadataError(InvalidObjectError):
@@ -74,17 +70,10 @@ def _validate_name(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if not name and not prefix:
         yield FieldError(METADATA / "name", Cause.REQUIRED, "name or generateName is required")
-    elif name and (error := _name_error(kind, name)):
+    elif name and (error := name_error(kind, name)):
         yield invalid(METADATA / "name", name, error)
-    elif not name and (error := _name_error(kind, prefix + "x")):
+    elif not name and (error := name_error(kind, prefix + "x")):
         yield invalid(METADATA / "generateName", prefix, error)
-
-
-def _name_error(kind: Kind, name: str) -> str:
-    if kind.group == _PATH_NAMED_GROUP:
-        fits = name not in (".", "..") and _PATH_SEGMENT.fullmatch(name)
-        return "" if fits else "must have 1 to 253 characters, no '/' and no '%', and not be '.' or '..'"
-    return dns_label_error(name) if kind.group_kind in _LABEL_NAMED else dns_subdomain_error(name)
 
 
 def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:

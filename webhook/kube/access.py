@@ -12,12 +12,13 @@ from scorer.api.meta import JsonObject
 from webhook.admission.authorization import MOST_AT_ONCE, Access, Reviewed, resource_attributes
 from webhook.admission.context import UserInfo
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
 from webhook.services import NotReviewedError, PathAccess
 
 ALLOWED_SECONDS: Final = 300.0
 DENIED_SECONDS: Final = 30.0
-_PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_PATH: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
 
 _log = logging.getLogger(__name__)
 

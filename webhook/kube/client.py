@@ -24,10 +24,12 @@ import orjson
 import yaml
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from yarl import URL
 
 from scorer.api.meta import JsonObject, dump_json
 from webhook.kube.credentials import renewal
 from webhook.kube.fence import Fence, FencedBody
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -79,6 +81,7 @@ class ApiServer:
             connector=theirs.connector, connector_owner=False, read_bufsize=LONGEST_EVENT_BYTES // 2
         )
         self.address = str(configuration.host).rstrip("/")
+        self._root = str(URL(self.address)).rstrip("/")
         self._proxy = configuration.proxy or _environment_proxy(self.address)
 
     @classmethod
@@ -117,7 +120,7 @@ class ApiServer:
     async def request(
         self,
         method: str,
-        path: str,
+        path: ApiPath,
         body: JsonObject | None = None,
         *,
         query: Mapping[str, str] | None = None,
@@ -130,7 +133,7 @@ class ApiServer:
 
         Args:
             method: ``GET`` and so on.
-            path: On the server, without a query.
+            path: On the server; nothing on the way decodes or shortens it.
             body: Sent as JSON.
             query: Parameters.
             content_type: Of *body*.
@@ -165,7 +168,7 @@ class ApiServer:
         finally:
             self._turns.release()
 
-    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[JsonObject]:
+    async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[JsonObject]:
         """Yield the events of one watch request until the server ends it.
 
         Raises:
@@ -193,7 +196,7 @@ class ApiServer:
     async def _send(
         self,
         method: str,
-        path: str,
+        path: ApiPath,
         data: bytes | FencedBody | None,
         query: Mapping[str, str] | None,
         content_type: str,
@@ -211,7 +214,7 @@ class ApiServer:
         try:
             async with self._session.request(
                 method,
-                self.address + path,
+                URL(f"{self._root}{path}", encoded=True),
                 params=query,
                 data=data,
                 headers=headers,

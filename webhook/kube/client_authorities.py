@@ -9,7 +9,9 @@ Source: serving.md 3.4.
 from typing import Final
 
 from certs.context import CertificateError
+from scorer.api.kinds import KINDS
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
 from webhook.kube.ports import StoreError
 
 CONFIG_MAP: Final = "extension-apiserver-authentication"
@@ -17,7 +19,7 @@ KEY: Final = "client-ca-file"
 CHECK_SECONDS: Final = 60.0
 READ_SECONDS: Final = 5.0
 
-_PATH: Final = f"/api/v1/namespaces/kube-system/configmaps/{CONFIG_MAP}"
+_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_MAP)
 
 
 class HubAuthorities:

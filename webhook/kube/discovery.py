@@ -16,6 +16,7 @@ from typing import Any, Final
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import UnavailableError
 
 _LIST: Final = "APIGroupDiscoveryList"
@@ -49,7 +50,7 @@ class Discovery:
         """See `webhook.kube.ports.ServedKinds`."""
         found: dict[tuple[str, str], Kind] = {}
         silent = set()
-        for path in ("/api", "/apis"):
+        for path in (ApiPath("api"), ApiPath("apis")):
             listing = await self._server.request("GET", path, accept=ACCEPT)
             if listing.get("kind") != _LIST:
                 raise UnavailableError(f"{path} answers with {listing.get('kind')!r} instead of {_LIST}")

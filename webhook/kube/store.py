@@ -14,6 +14,7 @@ from typing import Final
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import EventType, Key, Listing, UnavailableError, WatchEvent, key_of
 
 PAGE: Final = 500
@@ -45,7 +46,7 @@ class HubStore:
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return self._read(await self._server.request("GET", path_of(kind, key.namespace, key.name)))
+        return self._read(await self._server.request("GET", path_of_object(kind, key)))
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""
@@ -87,11 +88,11 @@ class HubStore:
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return await self._write("PUT", _path_of(kind, document), document)
+        return await self._write("PUT", path_of_object(kind, key_of(document)), document)
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return await self._write("PUT", f"{_path_of(kind, document)}/status", document)
+        return await self._write("PUT", path_of_object(kind, key_of(document), "status"), document)
 
     async def apply(
         self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
@@ -115,7 +116,7 @@ class HubStore:
         return self._read(
             await self._server.request(
                 "PATCH",
-                _path_of(kind, document),
+                path_of_object(kind, key_of(document)),
                 document,
                 query=query,
                 content_type="application/apply-patch+yaml",
@@ -132,10 +133,9 @@ class HubStore:
             "propagationPolicy": "Background",
             "preconditions": {name: value for name, value in conditions.items() if value},
         }
-        path = path_of(kind, key.namespace, key.name)
-        await self._server.request("DELETE", path, options, fence=self._fence)
+        await self._server.request("DELETE", path_of_object(kind, key), options, fence=self._fence)
 
-    async def _write(self, method: str, path: str, document: JsonObject) -> JsonObject:
+    async def _write(self, method: str, path: ApiPath, document: JsonObject) -> JsonObject:
         return self._read(await self._server.request(method, path, document, fence=self._fence))
 
     def _typed(self, kind: Kind, document: JsonObject) -> JsonObject:
@@ -157,16 +157,3 @@ def _metadata(document: JsonObject, what: str) -> JsonObject:
     if not isinstance(metadata, dict):
         raise UnavailableError(f"the answer to {what} is no document of an API server")
     return metadata
-
-
-def path_of(kind: Kind, namespace: str = "", name: str = "") -> str:
-    """Return the path of an object, or of all objects of a kind, of one namespace when it is given."""
-    parts = ["/apis", kind.api_version] if kind.group else ["/api", kind.versions[0]]
-    if namespace:
-        parts += ["namespaces", namespace]
-    return "/".join([*parts, kind.plural, *([name] if name else [])])
-
-
-def _path_of(kind: Kind, document: JsonObject) -> str:
-    key = key_of(document)
-    return path_of(kind, key.namespace, key.name)

@@ -13,11 +13,12 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from webhook.admission.context import UserInfo
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
 
 ACCEPTED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 10.0
-_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_PATH: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 
 
 @dataclass(frozen=True, slots=True)

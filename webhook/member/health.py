@@ -6,6 +6,7 @@ Source: rollout.md 21.1; scheduling.md 19.
 from typing import Final
 
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 
 PROBE_SECONDS: Final = 5.0
@@ -14,7 +15,7 @@ PROBE_SECONDS: Final = 5.0
 async def ailment(server: ApiServer, seconds: float = PROBE_SECONDS) -> str:
     """Ask ``/readyz``; return the empty text when it is answered with 200, else what came instead."""
     try:
-        await server.request("GET", "/readyz", seconds=seconds)
+        await server.request("GET", ApiPath("readyz"), seconds=seconds)
     except StoreError as error:
         return " ".join(str(error).split())
     return ""

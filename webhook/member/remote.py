@@ -9,8 +9,9 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
+from webhook.kube.paths import path_of, path_of_object
 from webhook.kube.ports import Key, key_of
-from webhook.kube.store import HubStore, path_of
+from webhook.kube.store import HubStore
 from webhook.member.ports import MANAGER
 
 _AS_AGENT: Final = {"fieldManager": MANAGER}
@@ -35,8 +36,7 @@ class RemoteMember(HubStore):
 
     async def replace(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
         """See `webhook.member.ports.MemberStore.replace`."""
-        key = key_of(document)
-        path = path_of(kind, key.namespace, key.name)
+        path = path_of_object(kind, key_of(document))
         query = {**_AS_AGENT, "dryRun": "All"} if dry_run else _AS_AGENT
         return await self._connection.request("PUT", path, document, query=query)
 
@@ -51,4 +51,4 @@ class RemoteMember(HubStore):
             "propagationPolicy": "Foreground" if foreground else "Background",
             "preconditions": {name: value for name, value in conditions.items() if value},
         }
-        await self._connection.request("DELETE", path_of(kind, key.namespace, key.name), options)
+        await self._connection.request("DELETE", path_of_object(kind, key), options)

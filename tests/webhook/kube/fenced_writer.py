@@ -12,6 +12,7 @@ import uvloop
 from kubernetes_asyncio.client import Configuration
 
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 
 
@@ -28,9 +29,9 @@ async def main(url: str, closed: Path, size: int, holders: int) -> str:
     configuration.host = url
     configuration.verify_ssl = False
     async with ApiServer(configuration, connections=max(1, holders)) as server:
-        holding = [asyncio.create_task(server.request("GET", "/hold")) for _ in range(holders)]
+        holding = [asyncio.create_task(server.request("GET", ApiPath("hold"))) for _ in range(holders)]
         await asyncio.sleep(0.1)
-        writing = asyncio.create_task(server.request("POST", "/write", {"text": "x" * size}, fence=fence))
+        writing = asyncio.create_task(server.request("POST", ApiPath("write"), {"text": "x" * size}, fence=fence))
         await asyncio.sleep(0.1)  # until it waits for what it has to wait for
         print("begun", flush=True)  # noqa: T201
         try:

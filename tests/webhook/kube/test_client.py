@@ -10,6 +10,7 @@ from kubernetes_asyncio.client import Configuration
 from scorer.api.kinds import BINDING
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import Key, NotFoundError, NotServedError, UnavailableError
 from webhook.kube.store import HubStore
 
@@ -35,7 +36,7 @@ async def test_a_lone_surrogate_goes_out_as_a_replacement_character(address):
     configuration = Configuration()
     configuration.host = address
     async with ApiServer(configuration) as server:
-        answer = await server.request("POST", "/echo", {"user": "a\ud800"})
+        answer = await server.request("POST", ApiPath("echo"), {"user": "a\ud800"})
     assert answer == {"got": '{"user":"a\N{REPLACEMENT CHARACTER}"}'}
 
 

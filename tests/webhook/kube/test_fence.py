@@ -18,6 +18,7 @@ from kubernetes_asyncio.client import Configuration
 
 from certs.authority import Authority
 from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError, UnavailableError
 
 WRITER = Path(__file__).with_name("fenced_writer.py")
@@ -233,15 +234,15 @@ async def test_an_open_fence_changes_nothing(echo, body):
 async def test_a_fence_that_shuts_at_the_last_moment_keeps_all_of_it_back(echo):
     """It is asked before the connection is made and again before the bytes leave; the pool survives that."""
     server, seen = echo
-    await server.request("POST", "/take", {"first": 1})  # there is an idle connection now
+    await server.request("POST", ApiPath("take"), {"first": 1})  # there is an idle connection now
     for _ in range(3):
         with pytest.raises(ShutError):
-            await server.request("POST", "/take", {"second": 2}, fence=Gate(1))
+            await server.request("POST", ApiPath("take"), {"second": 2}, fence=Gate(1))
     with pytest.raises(ShutError):
-        await server.request("POST", "/take", {"second": 2}, fence=Gate(0))
+        await server.request("POST", ApiPath("take"), {"second": 2}, fence=Gate(0))
     with pytest.raises(ShutError):
-        await server.request("POST", "/take", {"second": "x" * (1 << 20)}, fence=Gate(3))
-    await server.request("POST", "/take", {"third": 3}, fence=Gate(2))
+        await server.request("POST", ApiPath("take"), {"second": "x" * (1 << 20)}, fence=Gate(3))
+    await server.request("POST", ApiPath("take"), {"third": 3}, fence=Gate(2))
     assert seen[0] == b'{"first":1}'
     assert seen[-1] == b'{"third":3}'
     assert len(seen) == 2
@@ -265,5 +266,5 @@ async def test_a_fence_that_shuts_at_the_last_moment_keeps_all_of_it_back(echo):
 async def test_a_server_that_asks_for_patience_is_told_as_such(echo, query, seconds):
     server, _ = echo
     with pytest.raises(UnavailableError, match="not now") as error:
-        await server.request("GET", "/busy", query=query)
+        await server.request("GET", ApiPath("busy"), query=query)
     assert error.value.retry_after == seconds

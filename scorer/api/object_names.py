@@ -1,0 +1,47 @@
+"""Which names objects can have, by kind.
+
+Every name becomes a segment of a path on an API server: that is the one rule that holds for all of them. Most kinds
+allow less; a few of Kubernetes' own allow no less than that.
+
+Source: Kubernetes staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go, and ``ValidateObjectMeta`` in the
+validation of each kind.
+"""
+
+from typing import Final
+
+from scorer.api.kinds import Kind
+from scorer.api.label_selector import dns_label_error, dns_subdomain_error
+
+LONGEST: Final = 1024
+"""Kubernetes has no bound for those that are any segment; a request line has."""
+
+_LABELS: Final = frozenset({("", "Namespace"), ("", "Service")})
+_SEGMENTS: Final = frozenset(
+    {
+        ("", "Event"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("events.k8s.io", "Event"),
+        ("networking.k8s.io", "IPAddress"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+    }
+)
+
+
+def segment_error(text: str) -> str:
+    """Return why *text* is no segment of a path, empty when it is one."""
+    if not 0 < len(text) <= LONGEST:
+        return f"must have 1 to {LONGEST} characters"
+    if text in (".", "..") or "/" in text or "%" in text or not text.isprintable():
+        return "must have no '/', no '%' and no control characters, and not be '.' or '..'"
+    return ""
+
+
+def name_error(kind: Kind, name: str) -> str:
+    """Return why no object of *kind* can have this name, empty when one can."""
+    if kind.group_kind in _SEGMENTS:
+        return segment_error(name)
+    return dns_label_error(name) if kind.group_kind in _LABELS else dns_subdomain_error(name)
