@@ -9,8 +9,9 @@ replicas, share what there is. A drain is the disruption of its node: evictions 
 deletion needs, once for the node, and evictions from other nodes nothing.
 
 It is a guard rail and no lock. The API server goes on without us when we do not answer, and where a pool, a node or a
-Lease cannot be read or written, the write is allowed with a warning. As with all admission, no review proves who sent
-it: whoever reaches our port can have nodes reserved, for `HELD_SECONDS` each time.
+Lease cannot be read or written, the write is allowed with a warning. Strangers, whose reviews may be made up, are not
+answered from here at all (`webhook.endpoints.doorkeeper`). Besides, nothing is reserved for a deletion whose object is
+not the stored one, by uid and resourceVersion; and for a deletion that does not come after all, not for long.
 
 Source: nodepool-disruption.md 4, 10 and 13.
 """
@@ -19,7 +20,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -33,14 +34,16 @@ from webhook.admission.context import AdmissionSettings, UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.validation.existing import metadata_of, name_of
-from webhook.validation.field import printable
+from webhook.validation.field import printable, quote
 
 HOLDER: Final = "admission"
-HELD_SECONDS: Final = 60
-"""So long a deletion that was let through counts, when the cluster does not show it."""
-RENEWED_BELOW: Final = timedelta(seconds=30)
-"""A drain that goes on is reserved anew when no more than that is left."""
+DELETION_HELD: Final = timedelta(seconds=5)
+"""How long a deletion that was let through counts, when the cluster does not show it."""
+DRAIN_HELD: Final = timedelta(seconds=60)
+"""How long an eviction counts that drains a node: until the next one, as a rule, for no watch shows a drain."""
 RULE: Final = "disruption-budget"
+_ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
+"""Leases tell whole seconds; what is promised is not cut short."""
 MOST_NODES: Final = 5
 """So many nodes in flight a refusal names."""
 
@@ -95,6 +98,10 @@ class _Disruption:
         user: Who does it.
         code: Of a refusal.
         reason: That belongs to *code*.
+        held: How long it counts when the cluster does not show it.
+        kind: Of the object that is deleted; None: the node is drained.
+        name: Of that object.
+        old: That object, as the review has it.
     """
 
     node: str
@@ -102,6 +109,10 @@ class _Disruption:
     user: str
     code: int
     reason: str
+    held: timedelta
+    kind: Kind | None = None
+    name: str = ""
+    old: JsonObject = field(default_factory=dict)
 
 
 class Enforcement:
@@ -162,12 +173,12 @@ class Enforcement:
             return None
         if plural == NODE.plural:
             name = name or name_of(old)
-            return _Disruption(name, f'deleting Node "{name}"', user, 403, "Forbidden")
+            return _deletion(NODE, name, old, name, f'deleting Node "{name}"', user)
         if plural == NODE_CLAIM.plural:
             name = name or name_of(old)
-            node = str(_object(old.get("status")).get("nodeName") or self._pools.node_of_claim(name))
+            node = str(self._pools.node_of_claim(name) or _object(old.get("status")).get("nodeName") or "")
             deed = f'deleting NodeClaim "{name}" of node "{node}"'
-            return _Disruption(node, deed, user, 403, "Forbidden")
+            return _deletion(NODE_CLAIM, name, old, node, deed, user)
         return None
 
     async def _drain(self, key: Key, user: str) -> _Disruption | None:
@@ -184,7 +195,7 @@ class Enforcement:
         except NotFoundError:
             return None
         deed = f'evicting Pod "{key.namespace}/{key.name}", which drains node "{node}",'
-        return _Disruption(node, deed, user, 429, "TooManyRequests") if cordoned else None
+        return _Disruption(node, deed, user, 429, "TooManyRequests", DRAIN_HELD) if cordoned else None
 
     async def _judge(self, disruption: _Disruption, dry_run: bool) -> Judgement:
         known = self._pools.node(disruption.node)
@@ -195,6 +206,8 @@ class Enforcement:
             return ALLOWED
         refusal = self._refusal(disruption, pool, self._reservations.known(DISRUPTION, pool))
         if not refusal and not dry_run:
+            if why := await self._differs(disruption):
+                return _unguarded(why)
             refusal = await self._reserve(disruption, pool)
         if not refusal or await self._is_leaving(pool):
             return ALLOWED
@@ -212,6 +225,22 @@ class Enforcement:
         now = self._now()
         allowed = allowance(view.budgets, view.counts(), EXPIRED, now)
         return "" if allowed.remaining else _explain(disruption, view, allowed, now)
+
+    async def _differs(self, disruption: _Disruption) -> str:
+        """Return why the review is not about an object that is stored; empty when it is."""
+        if disruption.kind is None:  # both pod and node have just been read
+            return ""
+        told, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
+        try:
+            document = await self._hub.get(disruption.kind, Key(disruption.name))
+        except NotFoundError:
+            return f"{what} is gone already"
+        stored, node = metadata_of(document), _object(document.get("status")).get("nodeName")
+        if any(told.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
+            return f"{what} is stored as another one than the review has"
+        if disruption.kind == NODE_CLAIM and node and node != disruption.node:
+            return f"{what} is of the node {quote(node)}"
+        return ""
 
     async def _reserve(self, disruption: _Disruption, pool: str) -> str:
         """Reserve the node; returns why it must not go, empty when it may."""
@@ -234,6 +263,10 @@ class Enforcement:
             return True
 
 
+def _deletion(kind: Kind, name: str, old: JsonObject, node: str, deed: str, user: str) -> _Disruption:
+    return _Disruption(node, deed, user, 403, "Forbidden", DELETION_HELD, kind, name, old)
+
+
 def _unguarded(why: str) -> Judgement:
     log.warning("budgets not enforced", extra={"reason": why[:256]})
     return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {why}"]))
@@ -246,7 +279,7 @@ def _is_held(disruption: _Disruption, held: Held) -> bool:
 
 def _is_held_for_long(disruption: _Disruption, held: Held, now: datetime) -> bool:
     own = _named(disruption, held)
-    return own is not None and (own.holder != HOLDER or own.expires - now > RENEWED_BELOW)
+    return own is not None and (own.holder != HOLDER or own.expires - now > disruption.held / 2)
 
 
 def _named(disruption: _Disruption, held: Held) -> Reservation | None:
@@ -269,7 +302,7 @@ def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) ->
     """Return *held* with the node, None when it is there for long enough; it is taken off what was held by number."""
     if _is_held_for_long(disruption, held, now):
         return None
-    expires = (now + timedelta(seconds=HELD_SECONDS)).replace(microsecond=0)
+    expires = (now + disruption.held + _ALMOST_A_SECOND).replace(microsecond=0)
     named = _named(disruption, held)
     if named is not None:
         return tuple(each.until(expires) if each is named else each for each in held)

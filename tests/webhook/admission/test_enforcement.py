@@ -10,7 +10,7 @@ import pytest
 from scorer.api import kinds
 from scorer.disruption.reservations import DISRUPTION, Reservation, lease_name, reservation_id
 from webhook.admission.context import AdmissionSettings
-from webhook.admission.enforcement import HELD_SECONDS, RULE, Enforcement
+from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
 from webhook.admission.judge import Judgement
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -182,7 +182,7 @@ async def test_within_the_budget_a_node_goes_and_is_held_on_the_lease_of_its_poo
         assert (await replica.delete(kinds.NODE, "n1")).allowed
         [held] = replica.reservations.known(DISRUPTION, "a")
         assert (held.granted, held.holder, held.identity) == (("n1",), "admission", "jane")
-        assert held.expires == WEDNESDAY + timedelta(seconds=HELD_SECONDS)
+        assert held.expires == WEDNESDAY + DELETION_HELD
 
 
 async def test_beyond_the_budget_the_refusal_names_the_budget_and_what_uses_it(harbour):
@@ -309,6 +309,58 @@ async def test_a_drain_that_goes_on_is_held_anew(harbour, clock):
             assert held.expires == WEDNESDAY + timedelta(seconds=until)
 
 
+def changed(document, **metadata):
+    return document | {"metadata": document["metadata"] | metadata}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"uid": None}, id="no-uid"),
+        pytest.param({"uid": "made-up"}, id="another-uid"),
+        pytest.param({"resourceVersion": "1"}, id="another-version"),
+    ],
+)
+@pytest.mark.parametrize("kind", [kinds.NODE, kinds.NODE_CLAIM], ids=["node", "claim"])
+async def test_a_review_of_an_object_that_is_not_the_stored_one_holds_no_budget(harbour, kind, metadata):
+    """Nor does it use up what its author has reserved."""
+    name = "n1" if kind == kinds.NODE else "claim-n1"
+    async with harbour(pool({"nodes": "2"}), *members("n1", "n2")) as replica:
+        held = make_reservation(1, "jane")
+        await replica.reservations.change(DISRUPTION, "a", lambda _: (held,))
+        forged = changed(await replica.store.get(kind, Key(name)), **metadata)
+        verdict = await replica.delete(kind, name, oldObject=forged)
+        assert replica.reservations.known(DISRUPTION, "a") == (held,)
+    assert verdict.allowed
+    assert "is stored as another one than the review has" in verdict.warnings[0]
+
+
+async def test_a_claim_cannot_be_said_to_be_of_another_node(harbour):
+    async with harbour(pool(ONE), *members("n1", "n2"), claim("n3")) as replica:
+        forged = await replica.store.get(kinds.NODE_CLAIM, Key("claim-n2")) | {"status": {"nodeName": "n1"}}
+        assert (await replica.delete(kinds.NODE_CLAIM, "claim-n2", oldObject=forged)).allowed
+        [held] = replica.reservations.known(DISRUPTION, "a")
+    assert held.granted == ("n2",)
+
+
+async def test_a_deletion_that_does_not_come_counts_for_five_seconds(harbour, clock):
+    async with harbour(pool(ONE), *members("n1", "n2")) as replica:
+        assert (await replica.delete(kinds.NODE, "n1")).allowed
+        clock.now += timedelta(seconds=4.9)
+        assert not (await replica.delete(kinds.NODE, "n2")).allowed
+        clock.now += timedelta(seconds=0.1)
+        assert (await replica.delete(kinds.NODE, "n2")).allowed
+
+
+async def test_a_deletion_does_not_cut_short_what_a_drain_holds(harbour, clock):
+    async with harbour(pool(ONE), node("n1", cordoned=True), claim("n1"), pod("p", "n1")) as replica:
+        assert (await replica.evict("p")).allowed
+        clock.now += timedelta(seconds=40)
+        assert (await replica.delete(kinds.NODE, "n1")).allowed
+        [held] = replica.reservations.known(DISRUPTION, "a")
+    assert held.expires == WEDNESDAY + timedelta(seconds=60)
+
+
 async def test_a_reservation_of_somebody_else_for_the_node_covers_its_deletion(harbour):
     async with harbour(pool(ONE), *members("n1", "n2")) as replica:
         held = make_reservation(("n1",), "upgrader")
@@ -386,7 +438,8 @@ async def test_a_lease_that_does_not_tell_holds_nobody(harbour):
 
 async def test_when_time_is_up_the_write_goes_on_with_a_warning(harbour):
     async with harbour(pool(ONE), *members("n1"), lease_store=Silent) as replica:
-        asked = {"operation": "DELETE", "resource": {"resource": "nodes"}, "name": "n1", "oldObject": node("n1")}
+        old = await replica.store.get(kinds.NODE, Key("n1"))
+        asked = {"operation": "DELETE", "resource": {"resource": "nodes"}, "name": "n1", "oldObject": old}
         verdict = await replica.enforcement.judge(asked, asyncio.get_running_loop().time() + 0.02)
     assert verdict.allowed
     assert verdict.warnings == ("disruption budgets were not enforced: the time that the API server allows is used up",)
