@@ -201,7 +201,8 @@ def test_of_deletions_at_once_through_two_replicas_no_more_go_than_may(
     settle(name, total=len(names))
 
     def ask(number: int) -> bool:
-        answer = replicas[number % 2].ask("POST", "/validate/disruption", _deletion(pools, names[number]))
+        asked = replicas[number % 2]
+        answer = asked.ask("POST", asked.hook("/validate/disruption"), _deletion(pools, names[number]))
         assert answer.status == 200, answer.body
         assert not answer.document["response"].get("warnings")
         return bool(answer.document["response"]["allowed"])

@@ -35,8 +35,10 @@ from webhook.endpoints.answers import REQUEST_ID, request_id
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import SURFACES, Callers
 from webhook.endpoints.continuation import Continuation
+from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.health import Health
+from webhook.hook_secrets import read_secrets
 from webhook.metrics import Metrics
 from webhook.services import Services
 from webhook.settings import Settings
@@ -59,11 +61,16 @@ PARTS: Final = web.AppKey("PARTS", Parts)
 def make_app(parts: Parts) -> web.Application:
     """Make the HTTPS application: admission, ``/v1``, the extender and the page.
 
-    Admission tells nobody more than they said themselves, so it asks nobody who they are. All the rest does, except
-    for what holds no data: the files of the page and the description of the interface.
+    Admission tells strangers nothing but what the rules make of their own words, so it asks nobody who they are. All
+    the rest does, except for what holds no data: the files of the page and the description of the interface.
+
+    Raises:
+        webhook.settings.SettingsError: The file with the secret of the hooks cannot be used.
     """
     app = _application(parts)
-    admission.add_routes(app, parts.services, parts.settings, parts.health, parts.metrics)
+    services, settings = parts.services, parts.settings
+    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.now)
+    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper)
     callers = Callers(parts.services, parts.settings, parts.metrics)
     api = Api(app, parts.services, parts.settings, parts.metrics, callers=callers, continuation=parts.continuation)
     for surface in SURFACES:

@@ -6,6 +6,7 @@ answered before the cache has been filled once; while the hub cannot be read, th
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -41,6 +42,8 @@ from webhook.settings import Settings
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 NODE: Final = KINDS["", "Node"]
+
+_log = logging.getLogger(__name__)
 
 
 class Serve:
@@ -112,6 +115,11 @@ class Serve:
                 client_authorities=authorities_of(self.settings, hub),
                 metrics=metrics,
             )
+            if not self.settings.tells_strangers:
+                _log.warning(
+                    "whoever reaches the HTTPS port is taken for the API server; give both `serve` and "
+                    "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
+                )
             metrics.watch_live_failures(lambda: admission.failures.total())
             metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")

@@ -85,6 +85,7 @@ class Server:
     Raises:
         CertificateError: There is no certificate that could be served; with an authority of our own: a name or address
             in the settings cannot stand in one.
+        SettingsError: The file with the secret of the hooks cannot be used.
     """
 
     def __init__(

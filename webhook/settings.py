@@ -165,6 +165,15 @@ class Settings(BaseModel):
     """How long all of that may take for one review."""
     placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
     """What becomes of a placement of things that its author may not read."""
+    webhook_secret_file: Path | None = None
+    """Secrets, one a line: below ``/hooks/SECRET`` the hub calls ``/validate`` and ``/mutate``. Whoever calls the plain
+    paths is a stranger then: judged by the rules alone, not by rights or the state of the hub; reserves nothing."""
+    require_client_certificate: bool = False
+    """Answer reviews of those only who show a client certificate for one of *admission_client_names*."""
+    admission_client_names: tuple[str, ...] = ("kube-apiserver",)
+    """Common names of the client certificates that API servers show to webhooks."""
+    plain_admission_paths: bool = True
+    """Judge strangers by the rules; false: refuse them."""
     token_audience: str = ""
     """Audience that a token must be made for; empty: ``harbormaster.<namespace>.svc``."""
     client_ca: Path | None = None
@@ -247,6 +256,8 @@ class Settings(BaseModel):
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key: one needs the other")
+        if self.require_client_certificate and not self.admission_client_names:
+            raise ValueError("require_client_certificate: needs a name in admission_client_names")
         if self.allowed_kinds.strip() and self.blocked_kinds.strip():
             raise ValueError("allowed_kinds and blocked_kinds: exclude each other")
         if self.drain_limit_seconds < self.drain_seconds:
@@ -260,6 +271,11 @@ class Settings(BaseModel):
     def _check_kinds(cls, text: str) -> str:
         parse_kind_rules(text)
         return text
+
+    @property
+    def tells_strangers(self) -> bool:
+        """Whether the API server can be told from others who send reviews."""
+        return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
 
     @property
     def audience(self) -> str:
@@ -340,6 +356,7 @@ _LISTS: Final = {
     "extender_cluster_labels",
     "gate_members",
     "enforcement_exempt_users",
+    "admission_client_names",
 }
 _JSON: Final = {"extender_default_preferences", "extender_node_pool_preferences"}
 

@@ -131,6 +131,7 @@ class Cluster:
         name: Names it in kubeconfigs and messages.
         users: Besides ``admin``.
         audited: Names of users whose every write to whatever kind is audited, besides all writes to kinds of ours.
+        webhook_client: Common name of the client certificate that it shows to webhooks; empty: it shows none.
     """
 
     def __init__(
@@ -141,12 +142,14 @@ class Cluster:
         name: str,
         users: Sequence[User] = (),
         audited: Sequence[str] = (),
+        webhook_client: str = "",
     ) -> None:
         self.name = name
         self.etcd = etcd
         self.folder = folder
         self._programs = programs
         self._audited = list(audited)
+        self._webhook_client = webhook_client
         folder.mkdir(parents=True, exist_ok=True)
         self.users = {user.name: user for user in (User(ADMIN, ("system:masters",)), *users)}
         self.port = free_port()
@@ -379,7 +382,30 @@ class Cluster:
             f"--audit-log-path={folder / 'audit.log'}",
             "--audit-log-mode=blocking",
             "--endpoint-reconciler-type=none",
+            *([f"--admission-control-config-file={self._admission_file()}"] if self._webhook_client else []),
         ]
+
+    def _admission_file(self) -> Path:
+        """What has the API server show a client certificate to webhooks, as the README says."""
+        shown = self.issue_client_certificate(self._webhook_client)
+        user = {"client-certificate": str(shown.certificate), "client-key": str(shown.key)}
+        kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}
+        (self.folder / "webhooks.kubeconfig").write_text(json.dumps(kubeconfig), encoding="utf-8")
+        plugins = [
+            {
+                "name": f"{kind}AdmissionWebhook",
+                "configuration": {
+                    "apiVersion": "apiserver.config.k8s.io/v1",
+                    "kind": "WebhookAdmissionConfiguration",
+                    "kubeConfigFile": str(self.folder / "webhooks.kubeconfig"),
+                },
+            }
+            for kind in ("Mutating", "Validating")
+        ]
+        document = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins}
+        path = self.folder / "admission.yaml"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
 
     def _write_keys(self) -> None:
         self.ca_file.write_bytes(self.authority.pem)

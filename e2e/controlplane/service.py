@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import ssl
 import subprocess
 import sys
@@ -70,7 +71,11 @@ class Service:
         self.ca_file = folder / "ca.crt"
         self._certificate, self._key = folder / "tls.crt", folder / "tls.key"
         self.replace_certificate()
-        self.settings = dict(settings or {})
+        self.secret = secrets.token_hex(32)
+        secret_file = folder / "secret"
+        secret_file.touch(mode=0o600)
+        secret_file.write_text(self.secret, encoding="ascii")
+        self.settings = {"webhook_secret_file": secret_file} | dict(settings or {})
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
         self.program = Program(
             [
@@ -149,6 +154,10 @@ class Service:
                 return Answer(found.status, dict(found.headers), found.read())
             except http.client.HTTPException as error:
                 raise ConnectionError(str(error)) from error
+
+    def hook(self, path: str) -> str:
+        """The path of a hook below the secret of the installation, as the API server calls it."""
+        return f"/hooks/{self.secret}{path}"
 
     def configurations(self, service_account: str = "harbormaster") -> list[JsonObject]:
         """What ``harbormaster webhook-configuration`` prints for it.

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from math import inf
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 
@@ -150,6 +150,9 @@ class KnownKinds:
         if known is None or version not in known.versions:
             known = self.custom.get((group, kind))
         return known if known is not None and version in known.versions else None
+
+
+_UNKNOWN_KINDS: Final = KnownKinds(complete=False)
 
 
 def _kind_of_definition(definition: JsonObject) -> Kind | None:
@@ -353,6 +356,10 @@ class Context:
     def asked_by(self, user: UserInfo) -> "Context":
         """Return the same context with another user."""
         return self._with(user, self.deadline, Seen())
+
+    def of_a_stranger(self) -> "Context":
+        """Return what a review is judged by that may be made up: the switches and the time, nothing of the hub."""
+        return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now)
 
     @property
     def is_ours(self) -> bool:

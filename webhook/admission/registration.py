@@ -70,6 +70,7 @@ class Endpoint:
         url: ``https://host:port`` instead of the Service; empty: the Service.
         ca_pem: What the API server is to trust; empty: injected at run time.
         service_account: Who we are, for the API server to leave our own writes alone.
+        secret_path: What comes before the path of every hook; see `webhook.hook_secrets`.
     """
 
     namespace: str = "harbormaster-system"
@@ -78,6 +79,7 @@ class Endpoint:
     url: str = ""
     ca_pem: bytes = b""
     service_account: str = "harbormaster"
+    secret_path: str = ""
 
     @property
     def user(self) -> str:
@@ -86,6 +88,7 @@ class Endpoint:
 
     def client(self, path: str) -> JsonObject:
         """Write ``clientConfig``."""
+        path = self.secret_path + path
         where: JsonObject = (
             {"url": self.url.rstrip("/") + path}
             if self.url

@@ -87,6 +87,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
     from webhook.kube.client import ConfigurationError
     from webhook.serve import Serve
     from webhook.server import Addresses, ListenError, serve
+    from webhook.settings import SettingsError
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
@@ -98,6 +99,6 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
-    except (CertificateError, ConfigurationError, ListenError) as error:
+    except (CertificateError, ConfigurationError, ListenError, SettingsError) as error:
         raise UserError(str(error)) from error
     return 0

@@ -101,12 +101,13 @@ def _run(session: "_Session") -> int:
     from certs.context import CertificateError
     from webhook.kube.ports import StoreError
     from webhook.server import ListenError
+    from webhook.settings import SettingsError
     from webhook.up import DataFolderError
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(session.run())
-    except (DataFolderError, StoreError, ListenError, CertificateError) as error:
+    except (DataFolderError, StoreError, ListenError, CertificateError, SettingsError) as error:
         raise UserError(str(error)) from error
 
 

@@ -12,6 +12,7 @@ from webhook.cli.output import print_document
 HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
 One entry per kind. Guard rails appear when their setting is on, as for `serve`: HARBORMASTER_GUARD_RAIL=true and so on.
+With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the hub calls below the secret path: keep the output secret then.
 
 \b
 Examples:
@@ -38,15 +39,18 @@ Exit codes:
 def command(namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str) -> int:
     """Print both objects: YAML documents, or one JSON list."""
     from webhook.admission.registration import Endpoint, webhook_configurations
+    from webhook.hook_secrets import read_secrets, secret_path
     from webhook.settings import Settings, SettingsError
 
     try:
         settings = Settings.read(os.environ, namespace=namespace)
+        below = secret_path(read_secrets(settings.webhook_secret_file))
     except SettingsError as error:
         raise UserError(str(error)) from error
     if url and (not url.startswith("https://") or set(url) & set("@?#")):
         raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, query or fragment")
-    endpoint = Endpoint(settings.namespace, service, port, url, _trust(ca) if ca else b"", settings.service_account)
+    trust = _trust(ca) if ca else b""
+    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.service_account, below)
     objects = webhook_configurations(endpoint, settings.admission())
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")

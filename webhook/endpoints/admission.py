@@ -2,7 +2,9 @@
 
 The checks of HTTP come in the order of the table in serving.md 1.8 part A; what the review says is judged by
 `webhook.admission.review`, or, on a path of its own, by `webhook.admission.enforcement`, which has to ask others.
-Errors are Kubernetes ``Status`` objects, the only text that reaches a user.
+A review that does not come from the API server, as far as `webhook.endpoints.doorkeeper` can tell, may be made up: it
+is judged by the rules alone, and makes us ask and reserve nothing. Errors are Kubernetes ``Status`` objects, the only
+text that reaches a user.
 
 This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
 
@@ -23,12 +25,14 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
-from webhook.admission.judge import ALLOWED, Judgement
+from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import THREAD_BYTES, BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.health import Health
+from webhook.hook_secrets import ROOT
 from webhook.metrics import Metrics
 from webhook.services import Services
 from webhook.settings import Settings
@@ -53,6 +57,7 @@ _AGAIN: Final = headers(Content_Type="application/json", Retry_After="1")
 _ONLY_POST: Final = headers(Content_Type="application/json", Allow="POST")
 _REASONS: Final = {
     400: "BadRequest",
+    403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
     408: "Timeout",
@@ -61,23 +66,46 @@ _REASONS: Final = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
+STRANGER: Final = "the review did not come from the API server, as far as can be told"
+REFUSED_STRANGER: Final = (
+    "only the API server is answered here: by its client certificate, or on the secret path that "
+    "`harbormaster webhook-configuration` registers"
+)
 _HEADERS: Final = {405: _ONLY_POST, 503: _AGAIN}
 
 _log = logging.getLogger(__name__)
 
 
-def add_routes(app: web.Application, services: Services, settings: Settings, health: Health, metrics: Metrics) -> None:
-    """Serve both hooks, on their bare paths and on one path per kind."""
-    desk = _Desk(services, settings, health, metrics)
+def add_routes(
+    app: web.Application,
+    services: Services,
+    settings: Settings,
+    health: Health,
+    metrics: Metrics,
+    doorkeeper: Doorkeeper,
+) -> None:
+    """Serve both hooks, on their bare paths and on one path per kind, and all of that below the secret path."""
+    desk = _Desk(services, settings, health, metrics, doorkeeper)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
+    below: dict[str, Handler] = {}
+
+    def add(path: str, hook: Hook, judge: Judge | None = None) -> None:
+        app.router.add_route("*", path, desk.handler(hook, judge))
+        below[path.removeprefix("/")] = desk.handler(hook, judge, by_secret=True)
+
     for hook in HOOKS:
-        handle = desk.handler(hook)
-        app.router.add_route("*", f"/{hook}", handle)
+        add(f"/{hook}", hook)
         if hook == "validate":
-            app.router.add_route("*", ENFORCEMENT_PATH, desk.handler(hook, _enforcement(services)))
+            add(ENFORCEMENT_PATH, hook, _enforcement(services))
         for kind in OUR_KINDS:
-            app.router.add_route("*", f"/{hook}/{kind.group}/{kind.plural}", handle)
+            add(f"/{hook}/{kind.group}/{kind.plural}", hook)
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
+
+    async def handle(request: web.Request) -> web.Response:
+        known = doorkeeper.has_secret(request.match_info["secret"])
+        return await (below.get(request.match_info["path"], _unknown_path) if known else _unknown_path)(request)
+
+    app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
 
 
 def _enforcement(services: Services) -> Judge:
@@ -89,6 +117,11 @@ def _enforcement(services: Services) -> Judge:
 
 async def _allow(_asked: JsonObject, _deadline: float) -> Judgement:
     return ALLOWED
+
+
+async def _not_enforced(_asked: JsonObject, _deadline: float) -> Judgement:
+    """Allow what a stranger asks about: no budget is looked at and nothing is reserved for them."""
+    return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
 
 
 async def _unknown_path(request: web.Request) -> web.Response:
@@ -108,7 +141,7 @@ def _status(code: int, message: str) -> web.Response:
         "code": code,
     }
     response = web.Response(status=code, body=encode(body), headers=_HEADERS.get(code, _JSON))
-    if code in {408, 413, 503}:  # the rest of the body is not wanted; a repeated call may reach another replica
+    if code in {403, 408, 413, 503}:  # the rest of the body is not wanted; a repeated call may reach another replica
         response.force_close()
     return response
 
@@ -123,8 +156,11 @@ def _budget(query: str) -> float:
 class _Desk:
     """Where reviews come in; counts those being handled."""
 
-    def __init__(self, services: Services, settings: Settings, health: Health, metrics: Metrics) -> None:
+    def __init__(
+        self, services: Services, settings: Settings, health: Health, metrics: Metrics, doorkeeper: Doorkeeper
+    ) -> None:
         self.in_flight = 0
+        self._doorkeeper = doorkeeper
         self._context = services.admission
         self._access = services.access
         self._synced = services.synced
@@ -133,14 +169,23 @@ class _Desk:
         self._health = health
         self._metrics = metrics
 
-    def handler(self, hook: Hook, judge: Judge | None = None) -> Handler:
-        """Return the handler of one hook; *judge* takes the place of the rules of the registry."""
+    def handler(self, hook: Hook, judge: Judge | None = None, *, by_secret: bool = False) -> Handler:
+        """Return the handler of one hook.
+
+        Args:
+            hook: Which.
+            judge: Takes the place of the rules of the registry.
+            by_secret: It stands below the secret path.
+        """
 
         async def handle(request: web.Request) -> web.Response:
             if request.method != "POST":
                 return _status(405, f"{request.method} is not understood here, only POST")
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
+            known = self._doorkeeper.knows(request, by_secret=by_secret)
+            if not known and self._doorkeeper.refuses:
+                return self._refuse(403, "stranger", REFUSED_STRANGER)
             if self._health.closed:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
@@ -149,7 +194,7 @@ class _Desk:
                 return self._refuse(503, "overload", "this replica is busy")
             self.in_flight += 1
             try:
-                return await self._review(hook, request, judge)
+                return await self._review(hook, request, judge, known=known)
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
             finally:
@@ -162,7 +207,7 @@ class _Desk:
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 
-    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None) -> web.Response:
+    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = started + _budget(request.query_string)
@@ -185,12 +230,14 @@ class _Desk:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         try:
             if judge is not None:
-                verdict = respond(await judge(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
+                asking = judge if known else _not_enforced
+                verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
             else:
                 context, user, reviewed = self._context(), None, UNDISPUTED
+                context = context if known else context.of_a_stranger()
                 if hook == "validate":  # defaults depend on nobody
                     user = UserInfo.read(review["request"].get("userInfo"))
-                    reviewed = await self._rights(review["request"], user, context, deadline)
+                    reviewed = await self._rights(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
                 verdict = answer(review, hook, context, user, reviewed)
@@ -202,10 +249,14 @@ class _Desk:
         self._record(hook, review["request"], verdict["response"], now - started)
         return web.Response(body=encode(verdict), headers=_JSON)
 
-    async def _rights(self, asked: JsonObject, user: UserInfo, context: Context, deadline: float) -> Reviewed:
+    async def _rights(
+        self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
+    ) -> Reviewed:
         """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
         if self._access is None or not (needed := needed_access(asked, user, context)):
             return UNDISPUTED
+        if not known:
+            return Reviewed((), STRANGER)
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 return await self._access.review(user, needed)

@@ -43,6 +43,27 @@ def test_the_authority_stands_in_every_entry(cli, files):
             assert hook["clientConfig"]["url"].startswith("https://10.0.0.7:9443/")
 
 
+def test_the_secret_path_stands_in_every_entry_and_the_first_secret_counts(cli, tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text(f"{'n' * 32}\n{'o' * 32}\n", encoding="ascii")
+    monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    for words in ((), ("--url", "https://10.0.0.7:9443")):
+        for document in yaml.safe_load_all(cli("webhook-configuration", *words).stdout):
+            for hook in document["webhooks"]:
+                where = hook["clientConfig"]
+                path = where["url"] if words else where["service"]["path"]
+                assert f"/hooks/{'n' * 32}/{hook['name'].split('.')[-3]}/" in path
+                assert "o" * 32 not in path
+
+
+def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
+    (tmp_path / "secret").write_text("too short", encoding="ascii")
+    monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    done = cli("webhook-configuration")
+    assert done.exit_code == 1
+    assert "HARBORMASTER_WEBHOOK_SECRET_FILE" in done.stderr
+    assert "too short" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

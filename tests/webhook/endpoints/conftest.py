@@ -259,13 +259,14 @@ def launch():
         behind=timedelta(),
         authenticator=OWNER,
         authorizer=None,
+        access=None,
         client_authorities=None,
         leaves=None,
         **settings,
     ):
         harbour, clock = Harbour(), Clock(behind)
         services = Services(
-            harbour, harbour, context, synced, clock, authenticator=authenticator, authorizer=authorizer
+            harbour, harbour, context, synced, clock, access=access, authenticator=authenticator, authorizer=authorizer
         )
         chosen = Settings(**(QUICK | settings))
         server = Server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)

@@ -1,0 +1,71 @@
+"""Who may call the hooks of a replica: the real API server, by certificate or by the secret path, and nobody else."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import StartService, install_definitions
+from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
+from e2e.controlplane.service import Service
+from e2e.test_clients import PLACEMENTS, placement
+
+HOOK = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
+SHOWN = "hub-webhooks"
+
+
+def review(document: JsonObject) -> JsonObject:
+    """What whoever reaches the port can make up: somebody else's write."""
+    group, version = document["apiVersion"].split("/")
+    request = {
+        "uid": "forged",
+        "kind": {"group": group, "version": version, "kind": "ClusterResourcePlacement"},
+        "resource": {"group": group, "version": version, "resource": "clusterresourceplacements"},
+        "operation": "CREATE",
+        "name": document["metadata"]["name"],
+        "userInfo": {"username": "bob"},
+        "object": document,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+@pytest.fixture(scope="module")
+def showing_hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+    """A hub that shows webhooks a client certificate."""
+    found = Cluster(programs, folder / "showing", etcd, "showing", webhook_client=SHOWN)
+    try:
+        found.start()
+        install_definitions(found)
+        yield found
+    finally:
+        found.stop()
+
+
+def test_a_forged_review_asks_nobody_and_learns_nothing(hub: Cluster, service: Service) -> None:
+    wanted = placement("forged")
+    written = hub.request("POST", f"{PLACEMENTS}?dryRun=All", wanted, user="alice")[1]
+    asked = service.metric("harbormaster_auth_reviews_total")
+    said = {}
+    for path in (HOOK, service.hook(HOOK)):
+        answer = service.ask("POST", path, review(wanted))
+        assert answer.document["response"]["allowed"], answer.body
+        said[path] = " ".join(answer.document["response"].get("warnings", ()))
+        if path == HOOK:
+            assert service.metric("harbormaster_auth_reviews_total") == asked
+    assert "may not get" not in said[HOOK]
+    assert '"bob" may not get' in said[service.hook(HOOK)]
+    assert not [warning for warning in written if "could not be reviewed" in warning]
+
+
+def test_where_a_certificate_is_required_the_api_server_gets_in_and_nobody_else(
+    showing_hub: Cluster, start_service: StartService
+) -> None:
+    settings = {"require_client_certificate": "true", "admission_client_names": SHOWN}
+    guarded = start_service(showing_hub, **settings)
+    guarded.register()  # and the API server is answered
+    assert guarded.metric("harbormaster_http_rejected_total") == 0
+    kubelet = showing_hub.issue_client_certificate("system:node:a", ["system:nodes"])
+    ours = showing_hub.issue_client_certificate(SHOWN)
+    for client, status in ((None, 403), (kubelet, 403), (ours, 200)):
+        for path in (HOOK, guarded.hook(HOOK)):
+            assert guarded.ask("POST", path, review(placement("forged")), client=client).status == status

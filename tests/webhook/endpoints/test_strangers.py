@@ -1,0 +1,245 @@
+"""Who may call the hooks: what a review that may be made up is answered, and what it cannot cause."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.webhook.endpoints.test_admission import assert_status
+from tests.webhook.endpoints.test_callers import Certificates
+from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarded  # noqa: F401 - a fixture
+from webhook.admission.authorization import Reviewed
+from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
+from webhook.hook_secrets import read_secrets
+from webhook.settings import Settings, SettingsError
+
+SECRET = "s" * 20 + "-_09AZaz" + "x" * 20
+OLDER = "o" * 32
+PLACEMENTS = "placement.kubernetes-fleet.io/clusterresourceplacements"
+UNKNOWN = "could not be reviewed: the review did not come from the API server"
+
+
+@dataclass
+class Rights:
+    """Says that nobody may do anything, and remembers who was asked about."""
+
+    asked: list = field(default_factory=list)
+
+    async def review(self, user, wanted):
+        self.asked.append((user.username, wanted))
+        return Reviewed(tuple(wanted))
+
+
+@pytest.fixture
+def secret_file(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text(f"{SECRET}\n{OLDER}\n", encoding="ascii")
+    return path
+
+
+def below(secret, path=f"validate/{PLACEMENTS}"):
+    return f"/hooks/{secret}/{path}"
+
+
+def warnings_of(answer) -> list:
+    return answer.json["response"].get("warnings", [])
+
+
+async def test_rights_are_asked_for_on_the_secret_path_alone(launch, review_bytes, secret_file):
+    rights = Rights()
+    async with launch(access=rights, webhook_secret_file=secret_file) as port, port.dial() as connection:
+        for path in ("/validate", f"/validate/{PLACEMENTS}"):
+            stranger = await connection.post(path, review_bytes())
+            assert stranger.json["response"]["allowed"]
+            assert UNKNOWN in warnings_of(stranger)[0]
+        assert rights.asked == []
+        for secret in (SECRET, OLDER):
+            known = await connection.post(below(secret), review_bytes())
+            assert '"ann" may not get namespaces' in warnings_of(known)[0]
+    assert len(rights.asked) == 2
+
+
+async def test_where_nothing_is_set_up_everybody_is_taken_for_the_api_server(launch, review_bytes):
+    rights = Rights()
+    async with launch(access=rights) as port, port.dial() as connection:
+        answer = await connection.post("/validate", review_bytes())
+        assert (await connection.post(below(SECRET), review_bytes())).status == 404
+    assert '"ann" may not get namespaces' in warnings_of(answer)[0]
+
+
+async def test_where_rights_are_enforced_no_stranger_hears_yes(launch, review_bytes, secret_file):
+    strict = Context(settings=AdmissionSettings(placement_authorization=PlacementAuthorization.ENFORCE))
+    rights = Rights()
+    async with launch(context=lambda: strict, access=rights, webhook_secret_file=secret_file) as port:
+        async with port.dial() as connection:
+            assert (await connection.post(below(SECRET), review_bytes())).json["response"]["status"]["code"] == 403
+        async with port.dial() as connection:
+            assert_status(await connection.post("/validate", review_bytes()), 503, "ServiceUnavailable")
+    assert len(rights.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(below("w" * 48), id="another-secret"),
+        pytest.param(below(SECRET[:-1]), id="too-short"),
+        pytest.param(below(SECRET + "x"), id="too-long"),
+        pytest.param(below("%FF%00"), id="no-text"),
+        pytest.param(below(SECRET, "validate/nowhere"), id="nowhere"),
+        pytest.param(below(SECRET, "v1/clusters"), id="other-surface"),
+        pytest.param(f"/hooks/{SECRET}", id="nothing-behind"),
+    ],
+)
+async def test_beside_the_secret_path_there_is_nothing(launch, review_bytes, secret_file, path):
+    async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
+        answer = await connection.post(path, review_bytes())
+    assert answer.status == 404
+    assert SECRET.encode() not in answer.body or SECRET in path
+
+
+async def test_both_hooks_and_every_kind_stand_below_the_secret(launch, review_bytes, secret_file):
+    async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
+        for path in ("validate", "mutate", f"mutate/{PLACEMENTS}", "validate/disruption"):
+            assert (await connection.post(below(SECRET, path), review_bytes())).status == 200
+        assert (await connection.get(below(SECRET, "validate"))).status == 405
+
+
+def override(name, cluster):
+    patch = {"op": "add", "path": "/metadata/labels/a", "value": cluster}
+    terms = [{"labelSelector": {"matchLabels": {"region": "north"}}}]
+    rules = [{"clusterSelector": {"clusterSelectorTerms": terms}, "jsonPatchOverrides": [patch]}]
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ClusterResourceOverride",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+            "policy": {"overrideRules": rules},
+        },
+    }
+
+
+async def test_a_stranger_learns_nothing_of_the_hub(launch, review, secret_file):
+    """That another override has the same object is a reason to refuse, and so tells what is there."""
+    hub = Context.of_objects([override("theirs", "a")])
+    kind = {"group": "placement.kubernetes-fleet.io", "version": "v1", "kind": "ClusterResourceOverride"}
+    body = json.dumps(review(kind=kind, object=override("mine", "b"))).encode()
+    async with launch(context=lambda: hub, webhook_secret_file=secret_file) as port, port.dial() as connection:
+        known = await connection.post(below(SECRET, "validate"), body)
+        stranger = await connection.post("/validate", body)
+    assert b"theirs" in known.body
+    assert not known.json["response"]["allowed"]
+    assert stranger.json["response"]["allowed"]
+    assert b"theirs" not in stranger.body
+
+
+async def test_the_rules_hold_for_strangers_too(launch, review, secret_file):
+    wrong = review()
+    wrong["request"]["object"]["spec"]["policy"]["placementType"] = "PickSome"
+    async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
+        answers = [await connection.post(path, json.dumps(wrong).encode()) for path in ("/validate", below(SECRET))]
+    assert answers[0].json == answers[1].json
+    assert answers[0].json["response"]["status"]["code"] == 422
+
+
+async def test_plain_paths_can_be_switched_off(launch, review_bytes, secret_file):
+    settings = {"webhook_secret_file": secret_file, "plain_admission_paths": False}
+    async with launch(**settings) as port:
+        for path in ("/validate", "/mutate", f"/validate/{PLACEMENTS}", "/validate/disruption"):
+            async with port.dial() as connection:
+                assert_status(await connection.post(path, review_bytes()), 403, "Forbidden")
+        assert port.sample("harbormaster_http_rejected_total", surface="admission", reason="stranger") == 4
+        async with port.dial() as connection:
+            assert (await connection.post(below(SECRET), review_bytes())).status == 200
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    return Certificates(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", "system:node:a", None])
+async def test_where_a_certificate_is_required_its_name_decides(launch, review_bytes, certificates, secret_file, name):
+    settings = {"require_client_certificate": True, "webhook_secret_file": secret_file}
+    async with launch(client_authorities=certificates.source, **settings) as port:
+        if name:
+            port.trust = certificates.trust(port, name)
+        for path in ("/validate", below(SECRET)):
+            async with port.dial() as connection:
+                answer = await connection.post(path, review_bytes())
+                assert answer.status == (200 if name == "kube-apiserver" else 403), path
+
+
+async def test_a_certificate_of_another_name_can_be_accepted(launch, review_bytes, certificates):
+    settings = {"require_client_certificate": True, "admission_client_names": ("hub-a", "hub-b")}
+    async with launch(client_authorities=certificates.source, **settings) as port:
+        port.trust = certificates.trust(port, "hub-b")
+        async with port.dial() as connection:
+            assert (await connection.post("/validate", review_bytes())).status == 200
+
+
+async def test_a_certificate_is_as_good_as_the_secret(launch, review_bytes, certificates, secret_file):
+    rights = Rights()
+    settings = {"access": rights, "webhook_secret_file": secret_file}
+    async with launch(client_authorities=certificates.source, **settings) as port:
+        port.trust = certificates.trust(port, "kube-apiserver")
+        async with port.dial() as connection:
+            await connection.post("/validate", review_bytes())
+    assert len(rights.asked) == 1
+
+
+async def test_the_secret_is_nowhere_but_in_the_path(launch, review_bytes, secret_file, caplog):
+    caplog.set_level("DEBUG")
+
+    def broken():
+        raise RuntimeError("an error of ours")
+
+    for context in (Context, broken):
+        async with launch(context=context, webhook_secret_file=secret_file) as port, port.dial() as connection:
+            answers = [await connection.post(below(SECRET, path), review_bytes()) for path in ("validate", "mutate")]
+            answers.append(await connection.post(below(SECRET), b"no json"))
+            exposition, _ = port.server.metrics.exposition("")
+            assert SECRET.encode() not in exposition
+            assert SECRET not in str([(answer.headers, answer.body) for answer in answers])
+            assert SECRET not in repr(port.server.settings)
+    assert len(caplog.records) > 3
+    assert SECRET not in str([(vars(record), record.getMessage()) for record in caplog.records])
+
+
+async def test_strangers_reserve_nothing(guarded, secret_file):  # noqa: F811
+    """Neither do they hear what is held."""
+    async with guarded(enforce_budgets=True, webhook_secret_file=secret_file) as port, port.dial() as connection:
+        stranger = await connection.post("/validate/disruption", deletion())
+        known = await connection.post(below(SECRET, "validate/disruption"), deletion())
+    assert stranger.json["response"]["allowed"]
+    assert NODE_OF_A["metadata"]["name"] not in stranger.body.decode()
+    assert not known.json["response"]["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param("", "must hold 1 to 8 secrets, one a line; it holds 0", id="empty"),
+        pytest.param("\n".join(["a" * 32] * 9), "it holds 9", id="too-many"),
+        pytest.param("a" * 31, "line 1: must be 32 to 128 letters", id="too-short"),
+        pytest.param("\n\nsecret/segment-with-a-slash-in-it-000", "line 3: must be", id="no-segment"),
+        pytest.param("é" * 40, "is not ASCII text", id="no-ascii"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_named_and_not_quoted(tmp_path, content, complaint):
+    path = tmp_path / "secret"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(SettingsError, match=complaint) as refused:
+        read_secrets(path)
+    assert str(refused.value).startswith(f"HARBORMASTER_WEBHOOK_SECRET_FILE: '{path}'")
+    assert not content.strip() or content.strip() not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="No such file"):
+        read_secrets(tmp_path / "nothing")
+
+
+def test_a_certificate_is_required_of_somebody():
+    with pytest.raises(SettingsError, match="needs a name in admission_client_names"):
+        Settings.read({}, require_client_certificate=True, admission_client_names=())

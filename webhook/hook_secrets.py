@@ -1,0 +1,55 @@
+"""The secret path of an installation: who calls the hooks below it is the API server, or was told by it.
+
+A ``ValidatingWebhookConfiguration`` cannot carry a password, but a path. The file is read by the server and by
+``harbormaster webhook-configuration`` alike; its first line is what is printed, every line is accepted, so that a new
+secret can be put in front of the old one until the hub calls by the new.
+
+Source: serving.md 8, "Strangers at the hooks".
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from webhook.settings import PREFIX, SettingsError
+
+ROOT: Final = "/hooks"
+"""What stands before the secret; behind it come the paths of the hooks."""
+SHORTEST: Final = 32
+LONGEST: Final = 128
+MOST: Final = 8
+"""Secrets in one file; each is compared with every caller's."""
+
+_SECRET: Final = re.compile(rf"[A-Za-z0-9_-]{{{SHORTEST},{LONGEST}}}", re.ASCII)
+
+
+def read_secrets(path: Path | None) -> tuple[str, ...]:
+    """Return the secrets in a file, one a line, the one to be called by first; None: there are none.
+
+    Raises:
+        SettingsError: The file cannot be used; the message names it, and nothing that is in it.
+    """
+    if path is None:
+        return ()
+    where = f"{PREFIX}WEBHOOK_SECRET_FILE: {str(path)!r}"
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError as error:
+        raise SettingsError(f"{where}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{where}: is not ASCII text") from None
+    secrets = tuple(line for line in lines if line)
+    if not 0 < len(secrets) <= MOST:
+        raise SettingsError(f"{where}: must hold 1 to {MOST} secrets, one a line; it holds {len(secrets)}")
+    for number, line in enumerate(lines, 1):
+        if line and not _SECRET.fullmatch(line):
+            raise SettingsError(
+                f"{where}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, "
+                "such as `openssl rand -hex 32` makes"
+            )
+    return secrets
+
+
+def secret_path(secrets: tuple[str, ...]) -> str:
+    """Return what to put before the path of a hook; empty without a secret."""
+    return f"{ROOT}/{secrets[0]}" if secrets else ""
