@@ -38,6 +38,8 @@ PARENT_OVERRIDE_HASH = FLEET + "parent-resource-override-snapshot-hash"
 PARENT_CLUSTER_OVERRIDE_HASH = FLEET + "parent-cluster-resource-override-snapshot-hash"
 SPEC_HASH = FLEET + "spec-hash"
 WORK_GENERATION = OURS + "work-generation"
+REMOVE = OURS + "remove"
+"""Annotation: the loop wants the object gone, with all it stands for. Its value is the object's uid."""
 """On a Work: its generation as the hub wrote it last. A higher one: somebody else has changed what it holds."""
 LAST_APPLIED = FLEET + "last-applied-configuration"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
+from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, REMOVE, SCHEDULER_BINDING_CLEANUP
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
@@ -153,7 +153,8 @@ def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: J
         if old.previous_state is None:
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and does not say what it was before")
         state = old.previous_state
-        annotations = {key: value for key, value in metadata["annotations"].items() if key != PREVIOUS_BINDING_STATE}
+        over = (PREVIOUS_BINDING_STATE, REMOVE)
+        annotations = {key: value for key, value in metadata["annotations"].items() if key not in over}
         metadata = {**metadata, "annotations": annotations}
     changed = {"state": str(state), "schedulingPolicySnapshotName": snapshot, "clusterDecision": decision}
     return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}

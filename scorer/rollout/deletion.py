@@ -6,14 +6,19 @@ binding before it is deleted, on each Work before it is deleted. That order is a
 anywhere leaves nothing deleted that was not marked, and a Work that the work generator makes while the placement is
 already going is marked when its turn to be deleted comes, like all others of its binding.
 
+In the same way a binding says before it is deleted that the loop means it (`scorer.rollout.intent`). One that is going
+without that word was deleted by somebody else: its Works stay, and the scheduler makes the binding anew.
+
 Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
 from scorer.rollout.documents import annotation, is_deleting, name_of, namespace_of, spec_of, with_metadata
+from scorer.rollout.intent import is_meant, meant
 from scorer.rollout.works import ABANDON, abandoned
 from scorer.rollout.writes import Write, delete, replace
 
@@ -27,7 +32,8 @@ def leaves_objects(placement: Mapping[str, Any]) -> bool:
 def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[Write]:
     """Return what takes all bindings of a placement away that is being deleted, in order.
 
-    A binding that is going already is left alone: whatever takes it away, it is not this deletion, and its objects go.
+    A binding that the loop takes away for another reason is left alone: its objects go, whatever the placement says.
+    One that somebody else has deleted goes with the placement like all others.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement with a deletion mark.
@@ -35,12 +41,25 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
     """
     writes = []
     for binding in sorted(bindings, key=name_of):
-        if is_deleting(binding):
+        if is_deleting(binding) and is_to_go(binding):
             continue
+        marked = binding
         if leaves_objects(placement) and annotation(binding, ABANDON) != "true":
-            writes.append(replace(with_metadata(binding, annotations={ABANDON: "true"})))
-        writes.append(delete(binding))
+            marked = with_metadata(marked, annotations={ABANDON: "true"})
+        marked = meant(marked) or marked
+        if marked is not binding:
+            writes.append(replace(marked))
+        if not is_deleting(binding):
+            writes.append(delete(binding))
     return writes
+
+
+def is_to_go(binding: Mapping[str, Any]) -> bool:
+    """Say whether the loop wants the content of a binding gone from its cluster.
+
+    Unscheduled is such a word, too: nobody but the loop writes it, when another decision has dropped the cluster.
+    """
+    return is_meant(binding) or spec_of(binding).get("state") == BindingState.UNSCHEDULED
 
 
 def plan_work_deletion(binding: JsonObject, works: Iterable[JsonObject]) -> list[Write]:

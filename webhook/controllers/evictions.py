@@ -26,8 +26,9 @@ from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.disruption.members import Hold, eviction_holder, rollout_holder
-from scorer.rollout.documents import is_deleting, name_of, spec_of, status_of
+from scorer.rollout.documents import annotation, is_deleting, name_of, spec_of, status_of
 from scorer.rollout.eviction import (
+    EVICTED_BINDING,
     Eviction,
     decide_eviction,
     eviction_status,
@@ -36,8 +37,10 @@ from scorer.rollout.eviction import (
     meaning,
     waiting_status,
 )
+from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.placement_status import Event
 from webhook.controllers.family import CLUSTER
+from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, RetryError
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.kube.catching_up import list_again
@@ -98,6 +101,7 @@ class EvictionController:
         while True:
             outcome, binding = await self._decide(eviction)
             if binding is None:
+                await self._take_back(eviction)
                 break
             if not has_turn:
                 if (hold := await self._take_turn(eviction)) is not None:
@@ -105,13 +109,21 @@ class EvictionController:
                 has_turn = True
                 continue  # reserving took a while
             if (meant := meaning(eviction, binding)) is None:
-                await self._hub.delete(BINDING, binding, this_version=True)
+                await remove_meant(self._hub, BINDING, binding)
                 break
             try:
                 eviction = await self._hub.replace(EVICTION, meant)
             except NotFoundError:  # withdrawn
                 return await self._follow_withdrawn(name_of(eviction))
         return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))
+
+    async def _take_back(self, eviction: JsonObject) -> None:
+        """Take the word off the evicted binding that it is to go: it was said, and then decided otherwise."""
+        uid = annotation(eviction, EVICTED_BINDING)
+        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        for binding in CLUSTER.children(self._hub.cache, BINDING, ref) if uid else ():
+            if binding["metadata"].get("uid") == uid and is_meant(binding) and not is_deleting(binding):
+                await self._hub.replace(BINDING, unmeant(binding))
 
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
         assert self._turns is not None

@@ -28,6 +28,7 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
+from webhook.controllers.definitions import goes_with_its_definition
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
@@ -207,14 +208,21 @@ class PlacementController:
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete the snapshots of a placement that is being deleted, then let it go."""
         self._selectables.forget(ref)
-        snapshots = [
-            self._hub.delete(kind, snapshot)
-            for kind in (family.policy_snapshot, family.resource_snapshot)
-            for snapshot in family.children(self._hub.cache, kind, ref)
-        ]
-        await at_once(snapshots)
+        event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
+        if await goes_with_its_definition(self._hub, family.placement):
+            message = (
+                f"the definition {family.placement.resource} is being deleted, which nobody takes for the end of each "
+                "placement: what it placed stays on the members; make the placement anew to have it looked after again"
+            )
+            event = Event("PlacedContentKept", message, "Warning")
+        else:
+            snapshots = [
+                self._hub.delete(kind, snapshot)
+                for kind in (family.policy_snapshot, family.resource_snapshot)
+                for snapshot in family.children(self._hub.cache, kind, ref)
+            ]
+            await at_once(snapshots)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is not None:
             await self._hub.replace(family.placement, free)
-            event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
             self._record(placement, event)
         return DONE

@@ -33,6 +33,7 @@ from scorer.rollout.writes import replace
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import wanted_overrides
 from webhook.controllers.promises import with_promises
+from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, RetryError, soonest
 from webhook.controllers.settings import LoopSettings
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
@@ -189,7 +190,7 @@ class RolloutController:
             )
             for binding in (*plan.update, *plan.bind)
         )
-        remove = (self._hub.delete(family.binding, documents[binding.name]) for binding in plan.remove)
+        remove = (remove_meant(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
         await at_once([*bind, *remove])
 
     async def _bind(self, family: Family, binding: BindingView, document: JsonObject) -> None:

@@ -4,28 +4,34 @@ Source: scheduling.md 2 to 4, 17.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
+from scorer.api.kinds import MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
     PLACEMENT_GENERATION,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
 )
 from scorer.placement.binding_plan import BrokenBindingError, plan_bindings, read_binding
 from scorer.placement.holdings import Binding
+from scorer.placement.lost_bindings import lost_bindings, orphaned_works
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
-from scorer.rollout.deletion import plan_binding_deletion
+from scorer.rollout.deletion import is_to_go, plan_binding_deletion
 from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
+from webhook.controllers.definitions import goes_with_its_definition
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.services import PlacementRef
 
 
@@ -55,10 +61,13 @@ class SchedulerController:
         if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             placement = await self._hub.replace(family.placement, held)
         documents = family.children(self._hub.cache, family.binding, ref)
-        run = self.decide(ref, snapshot, documents)
         await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
-        blank = {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
+        if any(is_deleting(document) and not is_to_go(document) for document in documents):
+            return DONE  # deleted by somebody else: once it is gone, it is made anew before anything is decided
         name = snapshot["metadata"]["name"]
+        documents = await self._with_lost(family, placement, name, documents)
+        run = self.decide(ref, snapshot, documents)
+        blank = _blank(family)
         try:
             plan = plan_bindings(run, placement, name, documents, blank)
         except BrokenBindingError as error:
@@ -102,14 +111,56 @@ class SchedulerController:
         if (free := without_finalizer(document, SCHEDULER_BINDING_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
 
+    async def _with_lost(
+        self, family: Family, placement: JsonObject, snapshot: str, documents: list[JsonObject]
+    ) -> list[JsonObject]:
+        """Make the bindings anew that somebody has deleted; return all bindings.
+
+        That their Works are there is asked of the hub: the cache may hear of the end of a Work after that of its
+        binding.
+        """
+        name = placement["metadata"]["name"]
+        orphans = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name))
+        if not orphans:
+            return documents
+        members = {cluster for cluster in orphans if self._stays(cluster)}
+        for cluster in sorted(members):
+            try:
+                stored = await self._hub.store.get(WORK, key_of(orphans[cluster]))
+            except NotFoundError:
+                members.remove(cluster)
+                continue
+            if is_deleting(stored):
+                members.remove(cluster)
+        made = []
+        for document in lost_bindings(placement, snapshot, documents, orphans, members, _blank(family)):
+            with suppress(AlreadyExistsError):
+                made.append(await self._hub.create(family.binding, document))
+        return [*documents, *made]
+
+    def _stays(self, cluster: str) -> bool:
+        member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
+        return member is not None and not is_deleting(member)
+
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete all bindings of a placement that is being deleted, then let it go."""
-        documents = family.children(self._hub.cache, family.binding, ref)
-        await at_once(
-            self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document])) for document in documents
-        )
-        documents = family.children(self._hub.cache, family.binding, ref)
-        await at_once(self._let_go(family, document) for document in documents)
+        """Delete all bindings of a placement that is being deleted, then let it go.
+
+        Not where its definition is being deleted, which takes all placements with it: nobody has asked for the end of
+        each of them, and where they are made anew they find their bindings again.
+        """
+        if not await goes_with_its_definition(self._hub, family.placement):
+            documents = family.children(self._hub.cache, family.binding, ref)
+            documents = await self._with_lost(family, placement, "", documents)
+            await at_once(
+                self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
+                for document in documents
+            )
+            documents = family.children(self._hub.cache, family.binding, ref)
+            await at_once(self._let_go(family, document) for document in documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             await self._hub.replace(family.placement, free)
         return DONE
+
+
+def _blank(family: Family) -> JsonObject:
+    return {"apiVersion": family.binding.api_version, "kind": family.binding.kind}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, WORK
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.rollout.binding_status import binding_status
-from scorer.rollout.deletion import plan_work_deletion
+from scorer.rollout.deletion import is_to_go, plan_work_deletion
 from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
@@ -168,11 +168,30 @@ class WorkGenerator:
         return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
-        """Delete the Works of a binding that is being deleted; when none is left, let it go."""
+        """Delete the Works of a binding that is being deleted; when none is left, let it go.
+
+        The Works of a binding that somebody else has deleted stay; the scheduler makes it anew.
+        """
+        if not is_to_go(binding):
+            if self._goes_with_its_placement(family, binding):
+                return Result(POLL_DELETION)  # the scheduler says so in a moment
+            return await self._let_go(family, binding)
         works = self.works(binding)
         await at_once(self._take_away(plan_work_deletion(binding, [work])) for work in works)
         if self.works(binding):
             return Result(POLL_DELETION)
+        return await self._let_go(family, binding)
+
+    def _goes_with_its_placement(self, family: Family, binding: JsonObject) -> bool:
+        """Say whether the placement is going, too, or about to: its namespace takes both, in any order."""
+        parent = family.parent(binding)
+        placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
+        if placement is None:
+            return False
+        namespace = self._hub.cache.get(NAMESPACE, parent.namespace) if parent.namespace else None
+        return is_deleting(placement) or (namespace is not None and is_deleting(namespace))
+
+    async def _let_go(self, family: Family, binding: JsonObject) -> Result:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE

@@ -2,11 +2,13 @@
 
 import pytest
 
-from scorer.rollout.deletion import leaves_objects, plan_binding_deletion, plan_work_deletion
+from scorer.api.names import REMOVE
+from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_work_deletion
 from scorer.rollout.works import ABANDON
 
 GOING = {"deletionTimestamp": "2026-11-20T12:00:00Z"}
 MARKED = {"annotations": {ABANDON: "true"}}
+MEANT_B = {"annotations": {REMOVE: "uid-b"}}
 
 
 def placement(policy="Abandon"):
@@ -14,8 +16,17 @@ def placement(policy="Abandon"):
     return {"metadata": {"name": "web", **GOING}, "spec": {"strategy": strategy}}
 
 
-def thing(name, **metadata):
-    return {"metadata": {"name": name, "resourceVersion": "7", **metadata}}
+def thing(name, spec=None, **metadata):
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **metadata}, "spec": spec or {}}
+
+
+def words(writes):
+    """Verb, name, and what is said: that it is meant, that its objects stay."""
+    return [
+        (str(write.verb), write.name, said.get(REMOVE, ""), said.get(ABANDON, ""))
+        for write in writes
+        for said in [write.document["metadata"].get("annotations") or {}]
+    ]
 
 
 def steps(writes):
@@ -39,18 +50,44 @@ def test_objects_stay_only_when_the_placement_says_so(spec, leaves):
     assert leaves_objects({"spec": spec}) is leaves
 
 
-def test_bindings_are_deleted_by_name_and_those_that_go_already_are_left_alone():
-    bindings = [thing("c"), thing("a"), thing("b", **GOING)]
-    assert steps(plan_binding_deletion(placement(None), bindings)) == [("delete", "a", ""), ("delete", "c", "")]
+def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
+    assert words(plan_binding_deletion(placement(None), [thing("c"), thing("a")])) == [
+        ("replace", "a", "uid-a", ""),
+        ("delete", "a", "", ""),
+        ("replace", "c", "uid-c", ""),
+        ("delete", "c", "", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param({**MEANT_B, **GOING}, id="meant"),
+        pytest.param({**GOING, "spec": {"state": "Unscheduled"}}, id="unscheduled"),
+    ],
+)
+def test_one_that_the_loop_takes_away_already_is_left_alone(binding):
+    """It lost its cluster in another way: what it placed goes, also where the placement abandons (rollout.md 18)."""
+    assert plan_binding_deletion(placement(), [thing("b", **binding)]) == []
+
+
+def test_one_that_somebody_else_has_deleted_goes_with_the_placement():
+    assert words(plan_binding_deletion(placement(None), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "")]
+    assert words(plan_binding_deletion(placement(), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "true")]
+
+
+def test_the_word_of_another_object_is_none():
+    """A binding that was restored or copied has another uid than the annotation that it carries."""
+    assert not is_to_go(thing("b", **{**MEANT_B, "uid": "another"}))
+    assert not is_to_go(thing("b", annotations={REMOVE: ""}, uid=""))
 
 
 def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
-    """One that goes already lost its cluster in another way: what it placed goes too (rollout.md 18)."""
-    bindings = [thing("b"), thing("a", **MARKED), thing("c", **GOING)]
-    assert steps(plan_binding_deletion(placement(), bindings)) == [
-        ("delete", "a", "true"),
-        ("replace", "b", "true"),
-        ("delete", "b", ""),
+    bindings = [thing("b"), thing("a", annotations={ABANDON: "true", REMOVE: "uid-a"})]
+    assert words(plan_binding_deletion(placement(), bindings)) == [
+        ("delete", "a", "uid-a", "true"),
+        ("replace", "b", "uid-b", "true"),
+        ("delete", "b", "", ""),
     ]
 
 
@@ -68,5 +105,6 @@ def test_works_of_any_other_binding_are_only_deleted():
 
 
 def test_a_second_plan_asks_for_nothing():
-    assert plan_binding_deletion(placement(), [thing("a", **GOING, **MARKED)]) == []
+    said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
+    assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
     assert plan_work_deletion(thing("a", **GOING, **MARKED), [thing("web-work", **GOING, **MARKED)]) == []

@@ -11,6 +11,7 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
+from scorer.rollout.intent import meant
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
 from webhook.controllers.scheduler import SchedulerController
@@ -145,6 +146,8 @@ async def test_without_the_wish_nothing_is_marked(store):
 
 async def test_a_cluster_that_is_lost_in_another_way_loses_its_objects(store):
     await add_world(store)
+    said = meant(await store.get(BINDING, Key("p-a")))
+    await store.replace(BINDING, said)
     await store.delete(BINDING, Key("p-a"))
     deleted = []
     await clean_up(store, deleted=deleted)

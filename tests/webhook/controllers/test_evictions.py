@@ -12,6 +12,7 @@ from scorer.api.int_or_percent import scaled_up
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT
 from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
 from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.rollout.intent import is_meant
 from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.evictions import EvictionController
@@ -284,7 +285,8 @@ async def test_a_binding_that_changes_under_the_deletion_is_decided_on_anew(stor
         async def change(verb, kind, subject):
             if verb == "delete":
                 process.store.before_write = None
-                await store.replace_status(BINDING, {**documents["a"], "status": {"conditions": []}})
+                stored = await store.get(BINDING, Key("web-a"))
+                await store.replace_status(BINDING, {**stored, "status": {"conditions": []}})
                 await say(store, documents["b"], "unknown")
                 await store.replace_status(BINDING, {**documents["b"], "status": {"conditions": []}})
 
@@ -395,7 +397,11 @@ def test_many_evictions_never_exceed_the_budget(healths, number, budget, at_once
 
 
 @pytest.mark.parametrize("lands", [True, False], ids=["stored", "lost"])
-@pytest.mark.parametrize("at", [0, 1, 2], ids=["before-it-says-which", "before-it-deletes", "before-it-answers"])
+@pytest.mark.parametrize(
+    "at",
+    [0, 1, 2, 3],
+    ids=["before-it-says-which", "before-it-says-so-there", "before-it-deletes", "before-it-answers"],
+)
 @pytest.mark.parametrize("meanwhile", ["nothing", "gone", "picked-again", "placement-gone"])
 async def test_a_crash_costs_neither_the_answer_nor_a_second_binding(store, at, lands, meanwhile):
     await add_placement(store, number=2)
@@ -409,7 +415,7 @@ async def test_a_crash_costs_neither_the_answer_nor_a_second_binding(store, at, 
             await controller(process).reconcile(name)
     assert await conditions(store, name) == []
     deleted = await is_going(store, "web-a")
-    assert deleted is ((at, lands) not in ((0, True), (0, False), (1, False)))
+    assert deleted is ((at, lands) in ((2, True), (3, True), (3, False)))
     if deleted and meanwhile != "nothing":
         going = await store.get(BINDING, Key("web-a"))
         await store.replace(BINDING, {**going, "metadata": {**going["metadata"], "finalizers": []}})
@@ -432,16 +438,18 @@ async def test_after_a_crash_before_the_deletion_everything_is_decided_anew(stor
     await add_budget(store, maxUnavailable=1)
     name = await add_eviction(store, "a")
     async with life(store, *KINDS) as process:
-        process.store.writes_left = 1
+        process.store.writes_left = 2
         with pytest.raises(CrashError):
             await controller(process).reconcile(name)
     stored = await store.get(EVICTION, Key(name))
     binding = await store.get(BINDING, Key("web-a"))
     assert stored["metadata"]["annotations"][EVICTED_BINDING] == binding["metadata"]["uid"]
+    assert is_meant(binding)
     await store.replace_status(BINDING, {**other, "status": {"conditions": []}})
     await answer(store, name)
     assert await conditions(store, name) == [VALID, NOT_EXECUTED]
     assert not await is_going(store, "web-a")
+    assert not is_meant(await store.get(BINDING, Key("web-a")))
 
 
 async def test_in_the_running_loop_an_evicted_cluster_is_picked_again_when_nothing_speaks_against_it():

@@ -1,0 +1,117 @@
+"""What the loop has not asked for takes nothing off a member: bindings deleted by hand, definitions deleted.
+
+The whole world runs: store, loop and simulated members. An object that was deleted and made again has another uid.
+"""
+
+import pytest
+
+from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, PLACEMENT, WORK
+from scorer.api.names import PARENT_PLACEMENT
+from tests.webhook.controllers.world import (
+    CONFIG_MAP,
+    make_member,
+    make_placement,
+    pick_n,
+    running,
+)
+from webhook.kube.ports import Key
+
+
+async def placed(world, *clusters):
+    """Return the uid of what is placed on each of the clusters, None where it is not there."""
+    found = {cluster: await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in clusters}
+    return {cluster: item and item["metadata"]["uid"] for cluster, item in found.items()}
+
+
+def bindings(world):
+    return world.cache.labelled(BINDING, PARENT_PLACEMENT, "web")
+
+
+async def delete_bindings(world):
+    """Delete all bindings as ``kubectl delete --all`` does; wait until none of them is left."""
+    before = {item["metadata"]["uid"] for item in bindings(world)}
+    for item in bindings(world):
+        await world.store.delete(BINDING, Key(item["metadata"]["name"]))
+    await world.until(lambda: not before & {item["metadata"]["uid"] for item in bindings(world)})
+
+
+@pytest.fixture
+async def world():
+    async with running() as found:
+        await found.add(make_member("a", nodes=3), make_member("b", nodes=2), make_member("c", nodes=1))
+        yield found
+
+
+async def start(world, policy=None):
+    await world.add(make_placement("web", policy))
+    wanted = (policy or {}).get("numberOfClusters", 3)
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert len(world.bound("web")) == wanted
+
+
+async def test_a_binding_that_somebody_deletes_comes_back_and_nothing_leaves_the_member(world):
+    await start(world)
+    before = await placed(world, "a", "b", "c")
+    works = {work["metadata"]["uid"] for work in world.works()}
+    await delete_bindings(world)
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert world.bound("web") == ["a", "b", "c"]
+    assert await placed(world, "a", "b", "c") == before
+    assert {work["metadata"]["uid"] for work in world.works()} == works
+
+
+async def test_a_lost_binding_is_made_anew_where_it_was_though_another_cluster_would_now_be_picked(world):
+    await start(world, pick_n(1))
+    assert world.bound("web") == ["a"]
+    before = await placed(world, "a")
+    await world.add(make_member("z", nodes=9))
+    await delete_bindings(world)
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert world.bound("web") == ["a"]
+    assert await placed(world, "a") == before
+
+
+async def test_a_cluster_that_a_lost_binding_was_for_can_still_be_unselected(world):
+    await start(world)
+    await delete_bindings(world)
+    await world.until(lambda: len(world.bound("web")) == 3)
+    policy = {"placementType": "PickFixed", "clusterNames": ["b"]}
+    await world.change(PLACEMENT, "web", policy=policy)
+    await world.until(lambda: len(world.works()) == 1)
+    left = await placed(world, "a", "b", "c")
+    assert {cluster for cluster, uid in left.items() if uid} == {"b"}
+
+
+async def test_a_placement_that_somebody_deletes_goes_with_what_it_placed_also_when_its_bindings_were_deleted(world):
+    """A deliberate way: nothing about it changes."""
+    await start(world)
+    for item in bindings(world):
+        await world.store.delete(BINDING, Key(item["metadata"]["name"]))
+    await world.store.delete(PLACEMENT, Key("web"))
+    await world.until(lambda: world.cache.get(PLACEMENT, "web") is None and not bindings(world) and not world.works())
+    assert await placed(world, "a", "b", "c") == dict.fromkeys("abc")
+
+
+async def test_a_placement_that_goes_with_its_definition_leaves_everything_where_it_is(world):
+    await start(world)
+    before = await placed(world, "a", "b", "c")
+    definition = {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.kind,
+        "metadata": {"name": PLACEMENT.resource, "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]},
+        "spec": {},
+    }
+    await world.add(definition)
+    await world.store.delete(CUSTOM_RESOURCE_DEFINITION, Key(PLACEMENT.resource))
+    await world.store.delete(PLACEMENT, Key("web"))
+    await world.until(lambda: world.cache.get(PLACEMENT, "web") is None)
+    assert len(bindings(world)) == 3
+    assert await placed(world, "a", "b", "c") == before
+    stored = await world.store.get(CUSTOM_RESOURCE_DEFINITION, Key(PLACEMENT.resource))
+    await world.store.replace(
+        CUSTOM_RESOURCE_DEFINITION, {**stored, "metadata": {**stored["metadata"], "finalizers": []}}
+    )
+    await world.add(make_placement("web"))
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert await placed(world, "a", "b", "c") == before
+    assert len(list(world.store.objects(WORK))) == 3
