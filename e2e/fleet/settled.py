@@ -226,7 +226,8 @@ class _Hub:
                 continue
             for work in _work_names(placement, shards):
                 works[cluster][work] = next(
-                    item["metadata"]["name"] for item in bindings if item["spec"]["targetCluster"] == cluster
+                    (item["metadata"]["name"] for item in bindings if item["spec"]["targetCluster"] == cluster),
+                    "a binding that is not there",
                 )
             for identity, document in {} if report_diff else _unwrapped(selected).items():
                 self.wanted[cluster][identity] = None if name in allowed.overridden else document
