@@ -1,12 +1,17 @@
 """Clients in front of a hub that asks us: everything works as it does without a webhook, except for the rules."""
 
+import json
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.service import HARBORMASTER
 
 FLEET = "/apis/placement.kubernetes-fleet.io"
 PLACEMENTS = f"{FLEET}/v1/clusterresourceplacements"
@@ -64,6 +69,44 @@ def read(hub: Cluster, name: str, version: str = "v1") -> JsonObject:
 def refused(error: "pytest.ExceptionInfo[ApiError]", *fields: str) -> None:
     assert error.value.code == 422
     assert [cause["field"] for cause in error.value.causes] == list(fields)
+
+
+def plugin(cluster: Cluster, data: Path, *words: str, given: object = None, user: str = "admin") -> JsonObject | str:
+    """Run ``kubectl harbormaster`` with a kubeconfig; what was printed, as a document when it is one."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(HARBORMASTER).parent}{os.pathsep}{os.environ['PATH']}",
+        "KUBECONFIG": str(cluster.kubeconfigs[user]),
+        "HARBORMASTER_DATA": str(data),
+    }
+    command = [str(cluster.kubectl_program), "harbormaster", *words]
+    text = None if given is None else json.dumps(given)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, check=False, timeout=90)
+    said = done.stdout + done.stderr
+    return json.loads(done.stdout) if "json" in words and done.stdout.startswith("{") else said
+
+
+def test_the_kubectl_plugin_works_on_the_hub_of_the_kubeconfig_and_no_other(hub, tmp_path):
+    """A data folder of a hub that is gone lies about; nothing asks it."""
+    (tmp_path / "client.json").write_text('{"server": "https://127.0.0.1:1", "token": "x"}')
+    created = plugin(hub, tmp_path, "apply", "-f", "-", given=placement("web"))
+    assert "web created" in created
+    assert f"asking {hub.url} (context " in created
+    assert "for the hub of harbormaster up: --data" in created
+    assert plugin(hub, tmp_path, "get", "crp", "web", "-o", "json")["spec"]["policy"]["numberOfClusters"] == 2
+    explained = plugin(hub, tmp_path, "explain", "crp/web", "-o", "json")
+    assert (explained["wanted"], explained["found"]) == (2, 0)
+    bigger = tmp_path / "bigger.json"
+    bigger.write_text(json.dumps(placement("web", numberOfClusters=3)))
+    planned = plugin(hub, tmp_path, "plan", "--hub", "-f", str(bigger), "-o", "json")
+    assert [(each["name"], each["wanted"]) for each in planned["placements"]] == [("web", 3)]
+    assert "there is no member cluster 'dover'" in plugin(hub, tmp_path, "gate", "cluster-update", "dover")
+    refused = plugin(hub, tmp_path, "explain", "crp/web", user="bob")
+    assert "is forbidden" in refused
+    assert "Traceback" not in refused
+    assert "web deleted" in plugin(hub, tmp_path, "delete", "crp/web")
+    with pytest.raises(ApiError, match="NotFound"):
+        read(hub, "web")
 
 
 def test_kubectl_apply_tells_every_mistake_at_once(hub):

@@ -148,6 +148,7 @@ class Cluster:
         self.etcd = etcd
         self.folder = folder
         self._programs = programs
+        self.kubectl_program = programs["kubectl"]
         self._audited = list(audited)
         self._webhook_client = webhook_client
         folder.mkdir(parents=True, exist_ok=True)
@@ -232,7 +233,7 @@ class Cluster:
         Raises:
             AssertionError: It failed, and *check* says that it must not.
         """
-        command = [str(self._programs["kubectl"]), f"--kubeconfig={self.kubeconfigs[user]}", *map(str, words)]
+        command = [str(self.kubectl_program), f"--kubeconfig={self.kubeconfigs[user]}", *map(str, words)]
         text = given if isinstance(given, str) or given is None else json.dumps(given)
         done = subprocess.run(
             command,

@@ -1,24 +1,25 @@
 """``harbormaster apply``: objects from files to the running hub."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from webhook.cli.applying import Outcome, apply_all
 from webhook.cli.client import Client, RefusedError
-from webhook.cli.connection import Connection, connection_options, find_connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, Found, Loaded, check_metadata, read, resolve
+from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.documents import Found, Loaded, check_metadata, read, resolve
 from webhook.cli.failure import UserError, complain
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, namespace_option, run
 
 HELP = """Create or change objects to be as the files say.
 
-Works as kubectl apply does, on the hub that `harbormaster up` runs (or any other, see --server): a field that was in
-the file last time and is not any more is removed, a field that only others set is left alone. All files are read and
-checked before anything is written. What the hub refuses is told with the reasons; the other objects are still applied.
+Works as kubectl apply does: a field that was in the file last time and is not any more is removed, a field that only
+others set is left alone. All files are read and checked before anything is written. What the hub refuses is told with
+the reasons; the other objects are still applied.
 
-A MemberCluster's status is kept as what its simulated agent shall report; what only a hub sets is left out.
+On the hub of `harbormaster up` a MemberCluster's status is kept as what its simulated agent shall report; what only a
+hub sets is left out.
 
 \b
 Examples:
@@ -37,25 +38,24 @@ Exit codes:
 @file_option
 @namespace_option
 @click.option("--dry-run", is_flag=True, help="Let the hub check everything and store nothing.")
-@connection_options
+@hub_options
 def command(
     files: Sequence[str],
     namespace: str | None,
     dry_run: bool,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Apply files."""
     if not files:
         raise click.UsageError("say what to apply: -f FILE")
     found = read(files)
-    connection = find_connection(data, server, token_file, ca_file)
+    connection = hub.find()
     return run(_apply(connection, found, namespace, dry_run=dry_run))
 
 
-async def _apply(connection: Connection, found: list[Found], namespace: str | None, *, dry_run: bool) -> int:
+async def _apply(
+    connection: Connection | Kubeconfig, found: list[Found], namespace: str | None, *, dry_run: bool
+) -> int:
     refused = False
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)
@@ -72,7 +72,7 @@ async def known_objects(client: Client, found: list[Found], namespace: str | Non
     Raises:
         UserError: As `resolve`; or an object is in another namespace than *namespace*.
     """
-    space = namespace or DEFAULT_NAMESPACE
+    space = namespace or client.namespace
     try:
         loaded = resolve(found, namespace=space)
     except UserError:

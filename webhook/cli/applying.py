@@ -44,9 +44,14 @@ class Outcome:
     refusal: RefusedError | None = None
 
 
-def wanted_document(document: JsonObject) -> JsonObject:
-    """Return what is asked of the hub: without what only the hub sets, with the status of a simulated member kept."""
-    document = keep_status(document)
+def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
+    """Return what is asked of the hub: without what only the hub sets, but with the status of a member that it plays.
+
+    Args:
+        document: What the file says.
+        simulated: Whether the hub plays its members.
+    """
+    document = keep_status(document) if simulated else document
     metadata = {name: value for name, value in document["metadata"].items() if name not in _SET_BY_HUB}
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     if annotations or "annotations" in metadata:
@@ -81,7 +86,7 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
     Raises:
         RefusedError: The hub refuses it.
     """
-    wanted = wanted_document(one.document)
+    wanted = wanted_document(one.document, simulated=client.simulated)
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:

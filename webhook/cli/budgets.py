@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -12,9 +11,10 @@ import pydantic
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
-from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import Loaded, load
 from webhook.cli.failure import UserError, complain
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
@@ -123,7 +123,7 @@ def _shared(*, calendar: bool) -> Callable[[_Command], _Command]:
         click.option("--deleting", type=count, metavar="N", help="With -f: so many of them are being deleted."),
         click.option("--not-ready", type=count, metavar="N", help="With -f: so many others are not ready."),
         output_option("table", "json", "ics") if calendar else output_option("table", "json", "yaml"),
-        connection_options,
+        hub_options,
     ]
 
     def add(command: _Command) -> _Command:
@@ -149,21 +149,19 @@ def list_command(
     deleting: int | None,
     not_ready: int | None,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Show the present."""
     shown_in = read_zone(zone)
     if files:
+        hub.refuse_with_files()
         from webhook.budget_documents import overview
 
         found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
         answer = overview(found, datetime.now(UTC))
     else:
         _only_with_files(total, deleting, not_ready)
-        connection = find_connection(data, server, token_file, ca_file)
+        connection = hub.find()
         answer = run(_ask(connection, "/v1/budgets", {"pool": pools}))
     if output != "table":
         print_document(answer, output)
@@ -189,10 +187,7 @@ def calendar_command(
     deleting: int | None,
     not_ready: int | None,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Show what comes."""
     shown_in = read_zone(zone)
@@ -208,11 +203,12 @@ def calendar_command(
         shown = format_time(beginning) if isinstance(beginning, datetime) else beginning
         raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
     if files:
+        hub.refuse_with_files()
         found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
         answer = _offline(found, asked_from, asked_days, shown_in if zone else None)
     else:
         _only_with_files(total, deleting, not_ready)
-        connection = find_connection(data, server, token_file, ca_file)
+        connection = hub.find()
         answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if zone else None))
     if output == "json":
         print_document(answer, output)
@@ -342,7 +338,7 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
     return maker.document()
 
 
-async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -> JsonObject:
+async def _ask(connection: Connection | Kubeconfig, path: str, query: Mapping[str, object]) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     given = {name: value for name, value in query.items() if value != ()}
@@ -354,7 +350,7 @@ async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -
 
 
 async def _calendar_of_hub(
-    connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    connection: Connection | Kubeconfig, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
     """Ask for the calendar in as many parts as it takes."""
     from webhook.budget_documents import MOST_POOL_DAYS

@@ -1,13 +1,16 @@
-"""A client of the hub's REST interface: TLS checked against its own authority, a token, Kubernetes' errors.
+"""A client of a hub: Kubernetes' REST interface, its errors, and the questions below ``/v1``.
 
-`KubeconfigClient` reads any hub that kubectl can reach; both are a `Reader`.
+The hub of ``up`` is one server for all of it, whose TLS is checked against its own authority. A hub that is known by
+its kubeconfig has an API server, which is asked for objects; questions are answered here, from what that server lets
+us read, by the code that `harbormaster serve` answers them with.
 """
 
 import json
+import os
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
@@ -18,15 +21,16 @@ from yarl import URL
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
-from webhook.cli.connection import Connection, Kubeconfig
+from webhook.cli.connection import Connection, namespace_of
 from webhook.cli.failure import UserError
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.embedded.stored_kinds import kind_of_definition
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError
 
 if TYPE_CHECKING:
     from webhook.kube.client import ApiServer
-    from webhook.kube.ports import StoreError
+    from webhook.own_answers import OwnAnswers
 
 SECONDS: Final = 60.0
 """How long an answer may take."""
@@ -34,6 +38,8 @@ SECONDS: Final = 60.0
 PAGE: Final = 500
 """Objects that a hub with many of them sends at a time."""
 
+_UNKNOWN_CALLER: Final = 401
+_GONE: Final = 410
 MERGE_PATCH: Final = "application/merge-patch+json"
 _LONGEST_LINE: Final = 16 * 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -129,60 +135,58 @@ class Client:
     """One connection to a hub; an async context manager.
 
     Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
+
+    Args:
+        found: The hub.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, found: Connection | Kubeconfig) -> None:
+        self._door: _Door = _ApiServerDoor(found) if isinstance(found, Kubeconfig) else _ServerDoor(found)
+        self.namespace = namespace_of(found)
+        """Where objects are looked for when nobody says where."""
+        self.simulated = not isinstance(found, Kubeconfig)
+        """Whether the hub plays its members itself."""
 
     async def __aenter__(self) -> Self:
-        headers = {"Authorization": f"Bearer {self._connection.token}", "Accept": "application/json"}
-        connector = aiohttp.TCPConnector(ssl=self._trust(), limit=16)
-        timeout = aiohttp.ClientTimeout(total=SECONDS)
-        self._session = aiohttp.ClientSession(
-            connector=connector, headers=headers, timeout=timeout, read_bufsize=_LONGEST_LINE // 16
-        )
+        await self._door.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._session is not None
-        await self._session.close()
-
-    def _trust(self) -> ssl.SSLContext | bool:
-        connection = self._connection
-        if not connection.server.startswith("https:"):
-            return True
-        try:
-            return ssl.create_default_context(cafile=str(connection.ca_file) if connection.ca_file else None)
-        except ssl.SSLError as error:
-            raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
-
-    def _whom_to_trust(self) -> str:
-        file = self._connection.ca_file
-        if file is None:
-            return "name the authority that signed it: --ca-file FILE"
-        return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
+        await self._door.close()
 
     async def get(self, place: Place) -> JsonObject:
         """Return one object."""
         return (await self._request("GET", place.path)).document
 
     async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
-        """Return a list object; *selector* is a label selector, *fields* a field selector."""
-        return (await self._request("GET", place.path, query=_selection(selector, fields))).document
+        """Return a list object, whole; *selector* is a label selector, *fields* a field selector."""
+        query = {"limit": str(PAGE)} | _selection(selector, fields)
+        items: list[JsonObject] = []
+        while True:
+            page = (await self._request("GET", place.path, query=query)).document
+            items += page.get("items") or ()
+            if not (following := (page.get("metadata") or {}).get("continue")):
+                return {**page, "items": items}
+            query["continue"] = following
 
     async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
-        """Yield changes after the resource version *since* until the hub ends the watch."""
-        query = {"watch": "1", "resourceVersion": since} | _selection(selector, fields)
+        """Yield changes after the resource version *since* until the hub ends the watch.
+
+        A version that is too old ends it with an event ``ERROR``.
+        """
+        query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since} | _selection(selector, fields)
         async with self._open(
             "GET", place.path, query=query, timeout=aiohttp.ClientTimeout(sock_connect=SECONDS)
         ) as answer:
-            await _check(answer)
+            try:
+                await _check(answer)
+            except RefusedError as error:
+                if error.code != _GONE:
+                    raise
+                yield Event("ERROR", {})
+                return
             rest = b""
             async for chunk in answer.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -252,19 +256,109 @@ class Client:
         content_type: str = "application/json",
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - passed on to the library
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        content = None if body is None else dump_json(body)
+        patience = timeout or aiohttp.ClientTimeout(total=SECONDS)
+        try:
+            async with self._door.send(method, path, content, query or {}, content_type, patience) as answer:
+                yield answer
+        except TimeoutError as error:
+            raise UserError(f"{self._door.name} did not answer within {SECONDS:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UserError(
+                f"{self._door.name}: the connection broke ({str(error) or type(error).__name__})"
+            ) from error
+
+
+class _Door(Protocol):
+    """How requests get to a hub."""
+
+    name: str
+    """The hub, for messages."""
+
+    async def open(self) -> None:
+        """Get ready. Raises `UserError`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        query: Mapping[str, str],
+        content_type: str,
+        patience: aiohttp.ClientTimeout,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Send a request. Raises `UserError`, `TimeoutError` and what aiohttp raises when a connection breaks."""
+        ...
+
+
+class _ServerDoor:
+    """One server for everything, let in by a token."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session: aiohttp.ClientSession | None = None
+        self.name = connection.server
+
+    async def open(self) -> None:
+        """See `_Door`."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._trust(), limit=16),
+            headers={"Authorization": f"Bearer {self._connection.token}", "Accept": "application/json"},
+            read_bufsize=_LONGEST_LINE // 16,
+        )
+
+    async def close(self) -> None:
+        """See `_Door`."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        connection = self._connection
+        if not connection.server.startswith("https:"):
+            return True
+        try:
+            return ssl.create_default_context(cafile=str(connection.ca_file) if connection.ca_file else None)
+        except ssl.SSLError as error:
+            raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+
+    def _whom_to_trust(self) -> str:
+        file = self._connection.ca_file
+        if file is None:
+            return "name the authority that signed it: --ca-file FILE"
+        return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
+
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        query: Mapping[str, str],
+        content_type: str,
+        patience: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """See `_Door`."""
         assert self._session is not None
-        server = self._connection.server
+        server = self.name
         try:
             async with self._session.request(
                 method,
                 URL(server + path, encoded=True),
-                data=None if body is None else dump_json(body),
-                params=dict(query or {}),
-                headers={"Content-Type": content_type} if body is not None else {},
-                timeout=timeout or self._session.timeout,
+                data=content,
+                params=query,
+                headers={"Content-Type": content_type} if content is not None else {},
+                timeout=patience,
                 allow_redirects=False,
             ) as answer:
-                if answer.status == 401:
+                if answer.status == _UNKNOWN_CALLER:
                     raise UserError(_unknown_token(server, await answer.read()))
                 yield answer
         except aiohttp.ClientConnectorCertificateError as error:
@@ -274,116 +368,76 @@ class Client:
             reason = (error.os_error.strerror or str(error.os_error)).lower()
             reason = "connection refused" if "connect call failed" in reason else reason
             raise UserError(f"cannot reach {server}: {reason}; {self._connection.advice}") from error
-        except TimeoutError as error:
-            raise UserError(f"{server} did not answer within {SECONDS:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise UserError(f"{server}: the connection broke ({str(error) or type(error).__name__})") from error
 
 
-class Reader(Protocol):
-    """What a command needs that only looks. Every method may raise `RefusedError` and `UserError`."""
-
-    async def get(self, place: Place) -> JsonObject:
-        """Return one object."""
-        ...
-
-    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
-        """Return a list object; *selector* is a label selector, *fields* a field selector."""
-        ...
-
-    def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
-        """Yield changes after the resource version *since* until the hub ends the watch.
-
-        A version that is too old ends it with an event ``ERROR``.
-        """
-        ...
-
-
-def open_reader(found: Connection | Kubeconfig) -> "AbstractAsyncContextManager[Reader]":
-    """Return who reads the hub that was found; it is closed by ``async with``."""
-    return KubeconfigClient(found) if isinstance(found, Kubeconfig) else Client(found)
-
-
-class KubeconfigClient:
-    """Reads the hub of a kubeconfig; how to get in (certificates, tokens, helpers, proxies) is kubernetes-asyncio's.
-
-    Args:
-        kubeconfig: Which.
-
-    Raises (on entering):
-        UserError: It cannot be used.
-    """
+class _ApiServerDoor:
+    """The API server of a kubeconfig for objects; questions are answered in this process."""
 
     def __init__(self, kubeconfig: Kubeconfig) -> None:
         self._kubeconfig = kubeconfig
         self._server: ApiServer | None = None
+        self._answers: OwnAnswers | None = None
+        self._stack = AsyncExitStack()
+        self.name = str(kubeconfig)
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
+        """See `_Door`."""
         from webhook.kube.client import ApiServer, ConfigurationError
 
         try:
-            self._server = await ApiServer.connect(self._kubeconfig.file, self._kubeconfig.context)
+            server = await ApiServer.connect(self._kubeconfig.file, self._kubeconfig.context)
         except ConfigurationError as error:
             raise UserError(str(error)) from error
-        return self
+        self._server = await self._stack.enter_async_context(server)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        await self._server.__aexit__(kind, error, trace)
+    async def close(self) -> None:
+        """See `_Door`."""
+        await self._stack.aclose()
 
-    async def get(self, place: Place) -> JsonObject:
-        """See `Reader`."""
-        return await self._read(place.path, {})
-
-    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
-        """See `Reader`."""
-        query = {"limit": str(PAGE), **_selection(selector, fields)}
-        items: list[JsonObject] = []
-        while True:
-            page = await self._read(place.path, query)
-            items += page.get("items") or ()
-            if not (following := page["metadata"].get("continue")):
-                return {**page, "items": items}
-            query["continue"] = following
-
-    async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
-        """See `Reader`."""
-        from webhook.kube.ports import ExpiredError, StoreError
+    @asynccontextmanager
+    async def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        query: Mapping[str, str],
+        content_type: str,
+        patience: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """See `_Door`."""
+        from webhook.kube.ports import UnavailableError
 
         assert self._server is not None
-        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
+        if not isinstance(path, ApiPath):
+            async with (await self._own_answers(path)).send(method, path, content, patience) as answer:
+                yield answer
+            return
         try:
-            async for event in self._server.watch(place.path, query | _selection(selector, fields)):
-                yield Event(str(event.get("type", "")), event.get("object") or {})
-        except ExpiredError:
-            yield Event("ERROR", {})
-        except StoreError as error:
-            raise _refused(error) from error
+            async with self._server.send(method, path, content, query, content_type, patience) as answer:
+                if answer.status == _UNKNOWN_CALLER:
+                    raise UserError(f"{self.name} does not accept the token or certificate of this context")
+                yield answer
+        except UnavailableError as error:
+            raise UserError(str(error)) from error
 
-    async def _read(self, path: ApiPath, query: Mapping[str, str]) -> JsonObject:
-        from webhook.kube.ports import StoreError
+    async def _own_answers(self, path: str) -> "OwnAnswers":
+        """Return who answers questions; made for the first one."""
+        from webhook.logs import configure
+        from webhook.own_answers import NotReadableError, OwnAnswers
+        from webhook.settings import Settings, SettingsError
 
         assert self._server is not None
-        try:
-            return await self._server.request("GET", path, query=query, seconds=SECONDS)
-        except StoreError as error:
-            raise _refused(error) from error
-
-
-def _refused(error: "StoreError") -> Exception:
-    """Return the error that a command knows: a refusal with its code, or one line for the user."""
-    from webhook.kube import ports
-
-    for kind, code, reason in (
-        (ports.NotFoundError, 404, "NotFound"),
-        (ports.ForbiddenError, 403, "Forbidden"),
-        (ports.ExpiredError, 410, "Expired"),
-    ):
-        if isinstance(error, kind):
-            return RefusedError({"code": code, "reason": reason, "message": str(error)})
-    return UserError(str(error))
+        if self._answers is None:
+            configure("text", "error")  # what the cache says to a server's log is no answer
+            try:
+                settings = Settings.read(os.environ)
+                answers = OwnAnswers(self._server, settings, of_nodes=path.startswith(("/v1/gate", "/v1/budgets")))
+                self._answers = await self._stack.enter_async_context(answers)
+            except SettingsError as error:
+                raise UserError(str(error)) from error
+            except NotReadableError as error:
+                raise UserError(f"{self.name}: {error}") from error
+        return self._answers
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:

@@ -1,26 +1,30 @@
-"""Where the running hub is and how to be let in: what ``up`` wrote into its data folder, or what the user says.
+"""Which hub a command asks, and how to be let in.
 
-Commands that only look can also be pointed at any hub by a kubeconfig.
+Called as ``harbormaster`` that is the hub of ``up``, found by its data folder; called by kubectl it is the one that
+kubectl would ask. Options name any other. Where the other one could have been meant as well, the user is told which
+one answers, before anything is done to it.
 
 The environment is looked at here, once per command, as in `webhook.settings`.
 """
 
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
 
-from webhook.cli.failure import UserError
+from webhook.cli.documents import DEFAULT_NAMESPACE
+from webhook.cli.failure import UserError, complain
+from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
+from webhook.cli.root import PLUGIN_NAME
 from webhook.settings import LOOPBACK_HOSTS, PREFIX
 
 CLIENT_FILE: Final = "client.json"
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +42,6 @@ class Connection:
     token: str
     ca_file: Path | None = None
     advice: str = "start a hub with: harbormaster up"
-
-
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
-    """A hub as kubectl finds it.
-
-    Args:
-        file: The kubeconfig.
-        context: None: its current one.
-    """
-
-    file: Path
-    context: str | None = None
 
 
 def default_data(environment: Mapping[str, str]) -> Path:
@@ -88,41 +79,103 @@ def find_connection(
     return Connection(_checked(server or str(known.get("server", ""))), token, ca, advice)
 
 
-def find_hub(
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    environment: Mapping[str, str] | None = None,
-) -> Connection | Kubeconfig:
-    """Find out how to reach the hub: by a kubeconfig when one is asked for, else as `find_connection` does.
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """What the user says about the hub; all of it may be None.
 
-    A kubeconfig that merely lies about is never taken: which hub answers must not depend on what else was done today.
-
-    Raises:
-        UserError: What is given does not fit together, or `find_connection` fails.
+    Args:
+        data: Data folder of ``up``.
+        server: Address of its listener.
+        token_file: File with the token.
+        ca_file: Whom to trust.
+        kubeconfig: A kubeconfig.
+        context: A context of a kubeconfig.
     """
-    environment = os.environ if environment is None else environment
-    if kubeconfig is None and context is None:
+
+    data: Path | None = None
+    server: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a hub is named."""
+        return bool(self._of_up or self._of_kubectl)
+
+    @property
+    def _of_up(self) -> list[str]:
+        named = {"--data": self.data, "--server": self.server, "--token-file": self.token_file}
+        return [option for option, value in (named | {"--ca-file": self.ca_file}).items() if value]
+
+    @property
+    def _of_kubectl(self) -> list[str]:
+        named = {"--kubeconfig": self.kubeconfig, "--context": self.context}
+        return [option for option, value in named.items() if value is not None]
+
+    def refuse_with_files(self) -> None:
+        """Raise `click.UsageError` when a hub is named: files are asked, so it would not be."""
+        if self:
+            named = ", ".join((*self._of_up, *self._of_kubectl))
+            raise click.UsageError(f"{named}: with -f the files are asked, and no hub")
+
+    def find(
+        self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None
+    ) -> Connection | Kubeconfig:
+        """Find out which hub is meant and how to reach it.
+
+        Args:
+            environment: The variables of the process, which is where they come from when it is None.
+            plugin: Whether kubectl called us; None: as `called_by_kubectl` says.
+
+        Raises:
+            UserError: What is given does not fit together, or leads to no hub.
+        """
+        environment = os.environ if environment is None else environment
+        plugin = called_by_kubectl() if plugin is None else plugin
+        if self._of_up and self._of_kubectl:
+            named = ", ".join(self._of_up)
+            raise UserError(f"{named}: a hub is named by its kubeconfig or by these, not by both")
+        if self._of_kubectl or (plugin and not self._of_up):
+            found = find_kubeconfig(self.kubeconfig, self.context, environment)
+            if not self and _up_could_be_meant(environment):
+                complain(f"asking {found}; for the hub of harbormaster up: --data {default_data(environment)}")
+            return found
         try:
-            return find_connection(data, server, token_file, ca_file, environment)
+            connection = find_connection(self.data, self.server, self.token_file, self.ca_file, environment)
         except UserError as error:
-            if data or server or token_file or ca_file:
+            if self:
                 raise
             raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
-    named = {"--data": data, "--server": server, "--token-file": token_file, "--ca-file": ca_file}
-    given = [option for option, value in named.items() if value]
-    if given:
-        raise UserError(f"{', '.join(given)}: a hub is named by its kubeconfig or by these, not by both")
-    return Kubeconfig(kubeconfig or _kubeconfig_of_kubectl(environment), context)
+        if not self and (other := _meant_by_kubectl(environment)):
+            complain(f"asking {connection.server}, the hub of harbormaster up; for {other}: --context {other.context}")
+        return connection
 
 
-def _kubeconfig_of_kubectl(environment: Mapping[str, str]) -> Path:
-    """Return the file that kubectl would read first."""
-    named = [name for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+def namespace_of(found: Connection | Kubeconfig) -> str:
+    """Return where a hub's objects are looked for when nobody says where."""
+    return found.namespace if isinstance(found, Kubeconfig) else DEFAULT_NAMESPACE
+
+
+def called_by_kubectl() -> bool:
+    """Say whether this process is ``kubectl harbormaster``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().info_name == PLUGIN_NAME
+
+
+def _up_could_be_meant(environment: Mapping[str, str]) -> bool:
+    """Say whether a hub would be found if kubectl had not called us."""
+    return bool(environment.get(PREFIX + "SERVER")) or (default_data(environment) / CLIENT_FILE).exists()
+
+
+def _meant_by_kubectl(environment: Mapping[str, str]) -> Kubeconfig | None:
+    """Return which hub kubectl would ask; None: none, as far as one can see."""
+    if not any(file.exists() for file in files_of_kubectl(environment)):
+        return None
+    try:
+        return find_kubeconfig(None, None, environment)
+    except UserError:
+        return None
 
 
 def _client_file(file: Path, advice: str) -> Mapping[str, Any]:
@@ -164,8 +217,15 @@ def _checked(server: str) -> str:
     return server.rstrip("/")
 
 
-def connection_options(command: _Function) -> _Function:
-    """Give a command the options that `find_connection` takes."""
+def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a hub; it gets them as one `HubOptions` named ``hub``."""
+
+    @functools.wraps(command)
+    def collected(*arguments: Any, **given: Any) -> Any:
+        names = ("data", "server", "token_file", "ca_file", "kubeconfig", "context")
+        hub = HubOptions(**{name: given.pop(name) for name in names})
+        return command(*arguments, hub=hub, **given)
+
     path = click.Path(path_type=Path)
     options = (
         click.option("--ca-file", type=path, metavar="FILE", help="Certificate authority to trust (PEM)."),
@@ -174,18 +234,12 @@ def connection_options(command: _Function) -> _Function:
         click.option(
             "--data", type=path, metavar="DIR", help="Data folder of the running `up`; also HARBORMASTER_DATA."
         ),
+        click.option("--context", metavar="NAME", help="Any hub: context of the kubeconfig; else its current one."),
+        click.option(
+            "--kubeconfig", type=path, metavar="FILE", help="Any hub, as for kubectl; called by kubectl, its own."
+        ),
     )
+    wrapped: Callable[..., Any] = collected
     for option in options:
-        command = option(command)
-    return command
-
-
-def kubeconfig_options(command: _Function) -> _Function:
-    """Give a command that only looks the two options more that `find_hub` takes."""
-    options = (
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one."),
-        click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Any hub, as for kubectl."),
-    )
-    for option in options:
-        command = option(command)
-    return command
+        wrapped = option(wrapped)
+    return wrapped

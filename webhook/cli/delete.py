@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from webhook.cli.apply import known_objects
 from webhook.cli.applying import find
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.connection import Connection, connection_options, find_connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, Found, in_order_of_dependence, read, title_of
+from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import parse_wanted
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, namespace_option, run
 
 HELP = """Delete objects.
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.2
 @click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]")
 @click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait.")
 @click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing.")
-@connection_options
+@hub_options
 def command(
     words: Sequence[str],
     files: Sequence[str],
@@ -52,22 +52,19 @@ def command(
     wait: bool,
     timeout: float,
     dry_run: bool,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
     found = read(files)
-    connection = find_connection(data, server, token_file, ca_file)
+    connection = hub.find()
     seconds = timeout if wait and not dry_run else None
     return run(_delete(connection, words, found, namespace, seconds, ignore_missing=ignore_not_found, dry_run=dry_run))
 
 
 async def _delete(
-    connection: Connection,
+    connection: Connection | Kubeconfig,
     words: Sequence[str],
     found: list[Found],
     namespace: str | None,
@@ -108,7 +105,7 @@ async def _named(client: Client, words: Sequence[str], namespace: str | None) ->
     wanted = await parse_wanted(words, client)
     if nameless := next((each.kind for each in wanted if not each.name), None):
         raise UserError(f"{nameless.kind}: say which one: {nameless.kind.lower()}/NAME")
-    space = namespace or DEFAULT_NAMESPACE
+    space = namespace or client.namespace
     return [Place(each.kind, space if each.kind.namespaced else None, each.name) for each in wanted]
 
 

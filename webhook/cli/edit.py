@@ -12,10 +12,11 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.cli.applying import two_way_patch
 from webhook.cli.client import Client, Place, RefusedError, place_of
-from webhook.cli.connection import Connection, connection_options, find_connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, title_of
+from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import parse_wanted
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import namespace_option, run
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
 from webhook.validation.field import printable
@@ -47,27 +48,24 @@ _HIDDEN = ("managedFields",)
 @click.argument("word", metavar="KIND/NAME")
 @click.argument("name", required=False, metavar="")
 @namespace_option
-@connection_options
+@hub_options
 def command(
     word: str,
     name: str | None,
     namespace: str | None,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Edit one object."""
-    connection = find_connection(data, server, token_file, ca_file)
-    return run(_edit(connection, [word, name] if name else [word], namespace or DEFAULT_NAMESPACE))
+    connection = hub.find()
+    return run(_edit(connection, [word, name] if name else [word], namespace))
 
 
-async def _edit(connection: Connection, words: list[str], namespace: str) -> int:
+async def _edit(connection: Connection | Kubeconfig, words: list[str], namespace: str | None) -> int:
     async with Client(connection) as client:
         wanted = (await parse_wanted(words, client))[0]
         if not wanted.name:
             raise UserError(f"{words[0]!r}: say which object: {wanted.kind.kind.lower()}/NAME")
-        place = Place(wanted.kind, namespace if wanted.kind.namespaced else None, wanted.name)
+        place = Place(wanted.kind, (namespace or client.namespace) if wanted.kind.namespaced else None, wanted.name)
         try:
             stored = await client.get(place)
         except RefusedError as error:

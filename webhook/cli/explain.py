@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import quote
 
 import click
@@ -12,11 +11,12 @@ from scorer.api.meta import JsonObject
 from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import Occasion, explanation
-from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import load
 from webhook.cli.explanation import advice, details, heading, limits, overview, ranges
 from webhook.cli.failure import UserError
 from webhook.cli.instants import now_option
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.offline_hub import find_placement, make_hub
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
@@ -51,7 +51,7 @@ Exit codes:
 @output_option("text", "json", "yaml")
 @click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
 @now_option
-@connection_options
+@hub_options
 def command(
     placement: str,
     clusters: Sequence[str],
@@ -59,17 +59,14 @@ def command(
     output: str,
     runs: bool,
     now: datetime | None,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Explain a decision."""
     kind, namespace, name = parse_reference(placement)
     if runs:
         if files or clusters or now is not None:
             raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
-        connection = find_connection(data, server, token_file, ca_file)
+        connection = hub.find()
         past = run(_runs_from_hub(connection, namespace, name))
         if output != "text":
             print_document(past, output)
@@ -77,11 +74,12 @@ def command(
             _echo(list(history(past)))
         return 0
     if files:
+        hub.refuse_with_files()
         answer = _from_files(files, kind, namespace, name, now)
     elif now is not None:
         raise click.UsageError("--now is for files (-f); the running hub judges by its own clock")
     else:
-        connection = find_connection(data, server, token_file, ca_file)
+        connection = hub.find()
         answer = run(_from_hub(connection, kind, namespace, name))
     answer = _only(answer, clusters)
     if output != "text":
@@ -117,7 +115,7 @@ def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now
     return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
 
 
-async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> JsonObject:
+async def _runs_from_hub(connection: Connection | Kubeconfig, namespace: str, name: str) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
@@ -128,7 +126,7 @@ async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> J
             raise UserError(error.message) from error
 
 
-async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:
+async def _from_hub(connection: Connection | Kubeconfig, kind: Kind, namespace: str, name: str) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -10,11 +9,12 @@ from zoneinfo import ZoneInfo
 import click
 
 from scorer.api.meta import JsonObject, format_time, parse_time
-from webhook.cli.connection import Connection, connection_options, find_connection
+from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import load
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
 from webhook.cli.instants import Instant
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
@@ -151,7 +151,7 @@ def command() -> None:
 @click.option("--deleting", type=_counts, metavar="N", help="So many of them are being deleted.")
 @click.option("--not-ready", type=_counts, metavar="N", help="So many others are not ready.")
 @output_option("text", "json", "yaml")
-@connection_options
+@hub_options
 def disruption(
     pool: str,
     nodes: Sequence[str],
@@ -168,10 +168,7 @@ def disruption(
     deleting: int | None,
     not_ready: int | None,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Ask about nodes."""
     if bool(nodes) == (count is not None):
@@ -187,8 +184,9 @@ def disruption(
         question["observed"] = {"total": total, "deleting": deleting or 0, "notReady": not_ready or 0}
     _check_reservation(seconds, holder, files)
     if files:
+        hub.refuse_with_files()
         return _show(_of_files(files, question), output, shown_in)
-    connection = find_connection(data, server, token_file, ca_file)
+    connection = hub.find()
     return _show(run(_of_hub(connection, "disruption", question, seconds, holder)), output, shown_in)
 
 
@@ -199,7 +197,7 @@ def disruption(
 @holder_option
 @zone_option
 @output_option("text", "json", "yaml")
-@connection_options
+@hub_options
 def rollout(
     placement: str,
     cluster: str,
@@ -207,17 +205,14 @@ def rollout(
     holder: str | None,
     zone: str | None,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Ask about a rollout."""
     kind, namespace, name = parse_reference(placement)
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     question = {"placement": {"ref": reference}, "cluster": cluster}
     _check_reservation(seconds, holder)
-    shown_in, connection = read_zone(zone), find_connection(data, server, token_file, ca_file)
+    shown_in, connection = read_zone(zone), hub.find()
     return _show(run(_of_hub(connection, "rollout", question, seconds, holder)), output, shown_in)
 
 
@@ -228,7 +223,7 @@ def rollout(
 @holder_option
 @zone_option
 @output_option("text", "json", "yaml")
-@connection_options
+@hub_options
 def cluster_update(
     cluster: str,
     run_name: str | None,
@@ -236,28 +231,23 @@ def cluster_update(
     holder: str | None,
     zone: str | None,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Ask about an upgrade."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
     _check_reservation(seconds, holder)
-    shown_in, connection = read_zone(zone), find_connection(data, server, token_file, ca_file)
+    shown_in, connection = read_zone(zone), hub.find()
     return _show(run(_of_hub(connection, "cluster-update", question, seconds, holder)), output, shown_in)
 
 
 @command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
 @zone_option
 @output_option("table", "json", "yaml")
-@connection_options
-def list_reservations(
-    zone: str | None, output: str, data: Path | None, server: str | None, token_file: Path | None, ca_file: Path | None
-) -> int:
+@hub_options
+def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
     """List the reservations."""
     shown_in = read_zone(zone)
-    answer = run(_list(find_connection(data, server, token_file, ca_file)))
+    answer = run(_list(hub.find()))
     if output != "table":
         print_document(answer, output)
         return 0
@@ -272,10 +262,10 @@ def list_reservations(
 
 @command.command("release", help=RELEASE_HELP, short_help="Give a reservation back.")
 @click.argument("identity", metavar="ID")
-@connection_options
-def release(identity: str, data: Path | None, server: str | None, token_file: Path | None, ca_file: Path | None) -> int:
+@hub_options
+def release(identity: str, hub: HubOptions) -> int:
     """Give a reservation back."""
-    run(_release(find_connection(data, server, token_file, ca_file), identity))
+    run(_release(hub.find(), identity))
     click.echo("given back")
     return 0
 
@@ -318,7 +308,7 @@ def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
 
 
 async def _of_hub(
-    connection: Connection, gate: str, question: JsonObject, seconds: int | None, holder: str | None
+    connection: Connection | Kubeconfig, gate: str, question: JsonObject, seconds: int | None, holder: str | None
 ) -> JsonObject:
     """Ask one of the gates; the answer to a reservation is made to look like one without."""
     from webhook.cli.client import Client, RefusedError
@@ -339,7 +329,7 @@ async def _of_hub(
     return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": reservation}
 
 
-async def _list(connection: Connection) -> JsonObject:
+async def _list(connection: Connection | Kubeconfig) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:
@@ -359,7 +349,7 @@ def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tu
         yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
 
 
-async def _release(connection: Connection, identity: str) -> None:
+async def _release(connection: Connection | Kubeconfig, identity: str) -> None:
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:

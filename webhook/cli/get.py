@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,10 +10,11 @@ import click
 from scorer.api.crd import Column
 from scorer.api.meta import JsonObject
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.connection import Connection, connection_options, find_connection
-from webhook.cli.documents import DEFAULT_NAMESPACE, title_of
+from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import Wanted, parse_wanted
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
 from webhook.cli.printer_columns import cells, columns_of
@@ -46,7 +46,7 @@ Exit codes:
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …")
 @click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")
-@connection_options
+@hub_options
 def command(
     words: Sequence[str],
     output: str,
@@ -54,21 +54,25 @@ def command(
     everywhere: bool,
     selector: str,
     watch: bool,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Show objects."""
-    connection = find_connection(data, server, token_file, ca_file)
-    space = None if everywhere else namespace or DEFAULT_NAMESPACE
-    return run(_get(connection, words, output, space, selector, watch=watch))
+    connection = hub.find()
+    return run(_get(connection, words, output, namespace, selector, everywhere=everywhere, watch=watch))
 
 
 async def _get(
-    connection: Connection, words: Sequence[str], output: str, namespace: str | None, selector: str, *, watch: bool
+    connection: Connection | Kubeconfig,
+    words: Sequence[str],
+    output: str,
+    namespace: str | None,
+    selector: str,
+    *,
+    everywhere: bool,
+    watch: bool,
 ) -> int:
     async with Client(connection) as client:
+        namespace = None if everywhere else namespace or client.namespace
         wanted = await parse_wanted(words, client)
         if selector and any(each.name for each in wanted):
             raise UserError("--selector: objects are named, so there is nothing to select")

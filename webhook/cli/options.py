@@ -6,6 +6,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from webhook.cli.failure import UserError
+
 _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -31,5 +33,14 @@ def output_option(*formats: str) -> Callable[[_Command], _Command]:
 
 
 def run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run a client command."""
-    return asyncio.run(work)
+    """Run a client command.
+
+    Raises:
+        UserError: The hub refuses a request, and the command has not said so itself.
+    """
+    from webhook.cli.client import RefusedError
+
+    try:
+        return asyncio.run(work)
+    except RefusedError as error:
+        raise UserError(error.lines()) from error

@@ -15,10 +15,11 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from webhook.admission.context import Context, UserInfo
-from webhook.cli.connection import Connection, connection_options, find_connection
-from webhook.cli.documents import Loaded, load
+from webhook.cli.connection import Connection, HubOptions, called_by_kubectl, hub_options, namespace_of
+from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain
 from webhook.cli.instants import now_option
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.offline_hub import StoredFiles, store
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
@@ -31,8 +32,8 @@ With -f alone the files are the hub and what is planned on it: MemberClusters, p
 snapshots if there are any. Members that have never reported are taken as `harbormaster up` would play them; a dump of a
 real hub is judged at the moment it was taken.
 
-With --on, or on a running hub (--hub, --server, --data), -f is what would be applied to it: new or changed placements,
-member clusters, budgets and whatever else. All of it is judged by admission first. Nothing is written.
+With --on, or on a running hub (--hub, or an option that names one), -f is what would be applied to it: new or changed
+placements, member clusters, budgets and whatever else. All of it is judged by admission first. Nothing is written.
 
 \b
 Examples:
@@ -66,7 +67,7 @@ class _Ground:
         now: The instant that the user wants to judge by.
     """
 
-    connection: Connection | None
+    connection: Connection | Kubeconfig | None
     base: Sequence[Loaded] = ()
     now: datetime | None = None
 
@@ -94,7 +95,7 @@ class _Ground:
 @click.command("plan", help=HELP, short_help="Show what would happen to the placements, without doing it.")
 @file_option
 @click.option("--on", "bases", multiple=True, metavar="FILE", help="The hub, as files; -f is what is applied to it.")
-@click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so do --server and --data.")
+@click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one.")
 @click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable.")
 @click.option(
     "--drained", multiple=True, metavar="CLUSTER", help="A member cluster that is tainted and emptied. Repeatable."
@@ -108,7 +109,7 @@ class _Ground:
 )
 @output_option()
 @now_option
-@connection_options
+@hub_options
 def command(
     files: Sequence[str],
     bases: Sequence[str],
@@ -118,13 +119,10 @@ def command(
     pair: tuple[str, str] | None,
     output: str,
     now: datetime | None,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
+    hub: HubOptions,
 ) -> int:
     """Plan."""
-    live = live or server is not None or data is not None
+    live = live or bool(hub)
     if pair is not None and (lost or drained):
         option = "--lost" if lost else "--drained"
         raise click.UsageError(
@@ -141,7 +139,7 @@ def command(
         if now is not None:
             raise click.UsageError("--now is for files; the running hub judges by its own clock")
         live = True
-    connection = find_connection(data, server, token_file, ca_file) if live else None
+    connection = hub.find() if live else None
     if pair is not None:
         if files and (live or bases):
             raise click.UsageError(
@@ -151,8 +149,10 @@ def command(
         ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
         return _compare(pair, ground, output)
     if connection is None and not bases:
+        if called_by_kubectl():
+            complain("planning on these files alone; to plan on the hub of the current context: --hub")
         return _plan_files(load(files), lost, drained, output, now)
-    given = load(files) if files else []
+    given = load(files, namespace=namespace_of(connection) if connection else DEFAULT_NAMESPACE) if files else []
     document = _Ground(connection, load(bases) if bases else (), now).plan(given, lost=lost, drained=drained)
     return _report(document, given, output, everything=False)
 
@@ -201,7 +201,7 @@ class _Places(NamedTuple):
 
 
 async def _ask(
-    connection: Connection,
+    connection: Connection | Kubeconfig,
     given: Sequence[Loaded],
     lost: Sequence[str],
     drained: Sequence[str],

@@ -17,6 +17,8 @@ import click
 from webhook.cli.failure import UserError, complain
 
 PLUGIN: Final = "kubectl-harbormaster"
+PLUGIN_NAME: Final = "kubectl harbormaster"
+"""What the program is called by those who call it by kubectl."""
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
@@ -76,7 +78,8 @@ Exit codes:
   2  from plan: something would change; from gate: not allowed now
 
 Tables and colours are for terminals (NO_COLOR is honoured); -o json and -o yaml are for machines.
-As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`.
+As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`, and asks the hub that kubectl asks.
+`harbormaster` asks the hub of `harbormaster up`; --kubeconfig and --context name any other.
 """
 
 
@@ -152,7 +155,7 @@ class Root(click.Group):
 def _program_name() -> str:
     """Return how the user called us; kubectl calls a plugin by its file name."""
     name = Path(sys.argv[0]).stem
-    return "kubectl harbormaster" if name == PLUGIN else "harbormaster"
+    return PLUGIN_NAME if name == PLUGIN else "harbormaster"
 
 
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

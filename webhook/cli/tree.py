@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import click
@@ -15,10 +14,11 @@ import click
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
-from webhook.cli.client import Place, Reader, RefusedError, open_reader
-from webhook.cli.connection import Connection, Kubeconfig, connection_options, find_hub, kubeconfig_options
+from webhook.cli.client import Client, Place, RefusedError
+from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError, complain
+from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import output_option, run
 from webhook.cli.output import is_terminal, print_document
 from webhook.cli.tree_output import Changes, make_nodes, plain_lines, rich_tree
@@ -36,9 +36,8 @@ RETRY_SECONDS: Final = 2.0
 HELP = """Show a placement and all that hangs below it: clusters, bindings, Works, objects.
 
 PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst comes first; clusters and objects with which all is well are
-counted in one line (--all shows each). It reads what is on the hub at this moment: the running hub of `harbormaster
-up`, or with --kubeconfig any other; there it needs to get, list and watch the placement, its bindings, resource
-snapshots and Works.
+counted in one line (--all shows each). It reads what is on the hub at this moment; with a kubeconfig you need the
+rights to get, list and watch the placement, its bindings, resource snapshots and Works.
 
 \b
 Examples:
@@ -79,29 +78,23 @@ Exit codes:
 @click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object by itself.")
 @output_option("text", "json", "yaml")
-@connection_options
-@kubeconfig_options
+@hub_options
 def command(
     placement: str,
     watch: bool,
     everything: bool,
     output: str,
-    data: Path | None,
-    server: str | None,
-    token_file: Path | None,
-    ca_file: Path | None,
-    kubeconfig: Path | None,
-    context: str | None,
+    hub: HubOptions,
 ) -> int:
     """Show a placement."""
     branches = Branches.of(placement)
-    hub = find_hub(data, server, token_file, ca_file, kubeconfig, context)
+    found = hub.find()
     show = _Show(output, everything=everything)
     if not watch:
-        show.once(run(_read(hub, branches)))
+        show.once(run(_read(found, branches)))
         return 0
     with suppress(KeyboardInterrupt):
-        run(_follow(hub, branches, show))
+        run(_follow(found, branches, show))
     return 0
 
 
@@ -151,13 +144,13 @@ class Branches:
 
 
 @asynccontextmanager
-async def _open(hub: Connection | Kubeconfig, branches: Branches) -> AsyncIterator[tuple[Reader, JsonObject]]:
+async def _open(hub: Connection | Kubeconfig, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
     """Open the hub and find the placement there.
 
     Raises:
         UserError: There is none, the hub is none of ours, or it refuses.
     """
-    async with open_reader(hub) as reader:
+    async with Client(hub) as reader:
         try:
             yield reader, await reader.get(branches.placement)
         except RefusedError as error:
@@ -177,7 +170,7 @@ async def _read(hub: Connection | Kubeconfig, branches: Branches) -> JsonObject:
     return placement_tree(Sources(placement, bindings, works, snapshots))
 
 
-async def _items(reader: Reader, branch: Branch) -> tuple[list[JsonObject], str]:
+async def _items(reader: Client, branch: Branch) -> tuple[list[JsonObject], str]:
     """Return the documents of a branch, as far as they matter, and the version to watch from."""
     listing = await reader.list(branch.place, branch.selector, branch.fields)
     items = [_document(branch.place.kind, item) for item in listing.get("items") or ()]
@@ -202,7 +195,7 @@ class Follower:
         branches: What is followed.
     """
 
-    def __init__(self, reader: Reader, branches: Branches) -> None:
+    def __init__(self, reader: Client, branches: Branches) -> None:
         self._reader = reader
         self._branches = branches
         self._found: dict[Branch, dict[str, JsonObject]] = {}

@@ -329,6 +329,15 @@ class Cache:
         shelf = self._shelves.get(kind.group_kind)
         return shelf.refusal if shelf is not None else ""
 
+    def refusals(self, needed: Iterable[Kind] = ()) -> list[str]:
+        """Return why the store does not let us read what has to be read: all but what is optional, and *needed*."""
+        wanted = {kind.group_kind for kind in needed}
+        return [
+            shelf.refusal
+            for group_kind, shelf in self._shelves.items()
+            if shelf.refusal and not (shelf.optional and group_kind not in wanted)
+        ]
+
     def has_answered(self, kind: Kind) -> bool:
         """Say whether *kind* has been listed, or `refusal` says why it cannot be."""
         shelf = self._shelves.get(kind.group_kind)

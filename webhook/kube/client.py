@@ -159,7 +159,7 @@ class ApiServer:
             raise UnavailableError(f"{method} {path} waited for {seconds:g} s for others to be answered") from error
         try:
             patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
-            async with self._send(method, path, data, query, content_type, patience, accept) as response:
+            async with self.send(method, path, data, query, content_type, patience, accept) as response:
                 content = await response.read()
                 document = _decode(content)
                 if response.status >= 300:
@@ -176,7 +176,7 @@ class ApiServer:
             StoreError: The server refused, or the connection broke.
         """
         silence = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-        async with self._send("GET", path, None, query, "application/json", silence) as response:
+        async with self.send("GET", path, None, query, "application/json", silence) as response:
             if response.status >= 300:
                 content = await response.read()
                 raise _refusal(response, _decode(content), content)
@@ -193,7 +193,7 @@ class ApiServer:
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
 
     @asynccontextmanager
-    async def _send(
+    async def send(
         self,
         method: str,
         path: ApiPath,
@@ -203,6 +203,11 @@ class ApiServer:
         patience: aiohttp.ClientTimeout,
         accept: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request and yield the answer, whatever it says.
+
+        Raises:
+            UnavailableError: There is none.
+        """
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
         for setting in (await self._configuration.auth_settings()).values():
             headers[setting["key"]] = setting["value"]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,11 +29,12 @@ def cli(tmp_path, monkeypatch):
     """Return a function that runs the program in this process; its state folder is empty."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # what `edit` keeps of a refused change goes with the test
-    for name in ("HARBORMASTER_DATA", "HARBORMASTER_SERVER", "KUBE_EDITOR"):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("HARBORMASTER_DATA", "HARBORMASTER_SERVER", "KUBE_EDITOR", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(*arguments, text=None):
-        return CliRunner().invoke(root, [str(argument) for argument in arguments], input=text, prog_name="harbormaster")
+    def run(*arguments, text=None, called="harbormaster"):
+        return CliRunner().invoke(root, [str(argument) for argument in arguments], input=text, prog_name=called)
 
     return run
 
@@ -59,6 +61,14 @@ class RunningHub:
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """Yield a running hub that client commands find by the environment."""
+    with running_hub(tmp_path / "hub") as found:
+        monkeypatch.setenv("HARBORMASTER_DATA", str(found.data))
+        yield found
+
+
+@contextmanager
+def running_hub(data):
+    """Run a hub with its data folder at *data*."""
     now = datetime.now(UTC)
     authority = Authority.new(now)
     listener = ServerContext(authority.issue(("localhost",), ("127.0.0.1",), now)).listener
@@ -89,7 +99,7 @@ def hub(tmp_path, monkeypatch):
         store, runner = there(start())
         port = runner.addresses[0][1]
         try:
-            yield _found_by_clients(tmp_path, monkeypatch, authority, store, port, loop)
+            yield _found_by_clients(data, authority, store, port, loop)
         finally:
             there(stop(store, runner))
     finally:
@@ -98,13 +108,11 @@ def hub(tmp_path, monkeypatch):
         loop.close()
 
 
-def _found_by_clients(tmp_path, monkeypatch, authority, store, port, loop):
-    data = tmp_path / "hub"
+def _found_by_clients(data, authority, store, port, loop):
     data.mkdir()
     (data / "ca.crt").write_bytes(authority.pem)
     (data / "token").write_text(TOKEN)
     url = f"https://127.0.0.1:{port}"
     known = {"server": url, "http": "", "token": TOKEN, "ca": str(data / "ca.crt"), "pid": 1}
     (data / "client.json").write_text(json.dumps(known))
-    monkeypatch.setenv("HARBORMASTER_DATA", str(data))
     return RunningHub(data, store, url, loop)

@@ -114,7 +114,7 @@ class TestOtherHubs:
     @pytest.mark.parametrize(
         ("words", "mistake"),
         [
-            pytest.param(("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: No such file", id="no-file"),
+            pytest.param(("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: no such file", id="no-file"),
             pytest.param(("--context", "there"), "there", id="no-context"),
             pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: a hub is named by its kubeconfig", id="two"),
         ],
@@ -128,8 +128,8 @@ class TestOtherHubs:
 
     def test_a_token_that_does_not_count(self, cli, placed, tmp_path):
         result = cli("tree", "crp/web", "--kubeconfig", kubeconfig(placed, tmp_path / "config", token="other"))
-        said = "error: Error from server (Forbidden): the token or certificate is not accepted: Unauthorized\n"
-        assert (result.exit_code, result.stderr) == (1, said)
+        said = f'context "here" of {tmp_path / "config"}) does not accept the token or certificate of this context'
+        assert (result.exit_code, result.stderr) == (1, f"error: {placed.url} ({said}\n")
 
 
 @pytest.mark.parametrize("by_kubeconfig", [False, True], ids=["own", "kubeconfig"])

@@ -149,7 +149,7 @@ class TestRunning:
         assert self.process.stderr.read() == ""
         done = self.run(data, "get", "crp")
         assert done.returncode == 1
-        assert done.stderr.endswith("start a hub with: harbormaster up\n")
+        assert done.stderr.endswith("start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
 
     def test_killed_it_leaves_an_address_where_nobody_is(self, data):
         self.process.kill()

@@ -1,0 +1,163 @@
+"""Which hub a command asks, where there are two: that of ``up``, and the one that kubectl would ask."""
+
+import pytest
+import yaml
+
+from scorer.api.kinds import KINDS, PLACEMENT
+from tests.webhook.cli.conftest import TOKEN, running_hub
+from tests.webhook.cli.fleets import placement, write
+from webhook.cli.connection import HubOptions
+from webhook.cli.failure import UserError
+from webhook.kube.ports import Key, NotFoundError
+
+PLUGIN = "kubectl harbormaster"
+CONFIG_MAP = KINDS["", "ConfigMap"]
+CRP = "clusterresourceplacement.placement.kubernetes-fleet.io"
+
+
+def kubeconfig(path, *contexts, current=None):
+    """Write a kubeconfig with contexts (name, hub, namespace); the user and the cluster are of the context's name."""
+    document = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+    for name, hub, namespace in contexts:
+        cluster = {"server": hub.url, "certificate-authority": str(hub.data / "ca.crt")}
+        document["clusters"].append({"name": name, "cluster": cluster})
+        document["users"].append({"name": name, "user": {"token": TOKEN}})
+        context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
+        document["contexts"].append({"name": name, "context": context})
+    if current:
+        document["current-context"] = current
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+@pytest.fixture
+def theirs(tmp_path, hub, monkeypatch, cli):
+    """Yield the hub of the kubeconfig; both hubs have a placement ``web``, and a ConfigMap in ``shop``."""
+    with running_hub(tmp_path / "theirs") as found:
+        file = kubeconfig(tmp_path / "config", ("prod", found, "shop"), ("ours", hub, ""), current="prod")
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setenv("HARBORMASTER_DATA", str(hub.data))
+        for each, size in ((hub, 1), (found, 2)):
+            web = placement("web", placementType="PickN", numberOfClusters=size)
+            each.run(each.store.create(PLACEMENT, web))
+            boat = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "boat", "namespace": "shop"}}
+            each.run(each.store.create(CONFIG_MAP, boat))
+        yield found
+
+
+def wanted(hub):
+    """Return how many clusters ``web`` wants on a hub; None when it is gone."""
+    try:
+        return hub.run(hub.store.get(PLACEMENT, Key("web")))["spec"]["policy"]["numberOfClusters"]
+    except NotFoundError:
+        return None
+
+
+def test_the_plugin_shows_what_is_on_the_hub_of_the_context(cli, hub, theirs):
+    words = ("get", "crp", "web", "-o", "yaml")
+    shown = cli(*words, called=PLUGIN)
+    assert yaml.safe_load(shown.stdout)["spec"]["policy"]["numberOfClusters"] == 2
+    assert shown.stderr.startswith(f'asking {theirs.url} (context "prod" of ')
+    assert f"for the hub of harbormaster up: --data {hub.data}" in shown.stderr
+    other = cli(*words, "--context", "ours", called=PLUGIN)
+    assert yaml.safe_load(other.stdout)["spec"]["policy"]["numberOfClusters"] == 1
+    assert other.stderr == ""  # it was said which hub is meant
+    named = cli(*words, "--data", hub.data, called=PLUGIN)
+    assert yaml.safe_load(named.stdout)["spec"]["policy"]["numberOfClusters"] == 1
+
+
+def test_the_plugin_deletes_on_the_hub_of_the_context_alone(cli, hub, theirs):
+    done = cli("delete", "crp/web", called=PLUGIN)
+    assert (done.exit_code, done.stdout) == (0, f"{CRP}/web deleted\n")
+    assert (wanted(hub), wanted(theirs)) == (1, None)
+
+
+def test_the_plugin_applies_and_edits_on_the_hub_of_the_context_alone(cli, hub, theirs, tmp_path, monkeypatch):
+    file = write(tmp_path / "web.yaml", placement("web", placementType="PickN", numberOfClusters=3))
+    assert cli("apply", "-f", file, called=PLUGIN).stdout == f"{CRP}/web configured\n"
+    assert (wanted(hub), wanted(theirs)) == (1, 3)
+    monkeypatch.setenv("EDITOR", "sed -i 's/numberOfClusters: 3/numberOfClusters: 4/'")
+    assert cli("edit", "crp/web", called=PLUGIN).stdout == f"{CRP}/web edited\n"
+    assert (wanted(hub), wanted(theirs)) == (1, 4)
+    assert cli("delete", "-f", file, called=PLUGIN).exit_code == 0
+    assert (wanted(hub), wanted(theirs)) == (1, None)
+
+
+def test_the_namespace_is_that_of_the_context(cli, theirs):
+    assert cli("get", "cm", "-o", "name", called=PLUGIN).stdout == "configmap/boat\n"
+    assert cli("get", "cm", "-o", "name").stdout == ""  # the namespace "default" of the other hub
+    assert cli("delete", "cm/boat", "-n", "default", called=PLUGIN).exit_code == 1
+    assert cli("delete", "cm/boat", called=PLUGIN).exit_code == 0
+
+
+def test_by_its_own_name_the_program_asks_the_hub_of_up_and_says_so(cli, hub, theirs):
+    done = cli("delete", "crp/web")
+    assert (wanted(hub), wanted(theirs)) == (None, 2)
+    assert done.stderr == (
+        f'asking {hub.url}, the hub of harbormaster up; for {theirs.url} (context "prod" of '
+        f"{hub.data.parent / 'config'}): --context prod\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "crp"),
+        ("tree", "crp/web"),
+        ("delete", "crp/web"),
+        ("apply", "-f", "FILE"),
+        ("edit", "crp/web"),
+        ("explain", "crp/web"),
+        ("explain", "crp/web", "--runs"),
+        ("plan", "--hub"),
+        ("gate", "cluster-update", "dover"),
+        ("gate", "rollout", "crp/web", "dover"),
+        ("gate", "disruption", "general", "--count", "1", "--reason", "Empty"),
+        ("gate", "release", "x"),
+        ("budgets", "list"),
+        ("budgets", "calendar"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_falls_back_on_the_hub_of_up_when_kubectl_knows_none(cli, hub, tmp_path, monkeypatch, words):
+    """Every command that asks a hub, also the ones that only ask."""
+    file = write(tmp_path / "web.yaml", placement("web"))
+    words = [file if word == "FILE" else word for word in words]
+    monkeypatch.setenv("HARBORMASTER_DATA", str(hub.data))
+    done = cli(*words, called=PLUGIN)
+    assert (done.exit_code, done.stdout) == (1, "")
+    missing = tmp_path / "home" / ".kube" / "config"
+    assert done.stderr == (f"error: kubeconfig {missing}: no such file or directory; name another: --kubeconfig FILE\n")
+    unknown = cli(*words, "--kubeconfig", kubeconfig(tmp_path / "config", ("a", hub, "")), "--context", "b")
+    assert unknown.stderr == f"error: kubeconfig {tmp_path / 'config'}: has no context 'b'; those there: a\n"
+
+
+class TestSeveralFiles:
+    """``KUBECONFIG`` with several files: the context that kubectl would take, never another one of that name."""
+
+    @pytest.fixture
+    def files(self, hub, tmp_path):
+        """Return three files, two of which have a context ``b``."""
+        kubeconfig(tmp_path / "1", ("a", hub, "first"))
+        kubeconfig(tmp_path / "2", ("b", hub, "second"), current="b")
+        kubeconfig(tmp_path / "3", ("b", hub, "third"), ("c", hub, "last"), current="c")
+        return {"KUBECONFIG": f"{tmp_path / 'missing'}:{tmp_path / '1'}:{tmp_path / '2'}:{tmp_path / '3'}"}
+
+    @pytest.mark.parametrize(
+        ("context", "namespace"), [(None, "second"), ("b", "second"), ("c", "last"), ("a", "first")]
+    )
+    def test_the_first_that_says_something_counts(self, files, context, namespace):
+        assert HubOptions(context=context).find(files, plugin=True).namespace == namespace
+
+    def test_a_context_whose_parts_are_in_several_files_is_refused(self, files, tmp_path):
+        document = yaml.safe_load((tmp_path / "1").read_text())
+        (tmp_path / "1").write_text(yaml.safe_dump({**document, "clusters": []}))
+        with pytest.raises(UserError, match="the cluster 'a' of context 'a' is not in this file"):
+            HubOptions(context="a").find(files, plugin=True)
+
+
+def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
+    file = write(tmp_path / "web.yaml", placement("web"))
+    done = cli("explain", "crp/web", "-f", file, "--context", "prod")
+    assert done.exit_code != 0
+    assert "--context: with -f the files are asked, and no hub" in done.stderr

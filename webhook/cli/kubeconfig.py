@@ -1,0 +1,132 @@
+"""Which cluster a kubeconfig means: the file, the context in it, and what of that a user should be told.
+
+Files and contexts are chosen as kubectl chooses them. How to get in (certificates, tokens, helpers) is not read here:
+that is the business of `webhook.kube.client`.
+
+Source: client-go ``tools/clientcmd/loader.go``.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from webhook.cli.failure import UserError
+from webhook.validation.field import printable
+
+_LONGEST_FILE = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """A hub as kubectl finds it.
+
+    Args:
+        file: The kubeconfig.
+        context: The context in it.
+        server: Address of its API server.
+        namespace: Where the context looks for what is in a namespace.
+    """
+
+    file: Path
+    context: str
+    server: str = ""
+    namespace: str = "default"
+
+    def __str__(self) -> str:
+        """Name the hub in a sentence."""
+        return f'{self.server} (context "{self.context}" of {self.file})'
+
+
+def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
+    """Return the files that kubectl would read: those of ``KUBECONFIG``, else ``~/.kube/config``."""
+    named = [Path(name).expanduser() for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return named or [Path.home() / ".kube" / "config"]
+
+
+def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Kubeconfig:
+    """Find out which hub is meant.
+
+    Of several files in ``KUBECONFIG`` the first that names a current context decides which one it is, and the first
+    that has a context of that name is the one that is used; files that do not exist are passed over, as kubectl does.
+
+    Args:
+        file: The kubeconfig; None: that of kubectl.
+        context: The context; None: the current one.
+        environment: The variables of the process.
+
+    Raises:
+        UserError: There is no such file, or no such context in it, or it cannot be used.
+    """
+    if file is not None:
+        documents = {file: _read(file)}
+    else:
+        paths = files_of_kubectl(environment)
+        documents = {path: _read(path) for path in paths if path.exists()}
+        if not documents:
+            raise UserError(f"kubeconfig {paths[0]}: no such file or directory; name another: --kubeconfig FILE")
+    shown = ", ".join(map(str, documents))
+    chosen = context or next((name for each in documents.values() if (name := each.get("current-context"))), None)
+    if not isinstance(chosen, str) or not chosen:
+        raise UserError(f"kubeconfig {shown}: has no current context; name one: --context NAME")
+    for path, document in documents.items():
+        if (found := _entry(document, "contexts", chosen, "context")) is not None:
+            return _checked(path, document, chosen, found)
+    names = [str(each["name"]) for document in documents.values() for each in _entries(document, "contexts")]
+    there = ", ".join(map(printable, names[:20])) or "none"
+    raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
+
+
+def _checked(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Kubeconfig:
+    """Return a context whose parts are all in its own file."""
+    parts: dict[str, Mapping[str, Any]] = {}
+    for section, member in (("clusters", "cluster"), ("users", "user")):
+        wanted = found.get(member)
+        entry = _entry(document, section, wanted, member)
+        if entry is None and (member == "cluster" or wanted):
+            raise UserError(
+                f"kubeconfig {path}: the {member} {printable(str(wanted)[:128])!r} of context "
+                f"{printable(name[:128])!r} is not in this file; make one of all: "
+                "kubectl config view --flatten --minify > FILE, and name it: --kubeconfig FILE"
+            )
+        parts[member] = entry or {}
+    server, namespace = parts["cluster"].get("server"), found.get("namespace")
+    return Kubeconfig(
+        path,
+        name,
+        server if isinstance(server, str) else "",
+        namespace if isinstance(namespace, str) and namespace else "default",
+    )
+
+
+def _entries(document: Mapping[str, Any], section: str) -> Sequence[Mapping[str, Any]]:
+    entries = document.get(section)
+    return [each for each in entries if isinstance(each, dict) and "name" in each] if isinstance(entries, list) else []
+
+
+def _entry(document: Mapping[str, Any], section: str, name: object, member: str) -> Mapping[str, Any] | None:
+    """Return what is said in *section* under *name*; None: nothing."""
+    for each in _entries(document, section):
+        if each["name"] == name and name:
+            found = each.get(member)
+            return found if isinstance(found, dict) else {}
+    return None
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(_LONGEST_FILE + 1)
+        document = yaml.safe_load(content) if len(content) <= _LONGEST_FILE else None
+    except OSError as error:
+        raise UserError(f"kubeconfig {file}: {(error.strerror or str(error)).lower()}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"kubeconfig {file}: is not YAML: {' '.join(str(error).split())[:200]}") from error
+    if document is None and not content.strip():
+        return {}
+    if not isinstance(document, dict):
+        raise UserError(f"kubeconfig {file}: is no kubeconfig")
+    return document
