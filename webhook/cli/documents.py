@@ -102,10 +102,7 @@ def load(
     Raises:
         UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
     """
-    loaded = resolve(read(paths, texts=texts), namespace=namespace)
-    if not loaded:
-        raise UserError(f"no objects in {', '.join(paths)}")
-    return loaded
+    return resolve(read(paths, texts=texts), namespace=namespace)
 
 
 def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[Found]:
@@ -116,7 +113,7 @@ def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[F
         texts: Filled with what was read, by the file of `Source`, for who wants to point at it.
 
     Raises:
-        UserError: Something cannot be read; every such mistake is named.
+        UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
     """
     found: list[Found] = []
     problems: list[str] = []
@@ -135,6 +132,8 @@ def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[F
             problems.append(str(error))
     if problems:
         raise UserError(problems)
+    if paths and not found:
+        raise UserError(f"no objects in {', '.join('standard input' if path == STDIN else path for path in paths)}")
     return found
 
 

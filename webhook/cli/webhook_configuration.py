@@ -16,9 +16,9 @@ With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the hub calls below the s
 
 \b
 Examples:
-  harbormaster webhook-configuration | kubectl apply -f -
+  harbormaster webhook-configuration --ca ca.crt | kubectl apply -f -
   harbormaster webhook-configuration --url https://10.0.0.7:9443 --ca ca.crt
-  HARBORMASTER_BLOCK_WORKLOADS=true harbormaster webhook-configuration -o json
+  HARBORMASTER_BLOCK_WORKLOADS=true harbormaster webhook-configuration --ca ca.crt -o json
 
 \b
 Exit codes:
@@ -35,9 +35,23 @@ Exit codes:
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
 @click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
 @click.option("--ca", type=click.Path(path_type=Path), metavar="FILE", help="What the API server is to trust, in PEM.")
+@click.option(
+    "--no-ca",
+    is_flag=True,
+    help="Name no authority: the API server's machine trusts the certificate by itself, or something fills it in.",
+)
 @output_option("yaml", "json")
-def command(namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str) -> int:
+def command(
+    namespace: str | None, service: str, port: int, url: str, ca: Path | None, output: str, *, no_ca: bool
+) -> int:
     """Print both objects: YAML documents, or one JSON list."""
+    if (ca is None) is not no_ca:
+        raise click.UsageError(
+            "name the authority that signed the certificate: --ca FILE; "
+            "without it the API server would trust nobody here, and refuse every write (or say --no-ca)"
+            if ca is None
+            else "--ca and --no-ca: one of them"
+        )
     from webhook.admission.registration import Endpoint, webhook_configurations
     from webhook.hook_secrets import read_secrets, secret_path
     from webhook.settings import Settings, SettingsError

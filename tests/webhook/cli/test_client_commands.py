@@ -30,6 +30,23 @@ def stored(hub):
     return look
 
 
+@pytest.mark.parametrize("command", ["apply", "delete"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "---\n", "# nothing\n---\n# at all\n", "null", '{"kind": "List", "items": []}'],
+)
+def test_nothing_at_all_is_a_mistake(cli, hub, tmp_path, command, text):
+    """What was to be read has most likely failed: the left end of a pipe."""
+    piped = cli(command, "-f", "-", text=text)
+    assert (piped.exit_code, piped.stdout, piped.stderr) == (1, "", "error: no objects in standard input\n")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(text)
+    for path in (folder, folder / "a.yaml"):
+        read = cli(command, "-f", path)
+        assert (read.exit_code, read.stdout, read.stderr) == (1, "", f"error: no objects in {path}\n")
+
+
 class TestApply:
     """``apply``."""
 

@@ -20,19 +20,28 @@ def files(tmp_path):
 
 
 def test_both_objects_are_printed_and_nothing_of_them_is_a_wildcard(cli):
-    done = cli("webhook-configuration")
+    done = cli("webhook-configuration", "--no-ca")
     assert done.exit_code == 0
     documents = list(yaml.safe_load_all(done.stdout))
     kinds = [document["kind"] for document in documents]
     assert kinds == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
     assert "'*'" not in done.stdout
-    assert json.loads(cli("webhook-configuration", "-o", "json").stdout)["items"] == documents
+    assert json.loads(cli("webhook-configuration", "--no-ca", "-o", "json").stdout)["items"] == documents
+
+
+def test_a_configuration_that_would_have_every_write_refused_is_not_printed(cli):
+    """Without an authority the API server takes its machine's word, which knows nothing of a private one."""
+    done = cli("webhook-configuration")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: name the authority that signed the certificate: --ca FILE;")
+    both = cli("webhook-configuration", "--ca", "ca.crt", "--no-ca")
+    assert (both.exit_code, both.stdout) == (1, "")
 
 
 def test_settings_of_the_guard_rails_make_entries(cli, monkeypatch):
-    assert "pods.guard" not in cli("webhook-configuration").stdout
+    assert "pods.guard" not in cli("webhook-configuration", "--no-ca").stdout
     monkeypatch.setenv("HARBORMASTER_BLOCK_WORKLOADS", "true")
-    assert "pods.guard.validate.harbormaster.dev" in cli("webhook-configuration").stdout
+    assert "pods.guard.validate.harbormaster.dev" in cli("webhook-configuration", "--no-ca").stdout
 
 
 def test_the_authority_stands_in_every_entry(cli, files):
@@ -47,7 +56,7 @@ def test_the_secret_path_stands_in_every_entry_and_the_first_secret_counts(cli, 
     (tmp_path / "secret").write_text(f"{'n' * 32}\n{'o' * 32}\n", encoding="ascii")
     monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
     for words in ((), ("--url", "https://10.0.0.7:9443")):
-        for document in yaml.safe_load_all(cli("webhook-configuration", *words).stdout):
+        for document in yaml.safe_load_all(cli("webhook-configuration", "--no-ca", *words).stdout):
             for hook in document["webhooks"]:
                 where = hook["clientConfig"]
                 path = where["url"] if words else where["service"]["path"]
@@ -58,7 +67,7 @@ def test_the_secret_path_stands_in_every_entry_and_the_first_secret_counts(cli, 
 def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("too short", encoding="ascii")
     monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
-    done = cli("webhook-configuration")
+    done = cli("webhook-configuration", "--no-ca")
     assert done.exit_code == 1
     assert "HARBORMASTER_WEBHOOK_SECRET_FILE" in done.stderr
     assert "too short" not in done.stderr
@@ -79,7 +88,8 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
 def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
     monkeypatch.chdir(files)
     (files / "text.crt").write_text("hello", encoding="utf-8")
-    done = cli("webhook-configuration", *words)
+    trusted = () if "--ca" in words else ("--no-ca",)
+    done = cli("webhook-configuration", *words, *trusted)
     assert (done.exit_code, done.stdout) == (1, "")
     assert complaint in done.stderr
     assert len(done.stderr.splitlines()) == 1
