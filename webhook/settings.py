@@ -143,6 +143,8 @@ class Settings(BaseModel):
     """G-07, only with *guard_rail*."""
     protect_works: bool = True
     """G-11: Works and InternalMemberClusters are written by the machinery and their member only."""
+    protect_deletions: bool = True
+    """G-17 and G-18: namespaces of members, and definitions in use, are not deleted by mistake."""
     identity_by_admins_only: bool = False
     """Only admins may change the identity of a member."""
     allowed_users: tuple[str, ...] = ()
@@ -287,6 +289,7 @@ class Settings(BaseModel):
         return AdmissionSettings(
             controllers=frozenset({f"system:serviceaccount:{self.namespace}:{self.service_account}"}),
             protect_works=self.protect_works,
+            protect_deletions=self.protect_deletions,
             guard_rail=self.guard_rail,
             deny_member_label_changes=self.deny_member_label_changes,
             allowed_users=frozenset(self.allowed_users),

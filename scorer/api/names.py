@@ -41,6 +41,8 @@ WORK_GENERATION = OURS + "work-generation"
 REMOVE = OURS + "remove"
 """Annotation: the loop wants the object gone, with all it stands for. Its value is the object's uid."""
 """On a Work: its generation as the hub wrote it last. A higher one: somebody else has changed what it holds."""
+ALLOW_DELETION = OURS + "allow-deletion"
+"""``true`` on a member's namespace or a definition: whoever deletes it means it."""
 LAST_APPLIED = FLEET + "last-applied-configuration"
 
 # Finalizers.

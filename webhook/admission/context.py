@@ -78,6 +78,7 @@ class AdmissionSettings:
     Args:
         controllers: User names of harbormaster itself; X-50 and the guard rails do not hold for them.
         protect_works: G-11, who may write Works and InternalMemberClusters.
+        protect_deletions: G-17 and G-18, namespaces of members and definitions in use are not deleted by mistake.
         guard_rail: G-04 to G-10.
         deny_member_label_changes: G-07, only with *guard_rail*.
         allowed_users: User names that count as admins for the guard rails.
@@ -103,6 +104,7 @@ class AdmissionSettings:
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
     protect_works: bool = True
+    protect_deletions: bool = True
     guard_rail: bool = False
     deny_member_label_changes: bool = False
     allowed_users: frozenset[str] = frozenset()

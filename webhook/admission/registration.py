@@ -3,7 +3,7 @@
 One entry per kind, so that the API server's metrics and errors name the kind. What must never get in unseen fails
 closed; what only ever yields warnings, or guards what machines write, fails open. No wildcard, no kind of Kubernetes'
 own unless a guard rail for it, or the enforcement of budgets, has been switched on: a broken webhook must leave the
-rest of the cluster alone.
+rest of the cluster alone. Deletions of our own definitions and of members' namespaces are the exception.
 
 Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
@@ -17,9 +17,11 @@ from typing import Final, Literal
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.validation.deletion_guard import GUARDED_GROUPS
 
 CONFIGURATION: Final = "harbormaster"
 """Name of both objects."""
@@ -105,6 +107,8 @@ def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> t
         settings: Which guard rails are switched on.
     """
     validating: list[JsonObject] = []
+    if settings.protect_deletions and not settings.guard_rail:  # whose entries see all writes
+        validating += _deletion_hooks(endpoint)
     for entry in REGISTRY.values():
         make = _guard_hooks if entry.kind.built_in else _hooks
         validating += make(entry, endpoint, settings)
@@ -163,6 +167,23 @@ def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSetting
         hook = _hook(endpoint, f"{kind.plural}.guard", "/validate", kind, entry.operations, (kind.plural,), "Ignore", 1)
         ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [endpoint.namespace]}
         yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
+
+
+def _deletion_hooks(endpoint: Endpoint) -> Iterator[JsonObject]:
+    """The entries that look at deletions of namespaces of members and of our own definitions, and at nothing else.
+
+    They fail open: a hub can be taken apart when nobody answers. The name is that of the stored object, since the
+    request of a deletion of many has none.
+    """
+    ours = json.dumps(sorted(GUARDED_GROUPS))
+    for kind, expression in (
+        (kinds.CUSTOM_RESOURCE_DEFINITION, f"oldObject.spec.group in {ours}"),
+        (kinds.NAMESPACE, f'oldObject.metadata.name.startsWith("{MEMBER_NAMESPACE_PREFIX}")'),
+    ):
+        name = f"{kind.plural}.deletion"
+        hook = _hook(endpoint, name, "/validate", kind, {"DELETE"}, (kind.plural,), "Ignore", GUARD_SECONDS)
+        hook["matchConditions"] += [{"name": "of-the-fleet", "expression": expression}, _NOT_DELETED_YET]
+        yield hook
 
 
 def _enforcement_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:

@@ -17,6 +17,7 @@ from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting.defaulted import Defaulted
 from webhook.validation import (
     approval,
+    deletion_guard,
     disruption_budget,
     envelope,
     eviction,
@@ -167,8 +168,16 @@ _ENTRIES: Final = (
     Admitted(kinds.POD, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(guard_rail.REPLICA_SET, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(kinds.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),
-    Admitted(kinds.CUSTOM_RESOURCE_DEFINITION, operations=_CUD, guards=(guard_rail.guard_definition,)),
-    Admitted(kinds.NAMESPACE, operations=_CUD, guards=(guard_rail.guard_namespace,)),
+    Admitted(
+        kinds.CUSTOM_RESOURCE_DEFINITION,
+        operations=_CUD,
+        guards=(guard_rail.guard_definition, deletion_guard.guard_definition_in_use),
+    ),
+    Admitted(
+        kinds.NAMESPACE,
+        operations=_CUD,
+        guards=(guard_rail.guard_namespace, deletion_guard.guard_member_namespace),
+    ),
     Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True),
     Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True),
     Admitted(kinds.UPGRADE_GATE, upgrade.validate_gate, operations=_CUD, judged_whole=True),

@@ -2,7 +2,8 @@
 
 They are separate from validity: a refusal is "forbidden", not "invalid", and it holds for finalizer updates
 and deletions too. All are off unless switched on, except the protection of Works and of approvals: a
-forged Work is code execution on a member, an approval made in advance bypasses the gate.
+forged Work is code execution on a member, an approval made in advance bypasses the gate. What is not deleted by mistake
+is in `webhook.validation.deletion_guard`.
 
 Source: placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users that count as
     admins are a setting, G-10 holds for ``fleet-*`` only, and G-11 for Works and InternalMemberClusters only.
@@ -89,6 +90,8 @@ RULES: Final = (
     deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
     deny("G-11", "What is in a member's namespace is written by trusted users and by that member only.", _HANDLER),
     deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
+    deny("G-17", "The namespace of a member stays while the member is there.", OURS, on=DELETE),
+    deny("G-18", "A definition of the fleet stays while there are objects of its kind.", OURS, on=DELETE),
     deny("X-50", "Approval requests are created by harbormaster only.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (

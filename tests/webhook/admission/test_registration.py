@@ -95,6 +95,7 @@ def test_defaulting_fails_open_and_sees_what_others_changed():
     ],
 )
 def test_kinds_of_kubernetes_are_asked_about_only_when_a_guard_rail_is_on(switch, plurals):
+    switch = {"protect_deletions": False, **switch}
     ours = {entry.kind.plural for entry in REGISTRY.values() if not entry.kind.built_in}
     found = hooks(replace(SETTINGS, **switch), Endpoint(namespace="fleet-system"))[0].values()
     foreign = [hook for hook in found if hook["rules"][0]["resources"][0].partition("/")[0] not in ours]
@@ -103,6 +104,25 @@ def test_kinds_of_kubernetes_are_asked_about_only_when_a_guard_rail_is_on(switch
         assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 1)
         [exception] = hook["namespaceSelector"]["matchExpressions"]
         assert exception == {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["fleet-system"]}
+
+
+def test_deletions_of_namespaces_of_members_and_of_our_definitions_are_asked_about_and_fail_open():
+    found = {
+        hook["rules"][0]["resources"][0]: hook for name, hook in hooks()[0].items() if ".deletion.validate." in name
+    }
+    assert set(found) == {"customresourcedefinitions", "namespaces"}
+    for hook in found.values():
+        assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 1)
+        assert hook["rules"][0]["operations"] == ["DELETE"]
+        assert [condition["name"] for condition in hook["matchConditions"]] == [
+            "not-our-own-controller",
+            "of-the-fleet",
+            "not-deleted-yet",
+        ]
+    off = hooks(replace(SETTINGS, protect_deletions=False))[0]
+    assert not [name for name in off if ".deletion.validate." in name]
+    rail = hooks(replace(SETTINGS, guard_rail=True))[0]
+    assert not [name for name in rail if ".deletion.validate." in name], "its entries see all writes"
 
 
 def test_without_the_protection_of_works_nobody_asks_about_them():

@@ -121,6 +121,71 @@ def test_works_belong_to_their_member(operation, user, existing, wanted):
     assert code(operation, document, old, user, AdmissionSettings(), existing) == wanted
 
 
+ALLOWED = {"harbormaster.dev/allow-deletion": "true"}
+GOING = "2026-01-01T00:00:00Z"
+EDGE = make_object("v1", "Namespace", "fleet-member-edge")
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize("user", [DEVELOPER, ADMIN, ACCOUNT], ids=["developer", "admin", "account"])
+@pytest.mark.parametrize(
+    ("old", "existing", "wanted"),
+    [
+        pytest.param(EDGE, [make_member()], 403, id="member-is-there"),
+        pytest.param(
+            EDGE, [make_member() | {"metadata": {"name": "edge", "deletionTimestamp": GOING}}], 403, id="leaving"
+        ),
+        pytest.param(EDGE, [], 200, id="member-is-gone"),
+        pytest.param(make_object("v1", "Namespace", "fleet-member-b"), [make_member()], 200, id="of-another-member"),
+        pytest.param(make_object("v1", "Namespace", "edge"), [make_member()], 200, id="any-other-namespace"),
+        pytest.param(
+            make_object("v1", "Namespace", "fleet-member-edge", annotations=ALLOWED), [make_member()], 200, id="meant"
+        ),
+        pytest.param(
+            make_object("v1", "Namespace", "fleet-member-edge", annotations=dict.fromkeys(ALLOWED, "false")),
+            [make_member()],
+            403,
+            id="not-meant",
+        ),
+        pytest.param(
+            make_object("v1", "Namespace", "fleet-member-edge", deletionTimestamp=GOING),
+            [make_member()],
+            200,
+            id="going-already",
+        ),
+        pytest.param(DEFINITION, [make_member()], 403, id="definition-that-nobody-watches-while-there-are-members"),
+        pytest.param(DEFINITION, [WORK], 403, id="definition-in-use"),
+        pytest.param(DEFINITION, [], 200, id="definition-of-a-hub-without-members"),
+        pytest.param(
+            make_object(*CRD, DEFINITION["metadata"]["name"], annotations=ALLOWED), [WORK], 200, id="def-meant"
+        ),
+        pytest.param(FOREIGN, [make_member(), WORK], 200, id="definition-of-others"),
+        pytest.param(
+            make_object(*CRD, "nodepools.karpenter.sh"), [make_member(), WORK], 200, id="definition-of-karpenter"
+        ),
+    ],
+)
+def test_what_holds_a_members_content_is_not_deleted_by_mistake(user, old, existing, wanted):
+    """G-17 and G-18, on by default and for everybody: it is admins who make this mistake."""
+    assert code("DELETE", None, old, user, AdmissionSettings(), existing) == wanted
+    assert code("DELETE", None, old, user, AdmissionSettings(protect_deletions=False), existing) == 200
+
+
+def test_the_refusal_of_a_deletion_says_what_to_do_instead():
+    context = Context.of_objects([make_member(), WORK], user=ADMIN)
+    namespace = judge("DELETE", None, EDGE, context).message
+    assert "kubectl delete membercluster edge" in namespace
+    assert "kubectl annotate namespace fleet-member-edge harbormaster.dev/allow-deletion=true" in namespace
+    definition = judge("DELETE", None, DEFINITION, context).message
+    assert definition.startswith("there is 1 Work: deleting definition")
+    assert "kubectl annotate crd works.placement.kubernetes-fleet.io harbormaster.dev/allow-deletion=true" in definition
+
+
+def test_the_loop_itself_deletes_the_namespace_of_a_member_that_has_left():
+    context = Context.of_objects([make_member()])
+    assert judge("DELETE", None, EDGE, context).code == 200
+
+
 def test_works_elsewhere_are_free():
     work = make_object("placement.kubernetes-fleet.io/v1", "Work", namespace="shop")
     assert code("CREATE", work, None, DEVELOPER, AdmissionSettings(), [make_member()]) == 200
