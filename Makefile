@@ -62,6 +62,7 @@ lint: $(VENV)/.development  ## Check format, style, types and import rules
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.contracts.member_deletions
 
 fmt: $(VENV)/.development  ## Format the code and put right what can be put right by itself
 	@$(BIN)/ruff check --quiet --fix .

@@ -20,6 +20,9 @@ from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.bed import install_member_definitions
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.names import WORK_OBJECTS
+from scorer.rollout.intent import meant
+from scorer.rollout.removal import objects_digest
 from webhook.kube.paths import path_of
 
 MEMBER = "berlin"
@@ -103,6 +106,12 @@ def exists(cluster: Cluster, kind: Kind, name: str, namespace: str = "") -> bool
     return True
 
 
+def order_and_delete(hub: Cluster, name: str) -> None:
+    """Delete a Work as the loop does."""
+    hub.request("PUT", path_of(WORK, SPACE, name), meant(read(hub, WORK, name, SPACE)))
+    delete(hub, WORK, name, SPACE)
+
+
 def make_node(name: str, cpu: str, memory: str, sku: str = "small") -> JsonObject:
     labels = {"beta.kubernetes.io/instance-type": sku, "topology.kubernetes.io/region": "north"}
     amounts = {"cpu": cpu, "memory": memory, "pods": "110"}
@@ -121,7 +130,8 @@ def make_pod(name: str, cpu: str, node: str = "one") -> JsonObject:
 
 def make_work(name: str, *manifests: JsonObject) -> JsonObject:
     spec = {"workload": {"manifests": list(manifests)}}
-    return {"metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+    signed = {WORK_OBJECTS: objects_digest(manifests)}
+    return {"metadata": {"name": name, "namespace": SPACE, "annotations": signed}, "spec": spec}
 
 
 def make_config_map(name: str, value: str, namespace: str = "default") -> JsonObject:
@@ -139,6 +149,8 @@ def admit(hub: Cluster, name: str, period: int = 1) -> None:
         {"apiGroups": works, "resources": ["works/status"], "verbs": ["get", "update", "patch"]},
         {"apiGroups": internal, "resources": ["internalmemberclusters"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": internal, "resources": ["internalmemberclusters/status"], "verbs": ["get", "update", "patch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
     role, binding = f"fleet-role-{name}", f"fleet-rolebinding-{name}"
     hub.request("POST", f"{RBAC}/namespaces/{space}/roles", {"metadata": {"name": role}, "rules": rules})
@@ -347,12 +359,12 @@ def test_what_it_may_not_apply_is_reported_and_does_not_keep_the_rest_from_being
     wait_until(lambda: exists(member, CONFIG_MAP, "mixed", "shop"), "the object is not put back", 5)
     said = [line for line in agent.log() if line["msg"] == "cannot watch" and line["resource"] == "secrets"]
     assert len(said) == 1
-    delete(hub, WORK, "mixed", SPACE)
+    order_and_delete(hub, "mixed")
     wait_until(lambda: not exists(hub, WORK, "mixed", SPACE), "the Work does not go", 20)
 
 
 def test_a_deleted_work_takes_its_objects_along(hub, member, agent):
-    delete(hub, WORK, "many", SPACE)
+    order_and_delete(hub, "many")
     wait_until(lambda: not exists(hub, WORK, "many", SPACE), "the Work does not go", 20)
     assert not exists(member, CONFIG_MAP, "many-0", "shop")
     assert not exists(member, APPLIED_WORK, "many")

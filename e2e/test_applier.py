@@ -20,10 +20,13 @@ from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.process import Program
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import LAST_APPLIED, WORK_CLEANUP
+from scorer.api.names import LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
+from scorer.rollout.documents import with_metadata
+from scorer.rollout.intent import meant
+from scorer.rollout.removal import objects_digest
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.client import ApiServer
-from webhook.kube.ports import Key, NotFoundError, StoreError
+from webhook.kube.ports import Key, NotFoundError, Store, StoreError
 from webhook.kube.store import HubStore
 from webhook.member.applier import ABANDON, reconcile_work
 from webhook.member.fingerprints import Fingerprints
@@ -58,6 +61,13 @@ def controller_manager(cluster: Cluster) -> Program:
     return cluster.start_controller_manager()
 
 
+async def order_and_delete(hub: Store, key: Key, **annotations: str) -> None:
+    """Delete a Work as the loop does."""
+    found = with_metadata(await hub.get(WORK, key), annotations=annotations)
+    await hub.replace(WORK, meant(found) or found)
+    await hub.delete(WORK, key)
+
+
 class Bed:
     """A hub, a member, and the agent between them."""
 
@@ -73,16 +83,17 @@ class Bed:
     async def place(self, *manifests: object, work: str = "", **spec: object) -> None:
         """Create the Work, or change it."""
         body = {"workload": {"manifests": list(manifests)}, **spec}
+        signed = {WORK_OBJECTS: objects_digest(manifests)}
         name = work or self.space
         self.works.add(name)
         try:
             found = await self.hub.get(WORK, Key(name, SPACE))
         except NotFoundError:
-            metadata = {"name": name, "namespace": SPACE}
+            metadata = {"name": name, "namespace": SPACE, "annotations": signed}
             document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": body}
             await self.hub.create(WORK, document)
         else:
-            await self.hub.replace(WORK, {**found, "spec": body})
+            await self.hub.replace(WORK, {**with_metadata(found, annotations=signed), "spec": body})
 
     async def reconcile(self, work: str = "", member: RemoteMember | None = None) -> bool:
         """Make one pass; say whether the Work is gone."""
@@ -101,13 +112,8 @@ class Bed:
         return str((await self.entries())[ordinal]["conditions"][0]["message"])
 
     async def delete(self, work: str = "", *, abandon: bool = False) -> None:
-        """Delete the Work on the hub."""
-        key = Key(work or self.space, SPACE)
-        if abandon:
-            found = await self.hub.get(WORK, key)
-            metadata = {**found["metadata"], "annotations": {ABANDON: "true"}}
-            await self.hub.replace(WORK, {**found, "metadata": metadata})
-        await self.hub.delete(WORK, key)
+        """Delete the Work on the hub, as the loop does."""
+        await order_and_delete(self.hub, Key(work or self.space, SPACE), **({ABANDON: "true"} if abandon else {}))
 
     async def until_gone(self, work: str = "", seconds: float = 60) -> None:
         """Make passes until the Work is gone."""
@@ -318,7 +324,7 @@ async def test_a_second_pass_writes_nothing_to_a_real_hub_either(bed, cluster, s
         status = (await hub.get(WORK, key))["status"]
         details = {"driftDetails", "diffDetails"} & {name for entry in status["manifestConditions"] for name in entry}
         assert details == ({"diffDetails"} if strategy is REPORT else {"driftDetails"})
-        await hub.delete(WORK, key)
+        await order_and_delete(hub, key)
         async with asyncio.timeout(60):
             while not (await reconcile_work(key, hub, bed.member, bed.time)).gone:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.3)

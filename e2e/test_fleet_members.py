@@ -13,6 +13,7 @@ from e2e.fleet.objects import (
     condition_of,
     is_deleting,
     labels_of,
+    make_config_map,
     make_placement,
     pick_fixed,
     pick_n,
@@ -23,6 +24,7 @@ from e2e.test_fleet_changes import TAINT, UNTAINT, live_bindings, member_change
 from scorer.api.kinds import (
     APPLIED_WORK,
     BINDING,
+    CUSTOM_RESOURCE_DEFINITION,
     DISRUPTION_BUDGET,
     EVICTION,
     INTERNAL_MEMBER_CLUSTER,
@@ -34,6 +36,7 @@ from scorer.api.kinds import (
     RESOURCE_SNAPSHOT,
     WORK,
 )
+from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of
 
 ALL = ("bravelion", "jumpingcat", "smartfish")
@@ -191,6 +194,43 @@ def test_an_abandoned_placement_leaves_its_objects_without_owner(fleet, scene):
         assert "ownerReferences" not in live["metadata"]
     objects.delete(NAMESPACE, name)
     wait_until("cleaned up", lambda: "" if objects.find(NAMESPACE, name) is None else "still there", 60)
+
+
+def test_the_definition_of_works_takes_nothing_along_when_it_goes_and_nothing_moves_when_it_comes_back(fleet, scene):
+    """What is local to a placed namespace stays, too."""
+    name = "e2e-undefined"
+    scene.home(name, colour="blue")
+    scene.put(make_placement(name))
+    wait_complete(fleet, Complete(name, ALL))
+    for objects in fleet.clusters.values():
+        objects.create(make_config_map("local", name, mine="1"))
+    before = on_the_members(fleet, name)
+    fleet.on_hub.delete(CUSTOM_RESOURCE_DEFINITION, WORK.resource)
+
+    def problem() -> str:
+        return "it is there" if fleet.on_hub.find(CUSTOM_RESOURCE_DEFINITION, WORK.resource) else ""
+
+    wait_until("the definition of Works goes", problem, 60)
+    assert on_the_members(fleet, name) == before
+    fleet.install()
+    wait_complete(fleet, Complete(name, ALL))
+    assert on_the_members(fleet, name) == before
+    events = [
+        item for item in fleet.members["smartfish"].objects.all(EVENT) if item["regarding"]["name"] == f"{name}-work"
+    ]
+    assert {item["reason"] for item in events} == {"KeptWithoutOrder"}
+
+
+def on_the_members(fleet: Fleet, name: str) -> dict[str, list[tuple[str, str]]]:
+    """Return uid and version of what is on the members of a placement, and of what is local there."""
+    kinds = ((NAMESPACE, (name,)), (CONFIG_MAP, ("settings", name)), (CONFIG_MAP, ("local", name)))
+    return {
+        cluster: [
+            (found["metadata"]["uid"], found["metadata"]["resourceVersion"])
+            for found in (objects.get(kind, *key) for kind, key in kinds)
+        ]
+        for cluster, objects in fleet.clusters.items()
+    }
 
 
 def test_a_finished_deletion_survives_whoever_does_it(fleet, scene):

@@ -40,6 +40,7 @@ KEEPER = [
     rule(RBAC, "roles rolebindings", "get list create update delete"),
     rule(PLACEMENT, "works", "get list watch update patch delete"),
     rule(PLACEMENT, "works/status", "get update patch"),
+    rule("events.k8s.io", "events", "create"),
 ]
 """All that the member controller needs; what of Works and statuses it never does itself it has to have to give it."""
 
@@ -176,6 +177,8 @@ GIVEN = {
     (CLUSTER, "internalmemberclusters/status"): {"get", "update", "patch"},
     (CLUSTER, "memberclusters"): set(),
     (PLACEMENT, "clusterresourceplacements"): set(),
+    ("", "namespaces"): {"get"},
+    ("events.k8s.io", "events"): {"create"},
     ("", "secrets"): set(),
     ("", "configmaps"): set(),
     (RBAC, "roles"): set(),

@@ -141,7 +141,7 @@ class Agent:
             self._member,
             now=self._now,
             steady=lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started),
-            leaving=self.membership.leaving,
+            word=self.membership.word,
             count=self._counts.passed,
         )
         await self._applying.run()

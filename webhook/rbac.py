@@ -338,6 +338,7 @@ def agent_roles(applied: Selected, *, apply_rbac: bool = False) -> tuple[Role, .
         _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, kinds.POD]),
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
         _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
+        _rule("events on what is kept although its Work has gone", ("create",), [_EVENT]),
         Rule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
     ]
     rules += _touching("what placements place on this member", APPLY, applied)

@@ -6,8 +6,8 @@ binding before it is deleted, on each Work before it is deleted. That order is a
 anywhere leaves nothing deleted that was not marked, and a Work that the work generator makes while the placement is
 already going is marked when its turn to be deleted comes, like all others of its binding.
 
-In the same way a binding says before it is deleted that the loop means it (`scorer.rollout.intent`). One that is going
-without that word was deleted by somebody else: its Works stay, and the scheduler makes the binding anew.
+In the same way bindings and Works say before they are deleted that the loop means it (`scorer.rollout.intent`). A
+binding that is going without that word was deleted by somebody else: its Works stay, and the scheduler makes it anew.
 
 Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
@@ -18,8 +18,8 @@ from typing import Any
 from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
 from scorer.rollout.documents import annotation, is_deleting, name_of, namespace_of, spec_of, with_metadata
-from scorer.rollout.intent import is_meant, meant
-from scorer.rollout.works import ABANDON, abandoned
+from scorer.rollout.intent import is_meant, meant, unmeant
+from scorer.rollout.works import ABANDON
 from scorer.rollout.writes import Write, delete, replace
 
 
@@ -62,19 +62,28 @@ def is_to_go(binding: Mapping[str, Any]) -> bool:
     return is_meant(binding) or spec_of(binding).get("state") == BindingState.UNSCHEDULED
 
 
-def plan_work_deletion(binding: JsonObject, works: Iterable[JsonObject]) -> list[Write]:
-    """Return what takes all Works of a binding away that is being deleted, in order; nothing when all are going.
+def plan_work_deletion(
+    binding: JsonObject, works: Iterable[JsonObject], member: Mapping[str, Any] | None
+) -> list[Write]:
+    """Return what takes all Works of a binding away that is to go, in order; nothing when all are going.
+
+    Each is told first that its content is to go, also one that somebody else has deleted; none of it when its member
+    leaves the fleet: what is there stays.
 
     Args:
         binding: A binding with a deletion mark.
         works: All of its Works.
+        member: Their MemberCluster; None: gone.
     """
     writes = []
+    stays = member is not None and not is_deleting(member)
     leaves = annotation(binding, ABANDON) == "true"
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
-        if is_deleting(work):
-            continue
-        if leaves and (marked := abandoned(work)) is not None:
-            writes.append(replace(marked))
-        writes.append(delete(work))
+        said = (meant(work) or work) if stays else unmeant(work)
+        if leaves and not is_deleting(work) and annotation(work, ABANDON) != "true":
+            said = with_metadata(said, annotations={ABANDON: "true"})
+        if said is not work:
+            writes.append(replace(said))
+        if not is_deleting(work):
+            writes.append(delete(work))
     return writes

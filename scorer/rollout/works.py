@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from itertools import chain
 from typing import Any, TypeAlias
 
 import orjson
@@ -29,7 +30,9 @@ from scorer.api.names import (
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
+    REMOVE,
     WORK_GENERATION,
+    WORK_OBJECTS,
     member_namespace,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
@@ -47,6 +50,8 @@ from scorer.rollout.documents import (
     with_spec,
 )
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
+from scorer.rollout.intent import meant, unmeant
+from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.writes import Write, create, delete, replace
 
@@ -231,7 +236,7 @@ class _WorkPlanner:
                 made = self._make(slot, name, work, group.index)
                 writes.append(create(made) if work is None else replace(made))
         gone = (self._works[name] for name in sorted(self._works.keys() - wanted))
-        writes += (delete(work) for work in gone if not is_deleting(work))
+        writes += chain.from_iterable(map(_unwanted, gone))
         return WorkPlan(tuple(writes), waiting)
 
     def _slots(self, group: SnapshotGroup) -> Iterator[_Slot]:
@@ -274,7 +279,9 @@ class _WorkPlanner:
         if is_deleting(work):
             return
         if stored != self._strategy:
-            yield replace(with_spec(_signed(work), **self._strategy))
+            yield replace(with_spec(_signed(unmeant(work)), **self._strategy))
+        elif annotation(work, REMOVE):  # wanted again: whoever deletes it now is not the loop
+            yield replace(unmeant(work))
         elif _signature(work) > generation_of(work):
             yield replace(with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work))}))
 
@@ -287,14 +294,20 @@ class _WorkPlanner:
             **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
             **(slot.envelope.labels() if slot.envelope else {}),
         }
-        annotations: dict[str, str | None] = {PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot, **self._hashes}
+        manifests = self._manifests(slot)
+        annotations: dict[str, str | None] = {
+            PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
+            **self._hashes,
+            WORK_OBJECTS: objects_digest(manifests),
+            REMOVE: None,
+        }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {
             "apiVersion": WORK.api_version,
             "kind": WORK.kind,
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
-        workload = {"manifests": self._manifests(slot)}
+        workload = {"manifests": manifests}
         signed = _signed(with_metadata(document, labels=labels, annotations=annotations))
         return with_spec(signed, workload=workload, **self._strategy)
 
@@ -339,8 +352,9 @@ def _signature(work: JsonObject) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def abandoned(work: JsonObject) -> JsonObject | None:
-    """Return the Work marked to leave its objects on the member, None when it is marked already."""
-    if annotation(work, ABANDON) == "true":
-        return None
-    return with_metadata(work, annotations={ABANDON: "true"})
+def _unwanted(work: JsonObject) -> Iterator[Write]:
+    """Yield what becomes of a Work that its binding does not want any more, whoever deletes it."""
+    if not is_deleting(work):
+        yield delete(work)
+    elif (said := meant(work)) is not None:
+        yield replace(said)

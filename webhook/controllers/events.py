@@ -4,22 +4,18 @@ Source: rollout.md 17; serving.md 6.3 (events.k8s.io/v1, aggregated by object an
 """
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from scorer.api.kinds import KINDS
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject
 from scorer.rollout.placement_status import Event
+from webhook.kube.event_documents import EVENT, event_document, micro_time
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, StoreError
 
-EVENT = KINDS["events.k8s.io", "Event"]
-NOTE_LIMIT = 1024
 MOST_WAITING = 10_000
 """Events that wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
-CONTROLLER = "harbormaster.dev/controller"
 
 log = logging.getLogger(__name__)
 
@@ -62,42 +58,11 @@ class EventRecorder:
                 self._dropped = 0
 
     async def _write(self, document: JsonObject, event: Event) -> None:
-        made = self._make(document, event)
+        made = event_document(document, event, self._now(), self._instance)
         try:
             await self._hub.store.create(EVENT, made)
         except AlreadyExistsError:
             stored = await self._hub.store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
             count = (stored.get("series") or {"count": 1})["count"] + 1
-            series = {"count": count, "lastObservedTime": _micro_time(self._now())}
+            series = {"count": count, "lastObservedTime": micro_time(self._now())}
             await self._hub.store.replace(EVENT, {**stored, "series": series})
-
-    def _make(self, document: JsonObject, event: Event) -> JsonObject:
-        metadata = document["metadata"]
-        namespace = metadata.get("namespace") or "default"
-        note = event.message[:NOTE_LIMIT]  # of a stored event nothing can be changed but how often it happened
-        digest = hashlib.sha256(f"{metadata.get('uid', '')}/{event.reason}/{note}".encode()).hexdigest()[:16]
-        regarding = {
-            "apiVersion": document["apiVersion"],
-            "kind": document["kind"],
-            "name": metadata["name"],
-            "uid": metadata.get("uid", ""),
-        }
-        if metadata.get("namespace"):
-            regarding["namespace"] = metadata["namespace"]
-        return {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {"name": f"{metadata['name'][:40].rstrip('-.')}.{digest}", "namespace": namespace},
-            "eventTime": _micro_time(self._now()),
-            "reportingController": CONTROLLER,
-            "reportingInstance": self._instance,
-            "action": event.reason,
-            "reason": event.reason,
-            "type": event.type,
-            "note": note,
-            "regarding": regarding,
-        }
-
-
-def _micro_time(instant: datetime) -> str:
-    return format_time(instant).replace("Z", f".{instant.microsecond:06}Z")

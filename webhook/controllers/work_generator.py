@@ -13,10 +13,11 @@ from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, mem
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_to_go, plan_work_deletion
 from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
+from scorer.rollout.intent import meant
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
-from scorer.rollout.writes import Verb, Write, delete, replace
+from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import override_of
 from webhook.controllers.result import DONE, Result, RetryError
@@ -95,7 +96,7 @@ class WorkGenerator:
             binding = await self._hub.replace(family.binding, held)
         try:
             writes = [await self._whole(write) for write in plan.writes]
-            await at_once(self._carry_out(write) for write in writes)
+            await at_once(self._carry_out(write, member) for write in writes)
             await self._adopt(family, binding, plan.writes)
         except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
@@ -121,19 +122,13 @@ class WorkGenerator:
         spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
         return replace({**write.document, "spec": spec})
 
-    async def _carry_out(self, write: Write) -> None:
-        """Do what a plan asks for; a Work is deleted only as it was when that was decided.
-
-        An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
-        it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
-
-        Raises:
-            ConflictError: Somebody has written it since; what it is now is known to the next attempt.
-        """
-        if write.verb is Verb.DELETE:
-            await self._hub.delete(WORK, write.document, this_version=True)
-        else:
+    async def _carry_out(self, write: Write, member: JsonObject) -> None:
+        """Do what a plan asks for; a Work that is deleted says before that its content goes, if its member stays."""
+        if write.verb is not Verb.DELETE:
             await self._hub.carry_out(WORK, [write])
+            return
+        said = None if is_deleting(member) else meant(write.document)
+        await self._take_away([*([replace(said)] if said else []), write])
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
         """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
@@ -177,7 +172,8 @@ class WorkGenerator:
                 return Result(POLL_DELETION)  # the scheduler says so in a moment
             return await self._let_go(family, binding)
         works = self.works(binding)
-        await at_once(self._take_away(plan_work_deletion(binding, [work])) for work in works)
+        member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
+        await at_once(self._take_away(plan_work_deletion(binding, [work], member)) for work in works)
         if self.works(binding):
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
@@ -197,10 +193,17 @@ class WorkGenerator:
         return DONE
 
     async def _take_away(self, writes: Iterable[Write]) -> None:
-        """Delete a Work, after it was marked where it is to be marked."""
+        """Delete a Work, after what is to be said on it was written; only as it was when that was decided.
+
+        An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
+        it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
+
+        Raises:
+            ConflictError: Somebody has written it since; what it is now is known to the next attempt.
+        """
         marked: JsonObject | None = None
         for write in writes:
             if write.verb is Verb.REPLACE:
                 marked = await self._hub.replace(WORK, (await self._whole(write)).document)
             else:
-                await self._carry_out(delete(marked or write.document))
+                await self._hub.delete(WORK, marked or write.document, this_version=True)

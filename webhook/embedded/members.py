@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -52,11 +53,12 @@ from webhook.kube.ports import (
     key_of,
 )
 from webhook.member.agenda import Agenda
-from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.applier import WORDS, reconcile_work
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.heartbeat import next_heartbeat, report
 from webhook.member.owners import is_applied_work, owners
 from webhook.member.requeue import Pace, next_pace
+from webhook.member.word import ask
 
 WORKERS = 8
 OPEN_STORES = 128
@@ -303,8 +305,8 @@ class SimulatedMembers:
             return
         cluster = key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
         metadata = document["metadata"]
-        abandoned = (metadata.get("annotations") or {}).get(ABANDON)
-        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), abandoned)
+        said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
         works = self._works.setdefault(cluster, {})
         if works.get(key.name) != mark:
             works[key.name] = mark
@@ -475,7 +477,9 @@ class SimulatedMembers:
             observed = ObservedStore(store, refuses)
             try:
                 key = Key(entry.work, member_namespace(cluster))
-                outcome = await reconcile_work(key, self._hub, observed, self._now(), member.fingerprints)
+                outcome = await reconcile_work(
+                    key, self._hub, observed, self._now(), member.fingerprints, partial(ask, self._hub, cluster)
+                )
             finally:
                 self._look_after(cluster, member, observed)
         if outcome.gone:

@@ -14,52 +14,65 @@ Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.kinds import APPLIED_WORK, WORK
-from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import OURS, WORK_CLEANUP
+from scorer.api.kinds import WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
+from scorer.rollout.documents import annotation
+from scorer.rollout.intent import is_meant
+from scorer.rollout.placement_status import Event
+from scorer.rollout.removal import Content
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.books import (
     applied_work,
-    delete_left_overs,
     known_kinds,
-    let_go,
     record,
-    recorded,
-    served_kinds,
-    unblock,
     write_ahead,
 )
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.manifests import Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
 from webhook.member.owners import owner_reference
 from webhook.member.ports import MemberStore
+from webhook.member.removal import remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
 from webhook.member.steps import Steps
+from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
+from webhook.member.word import AskHub, stays
 from webhook.member.writing import Writer
 
 ABANDON: Final = OURS + "abandon"
 """Annotation of a Work: on deletion its objects stay on the member (rollout.md 18)."""
+
+WORDS: Final = (ABANDON, REMOVE, WORK_OBJECTS)
+"""Annotations of a Work that change what is done about it, or what may be."""
 
 PARALLEL_MANIFESTS: Final = 16
 
 DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Seconds before each look whether the member serves what a definition of the same Work defines."""
 
-STUCK_AFTER: Final = timedelta(minutes=5)
-"""How long an AppliedWork may be on its way out until objects that others own, too, stop holding it (rollout.md 20)."""
+KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
+NO_ORDER: Final = (
+    "the Work goes, but harbormaster has not asked for its content to go: "
+    "its objects stay on the member, and a Work of this name that comes back finds them as they are"
+)
 
 GONE: Final = Outcome(gone=True)
 
 
 async def reconcile_work(
-    key: Key, hub: Store, member: MemberStore, now: datetime, fingerprints: Fingerprints | None = None
+    key: Key,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
+    fingerprints: Fingerprints | None = None,
+    word: AskHub = stays,
 ) -> Outcome:
     """Make the member hold what one Work says, and the Work say how that went.
 
@@ -73,6 +86,7 @@ async def reconcile_work(
         now: Time of the pass.
         fingerprints: What the caller keeps from pass to pass, one for the member. Without it, the member is asked in
             every pass about the objects that it stores differently from their manifests.
+        word: Asks the hub about the member, before anything of a Work that goes is removed.
 
     Raises:
         ConflictError: Someone else wrote first: try again.
@@ -84,7 +98,7 @@ async def reconcile_work(
     except NotFoundError:
         return GONE
     if work["metadata"].get("deletionTimestamp"):
-        return await _clean_up(work, hub, member, now)
+        return await _clean_up(work, word, hub, member, now)
     work = await _hold(work, hub)
     owner = await applied_work(key, member)
     written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
@@ -93,7 +107,7 @@ async def reconcile_work(
     decoded = decode(written, await known_kinds(member, written, applies=applies))
     refused: list[Identity] = []
     if applies:
-        refused = await delete_left_overs(work, owner, decoded, member)
+        refused = await remove_left_overs(work, owner, decoded, member)
         work = await write_ahead(work, decoded, hub, now)
     steps = Steps(
         work_namespace=key.namespace,
@@ -199,13 +213,16 @@ async def _defined(
     return [item for item in wave if known.serves(item.kind)], [item for item in wave if not known.serves(item.kind)]
 
 
-async def _clean_up(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> Outcome:
-    """Remove what the Work put on the member, then let the Work go."""
+async def _clean_up(work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime) -> Outcome:
+    """Remove what the Work put on the member, if that is asked for, then let the Work go."""
     metadata = work["metadata"]
     finalizers = list(metadata.get("finalizers") or ())
     if WORK_CLEANUP not in finalizers:
         return GONE
-    if not await _removed(work, member, now):
+    content = await _what_is_known(work, word, hub, member, now)
+    if content.leaving:  # `webhook.member.membership` lets go of the Work, or the hub does
+        return Outcome(metadata.get("generation", 0), "leaving")
+    if not await remove_content(work, content, member, now):
         return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
@@ -229,8 +246,10 @@ def went_early(work: JsonObject) -> bool:
     return WORK_CLEANUP in (metadata.get("finalizers") or ()) and not metadata.get("deletionTimestamp")
 
 
-async def clean_up_after(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> Outcome:
-    """Remove what a Work put on the member that went early; may stop anywhere and be made again.
+async def clean_up_after(
+    work: JsonObject, hub: Store, member: MemberStore, now: datetime, word: AskHub = stays
+) -> Outcome:
+    """Remove what a Work put on the member that went early, if that is asked for; may stop anywhere and be made again.
 
     Nothing is removed when there is a Work of that name again: it takes over what is there.
 
@@ -239,6 +258,7 @@ async def clean_up_after(work: JsonObject, hub: Store, member: MemberStore, now:
         hub: Where it was.
         member: Where its objects are.
         now: Time of the pass.
+        word: Asks the hub about the member.
 
     Raises:
         StoreError: The hub or the member did not answer: try again later.
@@ -246,37 +266,17 @@ async def clean_up_after(work: JsonObject, hub: Store, member: MemberStore, now:
     try:
         await hub.get(WORK, key_of(work))
     except NotFoundError:
-        if not await _removed(work, member, now):
+        content = await _what_is_known(work, word, hub, member, now)
+        if not await remove_content(work, content, member, now):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 
 
-async def _removed(work: JsonObject, member: MemberStore, now: datetime) -> bool:
-    """Delete what a Work put on the member, or let go of it as the Work says; say whether its AppliedWork is gone."""
-    metadata = work["metadata"]
-    key = Key(metadata["name"])
-    try:
-        owner = await member.get(APPLIED_WORK, key)
-    except NotFoundError:
-        return True
-    known = recorded(work, owner)
-    if (metadata.get("annotations") or {}).get(ABANDON) == "true":
-        for identity, kind in await served_kinds(known, member):
-            await let_go(kind, Key(identity.name, identity.namespace), owner, member, delete=False)
-    if await _deleted(key, owner, member):
-        return True
-    marked = owner["metadata"].get("deletionTimestamp")
-    if marked and now - parse_time(marked) >= STUCK_AFTER:
-        await unblock(known, owner, member)
-    return False
-
-
-async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
-    """Delete the AppliedWork, after what it owns; say whether it is gone."""
-    try:
-        if not owner["metadata"].get("deletionTimestamp"):
-            await member.delete(APPLIED_WORK, key, uid=owner["metadata"]["uid"], foreground=True)
-        await member.get(APPLIED_WORK, key)
-    except NotFoundError:
-        return True
-    return False
+async def _what_is_known(work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime) -> Content:
+    """Find out what decides about all that a going Work put on the member; tell of it when nobody asked for its end."""
+    ordered = is_meant(work)
+    if not ordered:
+        await tell(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
+    leaving = ordered and (await word()).leaving  # without an order, it decides nothing
+    abandoned = annotation(work, ABANDON) == "true"
+    return Content(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving)

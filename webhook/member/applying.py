@@ -5,7 +5,7 @@ Source: rollout.md 11; KubeFleet pkg/controllers/workapplier.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -15,11 +15,12 @@ from scorer.api.meta import JsonObject
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
-from webhook.member.applier import ABANDON, clean_up_after, reconcile_work, went_early
+from webhook.member.applier import WORDS, clean_up_after, reconcile_work, went_early
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
 from webhook.member.ports import MemberStore
 from webhook.member.requeue import Pace, next_pace
+from webhook.member.word import AskHub
 
 WORKERS: Final = 8
 AFTER_CONFLICT: Final = timedelta(milliseconds=100)
@@ -48,7 +49,7 @@ class Applying:
         member: Where their objects go.
         now: The time of day, for what is written down.
         steady: A clock that nobody sets, for what is waited for.
-        leaving: Asks the hub whether the member is to leave; asked before anything of a deleted Work is removed.
+        word: Asks the hub about the member, before anything of a deleted Work is removed.
         count: Told of every pass.
         sleep: Waits for a number of seconds of *steady*.
         workers: How many Works are handled at a time.
@@ -62,7 +63,7 @@ class Applying:
         *,
         now: Callable[[], datetime],
         steady: Callable[[], datetime],
-        leaving: Callable[[], Awaitable[bool]],
+        word: AskHub,
         count: Callable[[PassResult], None] = lambda _: None,
         sleep: Sleep = asyncio.sleep,
         workers: int = WORKERS,
@@ -72,14 +73,14 @@ class Applying:
         self._member = member
         self._now = now
         self._steady = steady
-        self._leaving = leaving
+        self._word = word
         self._count = count
         self._sleep = sleep
         self._workers = workers
         self._agenda: Agenda[str] = Agenda(steady, sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
-        """Works that went early, as they were last: what they put on the member has to go after them."""
+        """Works that went early, as they were last: what they put on the member may have to go after them."""
         self._paces: dict[str, Pace] = {}
         self._failures: dict[str, int] = {}
         self._fingerprints = Fingerprints()
@@ -134,8 +135,8 @@ class Applying:
     def _note(self, document: JsonObject) -> None:
         metadata = document["metadata"]
         name = metadata["name"]
-        abandoned = (metadata.get("annotations") or {}).get(ABANDON)
-        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), abandoned)
+        said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
         if self._works.get(name) == mark:
             return  # only the status, which we write ourselves
         self._works[name] = mark
@@ -190,10 +191,8 @@ class Applying:
         mark = self._works.get(name)
         if mark is None:
             return await self._clean_up_after(name)
-        if mark[2] and await self._leaving():
-            return AFTER_DOUBT  # what was placed stays; `webhook.member.membership` lets go of the Work
         outcome = await reconcile_work(
-            Key(name, self._namespace), self._hub, self._member, self._now(), self._fingerprints
+            Key(name, self._namespace), self._hub, self._member, self._now(), self._fingerprints, self._word
         )
         if outcome.gone:
             self._paces.pop(name, None)
@@ -202,15 +201,14 @@ class Applying:
         return pace.delay
 
     async def _clean_up_after(self, name: str) -> timedelta | None:
-        """Have what a Work that went early put on the member go, too; return when to look again, None: it is done."""
+        """Settle what a Work that went early put on the member; return when to look again, None: it is done."""
         work = self._early.get(name)
         if work is None:
             return None
-        if not await self._leaving():  # else what was placed stays
-            outcome = await clean_up_after(work, self._hub, self._member, self._now())
-            if not outcome.gone:
-                pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
-                return pace.delay
+        outcome = await clean_up_after(work, self._hub, self._member, self._now(), self._word)
+        if not outcome.gone:
+            pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
+            return pace.delay
         if self._early.get(name) is work:
             del self._early[name]
             self._paces.pop(name, None)

@@ -6,7 +6,6 @@ is its own. An object that an earlier pass put there and the Work no longer hold
 Source: rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -15,7 +14,7 @@ from scorer.api.conditions import FALSE, make_condition
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kind, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import ManifestReason
-from webhook.kube.ports import ConflictError, Key, NotFoundError, Store, StoreError, UnavailableError
+from webhook.kube.ports import ConflictError, Key, NotFoundError, Store, StoreError
 from webhook.member.manifests import (
     Identity,
     KnownKinds,
@@ -24,13 +23,10 @@ from webhook.member.manifests import (
     kinds_of,
     manifest_result,
 )
-from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
 from webhook.member.ports import MemberStore
 
 ATTEMPTS: Final = 4
 """How often an object is read again when somebody else wrote it in the same moment."""
-
-_log = logging.getLogger(__name__)
 
 
 async def applied_work(key: Key, member: MemberStore) -> JsonObject:
@@ -111,32 +107,6 @@ def _was_applied(entry: Mapping[str, Any]) -> bool:
     return any(condition.get("type") == "Applied" for condition in entry.get("conditions") or ())
 
 
-async def delete_left_overs(
-    work: JsonObject, owner: JsonObject, decoded: Sequence[Manifest | Rejected], member: MemberStore
-) -> list[Identity]:
-    """Delete what earlier passes applied and the Work no longer holds; what others own too is only let go.
-
-    Returns:
-        What the member refused to let go of; the next pass tries again.
-
-    Raises:
-        StoreError: The member does not answer.
-    """
-    wanted = {item.identity for item in decoded}
-    left = [identity for identity in recorded(work, owner) if identity not in wanted]
-    refused = []
-    for identity, kind in await served_kinds(left, member):
-        try:
-            await let_go(kind, Key(identity.name, identity.namespace), owner, member, delete=True)
-        except StoreError as error:
-            if isinstance(error, UnavailableError):
-                await still_answers(member, owner)
-            fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
-            _log.warning("the member does not let go of an object that its Work no longer holds", extra=fields)
-            refused.append(identity)
-    return refused
-
-
 async def still_answers(member: MemberStore, owner: JsonObject) -> None:
     """Tell what went wrong with one object (a webhook of the member fails, say) from a member that is not there.
 
@@ -158,44 +128,7 @@ async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> l
     ]
 
 
-async def let_go(kind: Kind, key: Key, owner: JsonObject, member: MemberStore, *, delete: bool) -> None:
-    """Take our owner reference off an object; with *delete*, delete it when nobody else owns it.
-
-    An object that is gone or not ours is left alone.
-    """
-    name = owner["metadata"]["name"]
-
-    async def change(live: JsonObject) -> None:
-        others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
-        if len(others) == len(owners(live)):
-            return
-        if delete and not others:
-            await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
-        else:
-            await member.replace(kind, with_owners(live, others))
-
-    await _on_latest(kind, key, member, change)
-
-
-async def unblock(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> None:
-    """Let an AppliedWork that is stuck in deletion go before its objects that others own, too.
-
-    Source: rollout.md 20.
-    """
-    for identity, kind in await served_kinds(identities, member):
-        key = Key(identity.name, identity.namespace)
-
-        async def change(live: JsonObject, kind: Kind = kind) -> None:
-            changed = unblocked(live, owner["metadata"]["uid"])
-            if changed is not live:
-                await member.replace(kind, changed)
-
-        await _on_latest(kind, key, member, change)
-
-
-async def _on_latest(
-    kind: Kind, key: Key, member: MemberStore, change: Callable[[JsonObject], Awaitable[None]]
-) -> None:
+async def on_latest(kind: Kind, key: Key, member: MemberStore, change: Callable[[JsonObject], Awaitable[None]]) -> None:
     """Do *change* to an object as it is now, again when somebody wrote it meanwhile; nothing when it is gone."""
     for attempt in range(ATTEMPTS):
         try:

@@ -27,6 +27,7 @@ from scorer.api.names import WORK_CLEANUP, member_namespace
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.heartbeat import Figures, next_heartbeat, report
+from webhook.member.word import Word, ask
 
 DEFAULT_PERIOD_SECONDS: Final = 60
 PERIOD_BOUNDS: Final = (1, 600)
@@ -117,17 +118,13 @@ class Membership:
         finally:
             await self._stop_applying()
 
-    async def leaving(self) -> bool:
-        """Ask the hub whether we are to leave; also when there is no word of us any more.
+    async def word(self) -> Word:
+        """Ask the hub about us.
 
         Raises:
             StoreError: The hub did not answer.
         """
-        try:
-            document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, self._key)
-        except NotFoundError:
-            return True
-        return _state(document) != MemberState.JOIN
+        return await ask(self._hub, self._key.name)
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`."""

@@ -26,6 +26,8 @@ def test_an_agent_reads_and_reports_in_its_own_namespace_and_no_more():
         *((works, "works/status", verb) for verb in ("get", "update", "patch")),
         *((members, "internalmemberclusters", verb) for verb in ("get", "list", "watch")),
         *((members, "internalmemberclusters/status", verb) for verb in ("get", "update", "patch")),
+        ("", "namespaces", "get"),
+        ("events.k8s.io", "events", "create"),
     }
 
 

@@ -29,13 +29,6 @@ def words(writes):
     ]
 
 
-def steps(writes):
-    return [
-        (str(write.verb), write.name, (write.document["metadata"].get("annotations") or {}).get(ABANDON, ""))
-        for write in writes
-    ]
-
-
 @pytest.mark.parametrize(
     ("spec", "leaves"),
     [
@@ -93,18 +86,38 @@ def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
 
 def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
     works = [thing("web-0"), thing("web-work", **MARKED), thing("web-1", **GOING)]
-    assert steps(plan_work_deletion(thing("b", **GOING, **MARKED), works)) == [
-        ("replace", "web-0", "true"),
-        ("delete", "web-0", ""),
-        ("delete", "web-work", "true"),
+    assert words(plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member"))) == [
+        ("replace", "web-0", "uid-web-0", "true"),
+        ("delete", "web-0", "", ""),
+        ("replace", "web-1", "uid-web-1", ""),
+        ("replace", "web-work", "uid-web-work", "true"),
+        ("delete", "web-work", "", "true"),
     ]
 
 
-def test_works_of_any_other_binding_are_only_deleted():
-    assert steps(plan_work_deletion(thing("b", **GOING), [thing("web-work")])) == [("delete", "web-work", "")]
+def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
+    """Also those that somebody else has deleted."""
+    works = [thing("web-0"), thing("web-1", annotations={REMOVE: "uid-web-1"}), thing("web-2", **GOING)]
+    assert words(plan_work_deletion(thing("b", **GOING), works, thing("member"))) == [
+        ("replace", "web-0", "uid-web-0", ""),
+        ("delete", "web-0", "", ""),
+        ("delete", "web-1", "uid-web-1", ""),
+        ("replace", "web-2", "uid-web-2", ""),
+    ]
+
+
+@pytest.mark.parametrize("member", [thing("member", **GOING), None], ids=["leaves", "gone"])
+def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
+    said = {"annotations": {REMOVE: "uid-web-1"}}
+    works = [thing("web-0"), thing("web-1", **said), thing("web-2", **GOING)]
+    assert words(plan_work_deletion(thing("b", **GOING), works, member)) == [
+        ("delete", "web-0", "", ""),
+        ("replace", "web-1", "", ""),
+        ("delete", "web-1", "uid-web-1", ""),
+    ]
 
 
 def test_a_second_plan_asks_for_nothing():
     said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
     assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
-    assert plan_work_deletion(thing("a", **GOING, **MARKED), [thing("web-work", **GOING, **MARKED)]) == []
+    assert plan_work_deletion(thing("a", **GOING, **MARKED), [thing("a", **GOING, **said)], thing("member")) == []

@@ -10,13 +10,12 @@ from scorer.api.work import Work
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import BindingView, is_failed, readiness
 from scorer.rollout.envelopes import EnvelopeError, unwrap
+from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.works import (
-    ABANDON,
     OverrideError,
     WorkCause,
     WorkPlan,
-    abandoned,
     needs_works,
     plan_works,
 )
@@ -102,6 +101,7 @@ def test_one_work_per_snapshot():
         FLEET + "parent-resource-override-snapshot-hash": nothing,
         FLEET + "parent-cluster-resource-override-snapshot-hash": nothing,
         "harbormaster.dev/work-generation": "1",
+        "harbormaster.dev/work-objects": objects_digest(work["spec"]["workload"]["manifests"]),
     }
     assert work["spec"]["applyStrategy"]["serverSideApplyConfig"] == {"force": False}
     Work.read(work)
@@ -249,12 +249,6 @@ def test_when_there_is_work(state, rollout, needed):
     assert needs_works(make_binding(state=state, conditions=conditions)) is needed
     stale = [{**condition, "observedGeneration": 1} for condition in conditions]
     assert needs_works(make_binding(state=state, conditions=stale)) is (state == "Unscheduled")
-
-
-def test_abandoning_marks_a_work_once():
-    marked = abandoned({"metadata": {"name": "w"}})
-    assert marked["metadata"]["annotations"] == {ABANDON: "true"}
-    assert abandoned(marked) is None
 
 
 STARTED = {"type": "RolloutStarted", "status": "True", "reason": "RolloutStarted", "observedGeneration": 2}

@@ -35,6 +35,10 @@ rules:
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
   verbs: ["get", "list", "watch"]
+# events on what is kept although its Work has gone
+- apiGroups: ["events.k8s.io"]
+  resources: ["events"]
+  verbs: ["create"]
 # whether the member is well, and its version
 - nonResourceURLs: ["/readyz", "/version"]
   verbs: ["get"]

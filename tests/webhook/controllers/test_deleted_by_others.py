@@ -5,7 +5,7 @@ The whole world runs: store, loop and simulated members. An object that was dele
 
 import pytest
 
-from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, PLACEMENT, WORK
+from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
 from scorer.api.names import PARENT_PLACEMENT
 from tests.webhook.controllers.world import (
     CONFIG_MAP,
@@ -115,3 +115,25 @@ async def test_a_placement_that_goes_with_its_definition_leaves_everything_where
     await world.until(lambda: world.condition("web", "Available").get("status") == "True")
     assert await placed(world, "a", "b", "c") == before
     assert len(list(world.store.objects(WORK))) == 3
+
+
+async def test_works_that_somebody_deletes_come_back_and_nothing_moves_on_the_members(world):
+    await start(world)
+    before = [await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in "abc"]
+    known = {work["metadata"]["uid"] for work in world.works()}
+    for work in world.works():
+        await world.store.delete(WORK, Key(work["metadata"]["name"], work["metadata"]["namespace"]))
+    await world.until(lambda: not known & {work["metadata"]["uid"] for work in world.works()})
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert [await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in "abc"] == before
+
+
+async def test_members_that_go_with_their_definition_keep_what_they_have(world):
+    await start(world)
+    before = await placed(world, "a", "b", "c")
+    async with world.members.store("a") as one, world.members.store("b") as two, world.members.store("c") as three:
+        for cluster in "abc":
+            await world.store.delete(MEMBER_CLUSTER, Key(cluster))
+        await world.until(lambda: not world.cache.list(MEMBER_CLUSTER) and not world.works())
+        found = [await store.get(CONFIG_MAP, Key("rates", "shop")) for store in (one, two, three)]
+    assert [live["metadata"]["uid"] for live in found] == list(before.values())

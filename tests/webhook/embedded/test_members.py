@@ -10,6 +10,7 @@ import pytest
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
+from scorer.rollout.intent import meant
 from webhook.controllers.members import WATCHED, MemberController, concerned_member
 from webhook.controllers.queue import WorkQueue
 from webhook.embedded.kubelet import SIMULATE
@@ -99,6 +100,12 @@ class HubsPart:
             if len(self.cache.list(kind)) != len((await self.store.list(kind)).items):
                 return False
         return True
+
+
+async def remove_work(hub, key):
+    """Delete a Work as the loop does."""
+    await hub.replace(WORK, meant(await hub.get(WORK, key)))
+    await hub.delete(WORK, key)
 
 
 class Fleet:
@@ -270,7 +277,7 @@ async def test_a_work_becomes_available(fleet):
         await fleet.pass_time(2)
         assert await fleet.conditions() == APPLIED
         assert (await fleet.live(CONFIG_MAP, "settings"))["data"] == {"a": "c"}
-        await fleet.hub.delete(WORK, Key("web-work", "fleet-member-bravelion"))
+        await remove_work(fleet.hub, Key("web-work", "fleet-member-bravelion"))
         await fleet.rest()
         assert await fleet.gone(WORK, Key("web-work", "fleet-member-bravelion"))
         assert await fleet.live(DEPLOYMENT, "shop") is None
@@ -425,7 +432,7 @@ async def test_what_is_placed_takes_room(fleet):
         await fleet.pass_time(60)
         available = (await fleet.member()).status.resource_usage.available
         assert available == {"cpu": "8500m", "memory": "37Gi"}
-        await fleet.hub.delete(WORK, Key("web-work", "fleet-member-bravelion"))
+        await remove_work(fleet.hub, Key("web-work", "fleet-member-bravelion"))
         await fleet.pass_time(64)
         status = (await fleet.member()).status
         assert status.resource_usage.available == {"cpu": "10", "memory": "40Gi"}

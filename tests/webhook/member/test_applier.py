@@ -6,7 +6,10 @@ import orjson
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
-from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP
+from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS
+from scorer.rollout.documents import with_metadata
+from scorer.rollout.intent import meant
+from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, UnavailableError, key_of
@@ -53,14 +56,20 @@ class Cluster:
     async def place(self, *manifests, name="web-work", **spec):
         """Create the Work, or change it."""
         spec = {"workload": {"manifests": list(manifests)}, **spec}
-        key = Key(name, SPACE)
+        key, signed = Key(name, SPACE), {WORK_OBJECTS: objects_digest(manifests)}
         try:
             work = await self.hub.get(WORK, key)
         except NotFoundError:
-            metadata = {"name": name, "namespace": SPACE}
+            metadata = {"name": name, "namespace": SPACE, "annotations": signed}
             document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
             return await self.hub.create(WORK, document)
-        return await self.hub.replace(WORK, {**work, "spec": spec})
+        return await self.hub.replace(WORK, {**with_metadata(work, annotations=signed), "spec": spec})
+
+    async def remove(self, name="web-work", **annotations):
+        """Delete the Work as the loop does."""
+        work = with_metadata(await self.work(name), annotations=annotations)
+        await self.hub.replace(WORK, meant(work))
+        await self.hub.delete(WORK, Key(name, SPACE))
 
     async def reconcile(self, name="web-work"):
         return await reconcile_work(Key(name, SPACE), self.hub, ObservedStore(self.member), self.time)
@@ -216,7 +225,7 @@ async def test_changes_on_the_member_are_undone(cluster):
 async def test_a_deleted_work_leaves_nothing_behind(cluster):
     await cluster.place(namespace(), config_map(), deployment())
     await cluster.reconcile()
-    await cluster.hub.delete(WORK, KEY)
+    await cluster.remove()
     assert (await cluster.reconcile()).gone
     assert len(cluster.member) == 0
     with pytest.raises(NotFoundError):
@@ -227,10 +236,7 @@ async def test_a_deleted_work_leaves_nothing_behind(cluster):
 async def test_an_abandoned_work_leaves_its_objects(cluster):
     await cluster.place(namespace(), config_map())
     await cluster.reconcile()
-    work = await cluster.work()
-    marked = {**work["metadata"], "annotations": {ABANDON: "true"}}
-    await cluster.hub.replace(WORK, {**work, "metadata": marked})
-    await cluster.hub.delete(WORK, KEY)
+    await cluster.remove(**{ABANDON: "true"})
     assert (await cluster.reconcile()).gone
     live = await cluster.live(CONFIG_MAP, "settings")
     assert not live["metadata"].get("ownerReferences")
@@ -243,7 +249,7 @@ async def test_a_work_waits_until_its_applied_work_is_gone(cluster):
     owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
     held = {**owner["metadata"], "finalizers": ["example.com/hold"]}
     await cluster.member.replace(APPLIED_WORK, {**owner, "metadata": held})
-    await cluster.hub.delete(WORK, KEY)
+    await cluster.remove()
     assert not (await cluster.reconcile()).gone
     assert (await cluster.work())["metadata"]["finalizers"] == [WORK_CLEANUP]
     owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
@@ -718,3 +724,35 @@ async def test_a_member_without_our_definitions_says_what_to_do(cluster):
     await cluster.place(namespace())
     with pytest.raises(StoreError, match="harbormaster crds"):
         await reconcile_work(KEY, cluster.hub, Bare(cluster.member), START)
+
+
+async def empty(cluster):
+    await cluster.hub.replace(WORK, {**await cluster.work(), "spec": {"workload": {"manifests": []}}})
+
+
+async def shorten(cluster):
+    await cluster.hub.replace(WORK, {**await cluster.work(), "spec": {"workload": {"manifests": [namespace()]}}})
+
+
+async def drop_the_spec(cluster):
+    work = await cluster.work()
+    await cluster.hub.replace(WORK, {name: value for name, value in work.items() if name != "spec"})
+
+
+async def drop_the_signature(cluster):
+    work = with_metadata(await cluster.work(), annotations={WORK_OBJECTS: None})
+    await cluster.hub.replace(WORK, {**work, "spec": {"workload": {"manifests": []}}})
+
+
+@pytest.mark.parametrize("accident", [empty, shorten, drop_the_spec, drop_the_signature])
+async def test_what_a_work_lost_by_other_hands_than_the_hubs_stays_on_the_member(cluster, accident):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    before = await cluster.live(CONFIG_MAP, "settings"), await cluster.live(NAMESPACE, "web", "")
+    await accident(cluster)
+    await cluster.reconcile()
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"), await cluster.live(NAMESPACE, "web", "")) == before
+    await cluster.place(namespace())  # the hub has the last word, and it is not forgotten what there was
+    await cluster.reconcile()
+    assert await cluster.live(CONFIG_MAP, "settings") is None

@@ -7,14 +7,19 @@ from itertools import pairwise
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import WORK_CLEANUP
+from scorer.api.names import REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.rollout.documents import with_metadata
+from scorer.rollout.intent import meant
+from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import ConflictError, EventType, Key, NotFoundError, UnavailableError
+from webhook.kube.event_documents import EVENT
+from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
 from webhook.member import applying
 from webhook.member.applier import ABANDON
 from webhook.member.applying import Applying, PassResult
 from webhook.member.requeue import Outcome
+from webhook.member.word import Word
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-berlin"
@@ -37,7 +42,7 @@ class World:
             ObservedStore(self.member),
             now=self.now,
             steady=self.now,
-            leaving=self.leaving,
+            word=self.word,
             count=self.passes.append,
             sleep=self.sleep,
         )
@@ -45,8 +50,8 @@ class World:
     def now(self):
         return self.time
 
-    async def leaving(self):
-        return self.leaves
+    async def word(self):
+        return Word(leaving=self.leaves)
 
     async def sleep(self, seconds):
         until = self.time + timedelta(seconds=seconds)
@@ -68,12 +73,17 @@ class World:
                 while self.applying.busy:
                     await asyncio.sleep(0)
 
-    async def place(self, name, *manifests):
-        spec = {"workload": {"manifests": list(manifests)}}
-        metadata = {"name": name, "namespace": SPACE}
+    async def place(self, name, *manifests, **spec):
+        spec = {"workload": {"manifests": list(manifests)}, **spec}
+        metadata = {"name": name, "namespace": SPACE, "annotations": {WORK_OBJECTS: objects_digest(manifests)}}
         work = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
         await self.hub.create(WORK, work)
         await self.pass_time(1)
+
+    async def order(self, name, **annotations):
+        """Say on a Work that its content is to go, as the loop does before it deletes it."""
+        work = await self.hub.get(WORK, Key(name, SPACE))
+        await self.hub.replace(WORK, meant(with_metadata(work, annotations=annotations)))
 
     async def vanish(self, name):
         """Let the hub delete a Work without asking its finalizers, as kube-apiserver does when one has just come."""
@@ -125,6 +135,7 @@ async def test_a_work_is_applied_when_it_comes_and_undone_when_it_goes(world):
     await world.hub.replace(WORK, {**work, "spec": changed})
     await world.rest()
     assert await world.data("cart") == {"a": "2"}
+    await world.order("shop")
     await world.hub.delete(WORK, Key("shop", SPACE))
     await world.pass_time(3)
     assert await world.data("cart") is None
@@ -175,6 +186,7 @@ async def test_at_rest_nothing_is_written_and_little_is_looked_at(world):
 async def test_while_the_member_is_to_leave_nothing_is_removed(world):
     await world.place("shop", config_map("cart", a="1"))
     world.leaves = True
+    await world.order("shop")
     await world.hub.delete(WORK, Key("shop", SPACE))
     await world.pass_time(5)
     assert await world.data("cart") == {"a": "1"}
@@ -222,6 +234,7 @@ async def applied_works(world):
 async def test_what_a_work_that_went_without_asking_put_on_the_member_goes_after_it(world):
     await world.place("shop", config_map("cart", a="1"))
     await world.place("other", config_map("till", a="1"))
+    await world.order("shop")
     await world.vanish("shop")
     await world.pass_time(3)
     assert (await world.data("cart"), await world.data("till")) == (None, {"a": "1"})
@@ -235,6 +248,7 @@ async def test_a_work_that_vanishes_while_it_is_applied_leaves_nothing(world):
 
     async def late(kind, document):
         if kind == APPLIED_WORK:
+            await world.order("shop")
             await world.vanish("shop")
         return await make(kind, document)
 
@@ -252,6 +266,7 @@ async def test_what_a_vanished_work_left_goes_when_the_member_answers_again(worl
         raise UnavailableError("down")
 
     monkeypatch.setattr(world.member, "delete", away)
+    await world.order("shop")
     await world.vanish("shop")
     await world.pass_time(5)
     assert await applied_works(world) == ["shop"]
@@ -263,8 +278,7 @@ async def test_what_a_vanished_work_left_goes_when_the_member_answers_again(worl
 
 async def test_what_a_vanished_work_left_stays_when_it_was_to_stay(world):
     await world.place("shop", config_map("cart", a="1"))
-    work = await world.hub.get(WORK, Key("shop", SPACE))
-    await world.hub.replace(WORK, {**work, "metadata": {**work["metadata"], "annotations": {ABANDON: "true"}}})
+    await world.order("shop", **{ABANDON: "true"})
     await world.pass_time(1)
     await world.vanish("shop")
     await world.pass_time(3)
@@ -296,9 +310,52 @@ async def test_what_was_placed_stays_when_the_work_was_released(world):
 async def test_what_was_placed_stays_when_the_work_vanished_while_the_member_leaves(world):
     await world.place("shop", config_map("cart", a="1"))
     world.leaves = True
+    await world.order("shop")
     await world.vanish("shop")
     await world.pass_time(5)
     world.leaves = False
     await world.pass_time(30)
     assert await world.data("cart") == {"a": "1"}
     assert await applied_works(world) == ["shop"]
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["marked", "early"])
+async def test_a_work_that_goes_without_an_order_leaves_everything_as_it_is(world, early):
+    """Somebody deletes Works by hand, or their definition, or a namespace; and then they come back."""
+    await world.place("shop", config_map("cart", a="1"))
+    before = (await world.member.list(CONFIG_MAP)).items, (await world.member.list(APPLIED_WORK)).items
+    await (world.vanish("shop") if early else world.hub.delete(WORK, Key("shop", SPACE)))
+    await world.pass_time(5)
+    with pytest.raises(NotFoundError):
+        await world.hub.get(WORK, Key("shop", SPACE))
+    for store, kind in ((world.hub, "Work"), (world.member, "AppliedWork")):
+        (event,) = (await store.list(EVENT)).items
+        assert (event["reason"], event["regarding"]["kind"], event["type"]) == ("KeptWithoutOrder", kind, "Warning")
+    await world.place("shop", config_map("cart", a="1"), applyStrategy={"whenToTakeOver": "Never"})
+    await world.pass_time(30)
+    assert ((await world.member.list(CONFIG_MAP)).items, (await world.member.list(APPLIED_WORK)).items) == before
+    work = await world.hub.get(WORK, Key("shop", SPACE))
+    assert [found["status"] for found in work["status"]["conditions"] if found["type"] == "Applied"] == ["True"]
+
+
+async def test_the_order_for_another_work_is_none(world):
+    """A Work that is restored or copied carries the order that its original was given."""
+    await world.place("shop", config_map("cart", a="1"))
+    work = await world.hub.get(WORK, Key("shop", SPACE))
+    await world.hub.replace(WORK, with_metadata(work, annotations={REMOVE: "00000000-0000-4000-8000-000000000000"}))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    assert await world.data("cart") == {"a": "1"}
+
+
+async def test_a_hub_that_does_not_say_whether_the_member_leaves_has_nothing_removed(world):
+    async def silent():
+        raise ForbiddenError("namespaces is forbidden")
+
+    await world.place("shop", config_map("cart", a="1"))
+    world.applying._word = silent
+    await world.order("shop")
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(30)
+    assert await world.data("cart") == {"a": "1"}
+    assert (await world.hub.get(WORK, Key("shop", SPACE)))["metadata"]["finalizers"] == [WORK_CLEANUP]

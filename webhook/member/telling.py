@@ -1,0 +1,45 @@
+"""Tells people, on the member and on the hub, what an agent did not do; a word that does not get through is dropped.
+
+The hub's word may be refused: in a namespace that is going, nothing can be made, and older hubs do not allow Events.
+"""
+
+import logging
+from datetime import datetime
+
+from scorer.api.kinds import APPLIED_WORK
+from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import Event
+from webhook.kube.event_documents import EVENT, event_document
+from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
+from webhook.member.ports import MemberStore
+
+INSTANCE = "harbormaster-agent"
+
+_log = logging.getLogger(__name__)
+
+
+async def tell(work: JsonObject, event: Event, hub: Store, member: MemberStore, now: datetime) -> None:
+    """Write an Event about a Work on the hub, and one about its AppliedWork on the member.
+
+    Args:
+        work: As it is, or was last.
+        event: What is to be told.
+        hub: Where the Work is.
+        member: Where its objects are.
+        now: The time of day.
+    """
+    name = work["metadata"]["name"]
+    _log.warning("%s", event.message, extra={"work": name, "reason": event.reason})
+    try:
+        owner = await member.get(APPLIED_WORK, Key(name))
+        await member.create(EVENT, event_document(owner, event, now, INSTANCE))
+    except AlreadyExistsError:
+        return  # said before, and on the hub as well
+    except StoreError as error:
+        _log.warning("cannot write event on the member", extra={"work": name, "error": str(error)})
+    try:
+        await hub.create(EVENT, event_document(work, event, now, INSTANCE))
+    except AlreadyExistsError:
+        return
+    except StoreError as error:
+        _log.warning("cannot write event on the hub", extra={"work": name, "error": str(error)})

@@ -1,0 +1,48 @@
+"""What the hub says about a member as a whole, asked before anything is done that cannot be undone.
+
+A hub that does not answer, or does not let us read, has said nothing: then nothing is done.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from scorer.api.internal_member_cluster import MemberState
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE
+from scorer.api.names import member_namespace
+from webhook.kube.ports import Key, NotFoundError, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What the hub says about a member.
+
+    Args:
+        leaving: It is to leave, or there is no word of it any more, or its namespace on the hub is going.
+    """
+
+    leaving: bool = False
+
+
+AskHub: TypeAlias = Callable[[], Awaitable[Word]]
+
+
+async def stays() -> Word:
+    """Say that the member stays, for those who have no hub to ask."""
+    return Word()
+
+
+async def ask(hub: Store, cluster: str) -> Word:
+    """Ask the hub about a member.
+
+    Raises:
+        StoreError: The hub did not answer.
+    """
+    space = member_namespace(cluster)
+    try:
+        document = await hub.get(INTERNAL_MEMBER_CLUSTER, Key(cluster, space))
+        namespace = await hub.get(NAMESPACE, Key(space))
+    except NotFoundError:
+        return Word(leaving=True)
+    joined = (document.get("spec") or {}).get("state") == MemberState.JOIN
+    return Word(leaving=not joined or bool(namespace["metadata"].get("deletionTimestamp")))
