@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.api.quantity import NANO, Quantity
+from scorer.api.quantity import LONGEST_REMEMBERED, NANO, Quantity
 
 BoolColumn: TypeAlias = NDArray[np.bool_]
 IntColumn: TypeAlias = NDArray[np.int64]
@@ -297,9 +297,12 @@ _PAIR_BITS = 100
 """Nano amounts of up to so many bits are told apart by a pair of doubles."""
 
 
-@lru_cache(maxsize=65536)
 def exact_pair(quantity: Quantity) -> tuple[float, float]:
     """Return the amount as a nearest double and what that leaves; pairs compare as the amounts do."""
+    return _known_pair(quantity) if len(quantity.text) <= LONGEST_REMEMBERED else _pair(quantity)
+
+
+def _pair(quantity: Quantity) -> tuple[float, float]:
     try:
         high = quantity.nano / NANO
     except OverflowError:  # within the last half step above the largest double
@@ -309,19 +312,26 @@ def exact_pair(quantity: Quantity) -> tuple[float, float]:
     return high, float(Fraction(quantity.nano, NANO) - Fraction(high))
 
 
+_known_pair = lru_cache(maxsize=65536)(_pair)
+
+
 _Triple: TypeAlias = tuple[float, float, float]
 _NAN = float("nan")
 _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
 def _triple(reading: Reading | None) -> _Triple:
-    """Return the amounts of a reading; of one that is no quantity, whose text may be of any length, nothing is kept."""
-    return _ABSENT if reading is None or reading.quantity is None else _amounts(reading, reading.quantity)
+    """Return the amounts of a reading; of a long text nothing is kept."""
+    if reading is None or reading.quantity is None:
+        return _ABSENT
+    return (_known_amounts if len(reading.text) <= LONGEST_REMEMBERED else _amounts)(reading, reading.quantity)
 
 
-@lru_cache(maxsize=65536)
 def _amounts(reading: Reading, quantity: Quantity) -> _Triple:  # noqa: ARG001 - spellings differ in their doubles
     return quantity.double, *exact_pair(quantity)
+
+
+_known_amounts = lru_cache(maxsize=65536)(_amounts)
 
 
 def row_of(names: Sequence[str], name: str) -> int | None:

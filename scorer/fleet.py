@@ -18,7 +18,7 @@ from scorer.api.external_score import ExternalScore, read_score
 from scorer.api.label_selector import dns_subdomain_error, qualified_name_error
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster, Taint
 from scorer.api.names import SCORE_PREFIX
-from scorer.api.quantity import read_quantity
+from scorer.api.quantity import LONGEST_REMEMBERED, read_quantity
 from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, row_of
 
 RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
@@ -405,24 +405,27 @@ def observation_time(member: MemberCluster, name: str) -> datetime | None:
 _AMOUNTS = {"total": "capacity", "allocatable": "allocatable", "available": "available"}
 
 
-@lru_cache(maxsize=1024)
 def _amount_of(name: str) -> tuple[str, str]:
     """Return the field of ``status.resourceUsage``, and the resource in it, that a resource property is about."""
+    return _known_amount_of(name) if len(name) <= _LONGEST_NAME_REMEMBERED else _split(name)
+
+
+def _split(name: str) -> tuple[str, str]:
     kind, _, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
     return _AMOUNTS[kind], resource
 
 
+_LONGEST_NAME_REMEMBERED = 320
+_known_amount_of = lru_cache(maxsize=1024)(_split)
+
+
 def _reading(text: str) -> Reading:
-    return _known_reading(text) if len(text) <= _LONGEST_REMEMBERED else Reading(text, read_quantity(text))
+    return _known_reading(text) if len(text) <= LONGEST_REMEMBERED else Reading(text, read_quantity(text))
 
 
 @lru_cache(maxsize=65536)
 def _known_reading(text: str) -> Reading:
     return Reading(text, read_quantity(text))
-
-
-_LONGEST_REMEMBERED = 64
-"""Characters of a value; members report shorter ones, and a caller of ours could fill the memory with longer ones."""
 
 
 def _shortened(text: str) -> str:

@@ -237,8 +237,16 @@ def _written(budget: Budget) -> JsonObject:
     return document
 
 
-@lru_cache(maxsize=2048)
+_LONGEST_REMEMBERED: Final = 8192
+"""Characters of the budgets of a pool whose lints are kept; fifty that can be understood have fewer."""
+
+
 def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
+    length = sum(len(text) for budget in budgets for text in (budget.nodes, budget.schedule, budget.duration) if text)
+    return _known_lints(budgets) if length <= _LONGEST_REMEMBERED else _found_lints(budgets)
+
+
+def _found_lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
     found: list[JsonObject] = []
     for lint in lint_budgets(budgets):
         document: JsonObject = {
@@ -251,3 +259,6 @@ def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
             document["fix"] = list(lint.fix)
         found.append(document)
     return tuple(found)
+
+
+_known_lints = lru_cache(maxsize=2048)(_found_lints)

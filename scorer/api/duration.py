@@ -11,6 +11,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 LONGEST_NANOSECONDS = 2**63 - 1
+LONGEST_DURATION = 256
+"""Characters of a duration; of a longer text nothing is read: its numbers could be of any size."""
 NEVER = "Never"
 
 _WAIT = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
@@ -62,7 +64,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def _parse(text: str, grammar: re.Pattern[str], wanted: str) -> timedelta:
-    if not grammar.fullmatch(text):
+    if len(text) > LONGEST_DURATION or not grammar.fullmatch(text):
         raise ValueError(f"{text[:64]!r} is not a duration of {wanted}")
     seconds = sum((Decimal(number) * _SECONDS[unit] for number, unit in _GROUP.findall(text)), Decimal())
     if seconds * 10**9 > LONGEST_NANOSECONDS:

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterable
 
+LONGEST_PART = 320
+"""Characters of a member's name that are printed; a label key has at most 317."""
+
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
@@ -39,6 +42,8 @@ class FieldPath(tuple[str | int, ...]):
         for part in self:
             if isinstance(part, int):
                 text += f"[{part}]"
+            elif len(part) > LONGEST_PART:
+                text += f"[{part[: LONGEST_PART - 3]}...]"
             elif _PLAIN.fullmatch(part):
                 text += f".{part}" if text else part
             else:

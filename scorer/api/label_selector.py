@@ -6,7 +6,7 @@ Source: placement-api.md 2.1 and 2.6.
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
@@ -31,12 +31,19 @@ def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
     return ask
 
 
+LONGEST_LABEL_KEY: Final = 317
+LONGEST_LABEL_VALUE: Final = 63
+LabelKey = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_KEY})]
+LabelValue = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})]
+"""Key and value in a selector; that they are well formed is a rule of admission, which looks at the length first."""
+
+
 class LabelSelectorRequirement(ApiModel):
     """One expression over one label key. An unknown operator is a rule of admission, not of shape."""
 
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    key: LabelKey
+    operator: LabelValue
+    values: tuple[LabelValue, ...] = ()
 
 
 class LabelSelector(ApiModel):
@@ -44,7 +51,7 @@ class LabelSelector(ApiModel):
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
-    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_labels: dict[str, LabelValue] = Field(default_factory=dict)
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
     def requirements(self) -> tuple[LabelSelectorRequirement, ...]:

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from scorer.api.conditions import Conditions
-from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Time
+from scorer.api.label_selector import LabelKey, LabelValue
+from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, ApiObject, Int32, Name, Time
 from scorer.api.quantity import WIRE_SCHEMA
 
 MEMBER_AGENT = "MemberAgent"
@@ -22,17 +23,17 @@ class Identity(ApiModel):
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
-    kind: str
-    name: str
-    api_group: str = ""
-    namespace: str = ""
+    kind: Name
+    name: str = Field(max_length=1024)
+    api_group: Name = ""
+    namespace: Name = ""
 
 
 class Taint(ApiModel):
     """Keeps new placements without a matching toleration away; never removes one."""
 
-    key: str
-    value: str = ""
+    key: LabelKey
+    value: LabelValue = ""
     effect: Literal["NoSchedule"]
 
 

@@ -5,6 +5,7 @@ that relate fields live in ``webhook.validation``. A user's object is never writ
 back through a model.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,10 +80,13 @@ def dump_json(value: object) -> bytes:
         return orjson.dumps(_plain(value))
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
 def _plain(value: object) -> object:
     match value:
         case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
         case Mapping():
             return {_plain(str(key)): _plain(item) for key, item in value.items()}
         case list() | tuple():
@@ -149,6 +153,9 @@ class _Integer:
     def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> JsonObject:
         return {**handler(schema), "format": f"int{self.bits}"}
 
+
+Name = Annotated[str, Field(max_length=253)]
+"""A name, group, version or kind: what an API server takes for one, and a bound on what is repeated from it."""
 
 Int32 = Annotated[int, _Integer(32)]
 Int64 = Annotated[int, _Integer(64)]

@@ -16,9 +16,10 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from scorer.api.conditions import Condition
-from scorer.api.duration import NEVER, parse_sum
+from scorer.api.duration import LONGEST_DURATION, NEVER, parse_sum
 from scorer.api.int_or_percent import IntOrString
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64
+from scorer.api.label_selector import LONGEST_LABEL_KEY, LONGEST_LABEL_VALUE
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Name
 
 DEFAULT_EXPIRE_AFTER: Final = "720h"
 DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
@@ -31,6 +32,10 @@ MOST_REASONS: Final = 50
 MOST_MIN_VALUES: Final = 50
 LONGEST_KEY: Final = 316
 """Characters of a requirement's key."""
+LONGEST_NODES: Final = 256
+"""Characters of the number of a budget."""
+LONGEST_SCHEDULE: Final = 512
+"""Characters of a schedule: one that lists every minute, hour, day and month has 413."""
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -94,7 +99,9 @@ def _words(enum: type[StrEnum]) -> dict[str, Any]:
     return {"enum": [word.value for word in enum]}
 
 
-LabelValue: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 63, "pattern": LABEL_VALUE_PATTERN})]
+LabelValue: TypeAlias = Annotated[
+    str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE, "pattern": LABEL_VALUE_PATTERN})
+]
 ReasonWord: TypeAlias = Annotated[str, Field(json_schema_extra=_words(DisruptionReason))]
 ResourceAmount: TypeAlias = Annotated[
     IntOrString,
@@ -113,24 +120,28 @@ class Requirement(ApiModel):
 
     key: str = Field(json_schema_extra={"maxLength": LONGEST_KEY, "pattern": QUALIFIED_NAME_PATTERN})
     operator: str = Field(json_schema_extra=_words(RequirementOperator))
-    values: tuple[str, ...] = ()
+    values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})], ...] = ()
     min_values: Int64 | None = Field(default=None, ge=1, le=MOST_MIN_VALUES)
 
 
 class NodeTaint(ApiModel):
     """A taint that the pool's nodes are born with; a ``value`` that is given must not be empty."""
 
-    key: str = Field(json_schema_extra={"minLength": 1, "pattern": QUALIFIED_NAME_PATTERN})
+    key: str = Field(
+        json_schema_extra={"minLength": 1, "maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
+    )
     effect: str = Field(json_schema_extra=_words(TaintEffect))
-    value: str | None = Field(default=None, json_schema_extra={"pattern": QUALIFIED_NAME_PATTERN})
+    value: str | None = Field(
+        default=None, json_schema_extra={"maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
+    )
 
 
 class NodeClassReference(ApiModel):
     """The provider's own object that says what the nodes are made of; only ``name`` may change."""
 
-    group: str = Field(json_schema_extra={"pattern": "^[^/]*$"})
-    kind: str
-    name: str
+    group: str = Field(max_length=253, json_schema_extra={"pattern": "^[^/]*$"})
+    kind: Name
+    name: Name
 
 
 class NodeTemplateMetadata(ApiModel):
@@ -145,7 +156,7 @@ def _lifetime(schema: dict[str, Any]) -> None:
 
     Admission fills it in, from where the field was documented once if it stands there (nodepool-disruption.md 16).
     """
-    schema["pattern"] = DURATION_OR_NEVER_PATTERN
+    schema |= {"maxLength": LONGEST_DURATION, "pattern": DURATION_OR_NEVER_PATTERN}
     schema.pop("default", None)
 
 
@@ -157,7 +168,9 @@ class NodeTemplateSpec(ApiModel):
     taints: tuple[NodeTaint, ...] = ()
     startup_taints: tuple[NodeTaint, ...] = ()
     expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
-    termination_grace_period: str | None = Field(default=None, json_schema_extra={"pattern": DURATION_PATTERN})
+    termination_grace_period: str | None = Field(
+        default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_PATTERN}
+    )
 
 
 class NodeTemplate(ApiModel):
@@ -173,12 +186,18 @@ class Budget(ApiModel):
     ``reasons`` None is every reason; an empty list is none (nodepool-disruption.md 4.3).
     """
 
-    nodes: str = Field(default=DEFAULT_BUDGET_NODES, json_schema_extra={"pattern": BUDGET_NODES_PATTERN})
+    nodes: str = Field(
+        default=DEFAULT_BUDGET_NODES, json_schema_extra={"maxLength": LONGEST_NODES, "pattern": BUDGET_NODES_PATTERN}
+    )
     reasons: tuple[ReasonWord, ...] | None = Field(
         default=None, max_length=MOST_REASONS, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    schedule: str | None = Field(default=None, json_schema_extra={"pattern": SCHEDULE_PATTERN})
-    duration: str | None = Field(default=None, json_schema_extra={"pattern": BUDGET_DURATION_PATTERN})
+    schedule: str | None = Field(
+        default=None, json_schema_extra={"maxLength": LONGEST_SCHEDULE, "pattern": SCHEDULE_PATTERN}
+    )
+    duration: str | None = Field(
+        default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": BUDGET_DURATION_PATTERN}
+    )
 
 
 class Disruption(ApiModel):
@@ -190,7 +209,8 @@ class Disruption(ApiModel):
 
     consolidation_policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
     consolidate_after: str = Field(
-        default=DEFAULT_CONSOLIDATE_AFTER, json_schema_extra={"pattern": DURATION_OR_NEVER_PATTERN}
+        default=DEFAULT_CONSOLIDATE_AFTER,
+        json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_OR_NEVER_PATTERN},
     )
     budgets: tuple[Budget, ...] = Field(
         default=(Budget(),),

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from scorer.api.meta import ApiModel, ApiObject, Base64Text
+from scorer.api.meta import ApiModel, ApiObject, Base64Text, Name
 from scorer.api.placement import ClusterSelector, ResourceSelectorTerm
+
+LONGEST_PATH = 4096
+"""Characters of a JSON Pointer: a dozen label keys in a row."""
 
 
 class PlacementScope(StrEnum):
@@ -29,7 +32,7 @@ class OverrideType(StrEnum):
 class PlacementRef(ApiModel):
     """The placement that an override is for."""
 
-    name: str
+    name: Name
     scope: PlacementScope = PlacementScope.CLUSTER
 
 
@@ -37,7 +40,7 @@ class JsonPatchOverride(ApiModel):
     """One JSON Patch operation. Whether a value was given tells ``model_fields_set``; null counts as not given."""
 
     op: Literal["add", "remove", "replace"]
-    path: str
+    path: str = Field(max_length=LONGEST_PATH)
     value: Annotated[Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = None
 
 
@@ -68,10 +71,10 @@ class ClusterResourceOverrideSpec(ApiModel):
 class ResourceSelector(ApiModel):
     """Names one object of the override's namespace."""
 
-    group: str
-    version: str
-    kind: str
-    name: str
+    group: Name
+    version: Name
+    kind: Name
+    name: Name
 
 
 class ResourceOverrideSpec(ApiModel):

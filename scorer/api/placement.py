@@ -4,16 +4,20 @@ Source: placement-api.md 3.1 and 3.2; KubeFleet ``apis/placement``.
 """
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from scorer.api.conditions import Condition, Conditions
 from scorer.api.int_or_percent import IntOrString
-from scorer.api.label_selector import LabelSelector
-from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
+from scorer.api.label_selector import LabelKey, LabelSelector, LabelValue
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Name, Time
+from scorer.api.quantity import LONGEST_QUANTITY
 
 _PERCENT = "^(100|[0-9]{1,2})%$"
+LONGEST_PROPERTY_NAME: Final = 512
+PropertyName = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_PROPERTY_NAME})]
+ClusterName = Annotated[str, Field(max_length=255)]
 
 
 class PlacementType(StrEnum):
@@ -35,10 +39,10 @@ class SelectionScope(StrEnum):
 class ResourceSelectorTerm(ApiModel):
     """Objects of one kind, by name, by label, or all of them."""
 
-    group: str
-    version: str
-    kind: str
-    name: str = ""
+    group: Name
+    version: Name
+    kind: Name
+    name: Name = ""
     label_selector: LabelSelector | None = None
     selection_scope: SelectionScope = SelectionScope.NAMESPACE_WITH_RESOURCES
 
@@ -46,9 +50,11 @@ class ResourceSelectorTerm(ApiModel):
 class PropertySelectorRequirement(ApiModel):
     """One comparison with a property: the observed amount, an operator, one wanted amount."""
 
-    name: str
+    name: PropertyName
     operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
-    values: tuple[str, ...] = Field(json_schema_extra={"maxItems": 1})
+    values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_QUANTITY})], ...] = Field(
+        json_schema_extra={"maxItems": 1}
+    )
 
 
 class PropertySelector(ApiModel):
@@ -60,7 +66,7 @@ class PropertySelector(ApiModel):
 class PropertySorter(ApiModel):
     """Orders the fleet by a property."""
 
-    name: str
+    name: PropertyName
     sort_order: str = Field(json_schema_extra={"enum": ["Ascending", "Descending"]})
 
 
@@ -112,7 +118,7 @@ class TopologySpreadConstraint(ApiModel):
     """How uneven the placement may be over the values of a label."""
 
     max_skew: Int32 = Field(default=1, ge=1)
-    topology_key: str
+    topology_key: LabelKey
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
 
 
@@ -123,9 +129,9 @@ class Toleration(ApiModel):
     tolerates nothing, it does not make the policy unreadable (scheduling.md 9).
     """
 
-    key: str = ""
+    key: LabelKey = ""
     operator: str = Field(default="Equal", json_schema_extra={"enum": ["Equal", "Exists"]})
-    value: str = ""
+    value: LabelValue = ""
     effect: str = Field(default="", json_schema_extra={"enum": ["NoSchedule"]})
 
 
@@ -140,7 +146,7 @@ class PlacementPolicy(ApiModel):
     """
 
     placement_type: PlacementType = PlacementType.PICK_ALL
-    cluster_names: tuple[str, ...] = Field(default=(), max_length=100)
+    cluster_names: tuple[ClusterName, ...] = Field(default=(), max_length=100)
     number_of_clusters: Int32 | None = Field(default=None, ge=0)
     affinity: Affinity | None = None
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = Field(default=(), max_length=100)

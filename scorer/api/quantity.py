@@ -30,8 +30,12 @@ _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LARGEST_BINARY = 2**63 - 1
+LONGEST_QUANTITY = 512
+"""Characters of a quantity; the largest number a double holds has 309 digits."""
+LONGEST_REMEMBERED = 64
+"""Of longer ones nothing is kept: whoever sends them could fill the memory."""
 _LARGEST_POWER = 400
-"""Above it the double overflows for every text a request can carry within its size limit; see `_power`."""
+"""Above it the double overflows for every text of `LONGEST_QUANTITY`; see `_power`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,14 +61,18 @@ class Quantity:
         return Fraction(self.nano, NANO)
 
 
-@lru_cache(maxsize=65536)
 def parse_quantity(text: str) -> Quantity:
     """Read a quantity.
 
     Raises:
-        ValueError: *text* is not a quantity, or its power overflows a double.
+        ValueError: *text* is not a quantity, has more than `LONGEST_QUANTITY` characters, or its power overflows a
+            double.
     """
-    shape = _SHAPE.fullmatch(text) if len(text) <= 4096 else None
+    return _known(text) if len(text) <= LONGEST_REMEMBERED else _parse(text)
+
+
+def _parse(text: str) -> Quantity:
+    shape = _SHAPE.fullmatch(text) if len(text) <= LONGEST_QUANTITY else None
     if shape is None or not (shape[2] or shape[3]):
         raise ValueError(f"{text[:64]!r} is not a quantity")
     sign = -1 if shape[1] == "-" else 1
@@ -77,6 +85,9 @@ def parse_quantity(text: str) -> Quantity:
     if isinf(double):
         raise ValueError(f"{text[:64]!r} is larger than any quantity")
     return Quantity(nano, double, text)
+
+
+_known = lru_cache(maxsize=65536)(_parse)
 
 
 def read_quantity(value: object) -> Quantity | None:

@@ -8,9 +8,10 @@ from enum import StrEnum
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
+from scorer.api.duration import LONGEST_DURATION
 from scorer.api.int_or_percent import IntOrString
-from scorer.api.label_selector import LabelSelector
-from scorer.api.meta import ApiModel, ApiObject, Time
+from scorer.api.label_selector import LabelKey, LabelSelector
+from scorer.api.meta import ApiModel, ApiObject, Name, Time
 from scorer.api.placement import ApplyStrategy, NamespacedName
 
 DELETE_STAGE = "kubernetes-fleet.io/deleteStage"
@@ -28,7 +29,11 @@ class StageTask(ApiModel):
 
     type: StageTaskType
     wait_time: str | None = Field(
-        default=None, json_schema_extra={"pattern": r"^(?:(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:s|m|h))+$"}
+        default=None,
+        json_schema_extra={
+            "maxLength": LONGEST_DURATION,
+            "pattern": r"^(?:(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:s|m|h))+$",
+        },
     )
 
 
@@ -40,7 +45,7 @@ class Stage(ApiModel):
 
     name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
     label_selector: LabelSelector | None = None
-    sorting_label_key: str | None = None
+    sorting_label_key: LabelKey | None = None
     max_concurrency: IntOrString = Field(default=1, json_schema_extra={"pattern": "^(100|[1-9][0-9]?)%$"})
     before_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=1)
     after_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=2)
@@ -74,8 +79,10 @@ class UpdateRunSpec(ApiModel):
     """``spec`` of both run kinds; only the state may change."""
 
     placement_name: str = Field(max_length=255)
-    resource_snapshot_index: str = Field(default="", description="Empty: what is selected at initialisation.")
-    staged_rollout_strategy_name: str
+    resource_snapshot_index: str = Field(
+        default="", max_length=63, description="Empty: what is selected at initialisation."
+    )
+    staged_rollout_strategy_name: str = Field(max_length=255)
     state: RunState = RunState.INITIALIZE
 
 
@@ -135,8 +142,8 @@ class StagedUpdateRun(ClusterStagedUpdateRun):
 class ApprovalRequestSpec(ApiModel):
     """``spec`` of both approval kinds; immutable."""
 
-    parent_stage_rollout: str = Field(description="Name of the update run.")
-    target_stage: str
+    parent_stage_rollout: Name = Field(description="Name of the update run.")
+    target_stage: Name
 
 
 class ApprovalRequestStatus(ApiModel):

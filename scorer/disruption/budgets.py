@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, Self
 
 from scorer.api.duration import parse_budget_duration
-from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.api.node_pool import LONGEST_NODES, Budget, DisruptionReason
 from scorer.disruption.cron import Moment, Schedule, parse_schedule
 from scorer.disruption.windows import LAST_YEARS, MINUTE, Window
 
@@ -130,7 +130,7 @@ def allowed_disruptions(budget: Budget, total: int) -> int:
 
 def _number(nodes: str) -> int:
     """Return the number of nodes, or of percent; raises like `allowed_disruptions`."""
-    if not _NODES.fullmatch(nodes):
+    if len(nodes) > LONGEST_NODES or not _NODES.fullmatch(nodes):
         raise ValueError(f"nodes {nodes[:64]!r} is neither a number nor a percentage of 0% to 100%")
     if nodes.endswith("%"):
         return int(nodes[:-1])

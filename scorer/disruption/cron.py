@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from scorer.api.go_duration import parse_go_duration
+from scorer.api.node_pool import LONGEST_SCHEDULE
 
 MACROS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
@@ -364,6 +365,8 @@ def parse_schedule(text: str) -> Schedule:
     Raises:
         ValueError: Not of the dialect; the message names the field and the text that is wrong.
     """
+    if len(text) > LONGEST_SCHEDULE:
+        raise ValueError(f"{_quote(text)} has {len(text)} characters, at most {LONGEST_SCHEDULE} are read")
     return _parse_cached(text) if len(text) <= _LONGEST_CACHED else _parse(text)
 
 

@@ -11,7 +11,7 @@ from scorer.api.external_score import _known
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import ClusterSelectorTerm
 from scorer.api.quantity import parse_quantity
-from scorer.columns import Reading, _amounts
+from scorer.columns import Reading, _known_amounts
 from scorer.fleet import (
     HEALTH_UNKNOWN,
     LEAVING,
@@ -445,7 +445,7 @@ def test_long_values_are_not_remembered():
     long = "x" * 100_000
     annotations = {"scores.harbormaster.dev/a": long}
     document = cluster_document("a", properties={"example.com/a": long}, annotations=annotations)
-    known = [_known_reading, _amounts, _known]
+    known = [_known_reading, _known_amounts, _known]
     before = [memory.cache_info().currsize for memory in known]
     fleet = Fleet.of([MemberCluster.read(document)])
     assert np.isnan(fleet.quantity("example.com/a").double).all()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
+from scorer.api.field_path import FieldPath
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.schema import apply_schema_defaults
@@ -18,11 +19,11 @@ from webhook.admission.context import Context
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
 from webhook.validation.existing import metadata_of, name_of
-from webhook.validation.field import FieldError, FieldWarning, path_order, printable, quote
+from webhook.validation.field import Cause, FieldError, FieldWarning, path_order, printable, quote
 from webhook.validation.guard_rail import Write
 from webhook.validation.live.check import LONGEST, run_checks
 from webhook.validation.metadata import METADATA
-from webhook.validation.reading import DEEPEST, is_deeper, same_json, value_at
+from webhook.validation.reading import DEEPEST, has_more_values, is_deeper, same_json, value_at, wish
 
 Hook: TypeAlias = Literal["validate", "mutate"]
 
@@ -30,6 +31,8 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
 LONGEST_WARNING: Final = LONGEST
+MOST_VALUES: Final = 50_000
+"""JSON values of an object that rules look at, without its status; manifests of a megabyte and a half have fewer."""
 _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; a list of a million mistakes is not read to its end."""
 
@@ -247,6 +250,22 @@ def _being_deleted(question: Question) -> Judgement | None:
     return ALLOWED if metadata_of(question.document).get("deletionTimestamp") else None
 
 
+def _is_bounded(question: Question) -> Judgement | None:
+    """Refuse what would take rules too long; an object that is stored like that is replaced as if it were new."""
+    entry = question.entry
+    if entry is None or (entry.validate is None and entry.default is None):
+        return ALLOWED
+    if has_more_values(wish(question.document), MOST_VALUES):
+        if question.hook == "mutate":
+            return ALLOWED
+        field = FieldPath.of(entry.body)
+        error = FieldError(field, Cause.TOO_MANY, f"the object has more than {MOST_VALUES} JSON values")
+        return Judgement(False, (error,), (), 422, "Invalid", _summary([error], entry, question.document))
+    if question.operation == "UPDATE" and has_more_values(wish(question.old), MOST_VALUES):
+        question.operation, question.old = "CREATE", None
+    return None
+
+
 def _defaults(question: Question) -> Judgement | None:
     return _default(question)[0] if question.hook == "mutate" else None
 
@@ -325,6 +344,7 @@ ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
     _connect,
     _delete,
     _being_deleted,
+    _is_bounded,
     _defaults,
     _rules,
 )

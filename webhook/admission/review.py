@@ -7,6 +7,7 @@ Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
 """
 
 import json
+import re
 import sys
 from base64 import b64encode
 from typing import Any, Final, NoReturn
@@ -26,6 +27,12 @@ KIND: Final = "AdmissionReview"
 LONGEST_UID: Final = 256
 LONGEST_ANNOTATION: Final = 256
 MOST_DIGITS: Final = 4300
+MOST_VALUES: Final = 300_000
+"""JSON values in a body that is read at all: an object and its predecessor, of as much as an API server stores."""
+LARGE_BYTES: Final = 256 * 1024
+"""From here on a body must be plain JSON: what only the slow parser understands, no API server sends."""
+LONGEST_NAME: Final = 253
+"""Characters of a name, a group or a kind that an answer repeats."""
 _LARGEST_EXACT: Final = 2**64
 
 
@@ -52,7 +59,7 @@ def parse_review(body: bytes) -> JsonObject:
     Raises:
         BadReviewError: Anything else.
     """
-    review = parse_object(body)
+    review = parse_object(body, MOST_VALUES)
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
         given = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
         raise BadReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {given}")
@@ -67,25 +74,54 @@ def parse_review(body: bytes) -> JsonObject:
     return review
 
 
-def parse_object(body: bytes) -> JsonObject:
+def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
     """Read one JSON object.
 
     The fast parser goes first and refuses more than it must (lone surrogates, integers beyond any double), so
     when it refuses, the standard library with the hooks below has the last word.
 
+    Args:
+        body: As it came.
+        most_values: Bodies with more JSON values are not read; None: they all are.
+
     Raises:
         BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, nested deeper than
-            100 levels, or no object.
+            100 levels, or no object; with code 413: too many values.
     """
+    if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
+        raise BadReviewError(413, f"the body has more than {most_values} JSON values")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         value = _parse_slowly(body)
+        if len(body) > LARGE_BYTES:
+            why = "lone surrogates or integers beyond any double"
+            raise BadReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {why}") from None
     if not isinstance(value, dict):
         raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
     if _may_be_deeper(body) and is_deeper(value, DEEPEST):
         raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
     return value
+
+
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+
+def _has_more_values(body: bytes, most: int) -> bool:
+    """Say whether *body* has more than *most* values, before anything is made of it: the parser holds up everybody.
+
+    Values are counted by what separates and opens them. Texts may hold the same characters; when those could make the
+    difference they are left out, unless there are so many texts that they alone are too many.
+    """
+    if _separators(body) < most:
+        return False
+    if body.count(b'"') - body.count(b'\\"') > 4 * most:  # each has two, and at most every other one is a key
+        return True
+    return _separators(_STRING.sub(b"", body)) >= most
+
+
+def _separators(body: bytes) -> int:
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _may_be_deeper(body: bytes) -> bool:
@@ -198,9 +234,9 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
     kind = kind if isinstance(kind, dict) else {}
     document = request.get("object") or request.get("oldObject")
     details: JsonObject = {
-        "name": printable(name_of(document) if isinstance(document, dict) else ""),
-        "group": kind.get("group") or "",
-        "kind": kind.get("kind") or "",
+        "name": _short(name_of(document) if isinstance(document, dict) else ""),
+        "group": _short(kind.get("group")),
+        "kind": _short(kind.get("kind")),
     }
     if judgement.errors:
         details["causes"] = [
@@ -211,6 +247,13 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
         details["retryAfterSeconds"] = judgement.retry_after_seconds
     status["details"] = details
     return status
+
+
+def _short(name: object) -> str:
+    """Return a name for an answer; one that nothing can have is cut."""
+    if not isinstance(name, str):
+        return ""
+    return printable(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "...")
 
 
 def encode(value: Any, *, sort: bool = False) -> bytes:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import pydantic
@@ -17,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from scorer.api.field_path import json_pointer
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
-from webhook.admission.review import BadReviewError, parse_object
+from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
 from webhook.endpoints.answers import has_json_body, request_id
 from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, beside_loop, read_body
 from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
@@ -222,14 +223,16 @@ class Api:
         body = await self.body(request, self.settings.api_body_bytes)
 
         def read() -> ModelT:
-            document = parse_object(body)
+            document = parse_object(body, MOST_VALUES)
             return read_model(model_of(document), document)
 
         try:
             return await beside_loop(len(body), read)
         except BadReviewError as error:
-            self.metrics.rejected("api", "malformed")
-            raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
+            is_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            self.metrics.rejected("api", "size" if is_large else "malformed")
+            problem = Problem.PAYLOAD_TOO_LARGE if is_large else Problem.MALFORMED_REQUEST
+            raise ProblemError(problem, str(error)) from error
 
     async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> bytes:
         """Return a body that is declared as JSON, of at most *limit* bytes.

@@ -6,6 +6,7 @@ Source: placement-api.md 2.1 and 2.2.
 from typing import Final
 
 from scorer.api.label_selector import dns_subdomain_error, label_value_error, qualified_name_error, remembered
+from scorer.api.placement import LONGEST_PROPERTY_NAME
 
 __all__ = ["dns_subdomain_error", "label_value_error", "property_name_error", "qualified_name_error"]
 
@@ -19,6 +20,8 @@ def property_name_error(name: str) -> str:
 
     Source: placement-api.md 2.2. As there, resource properties split at the first dash only.
     """
+    if len(name) > LONGEST_PROPERTY_NAME:
+        return f"must have at most {LONGEST_PROPERTY_NAME} characters"
     if name.startswith(RESOURCE_PREFIX):
         capacity, dash, resource = name[len(RESOURCE_PREFIX) :].partition("-")
         if not dash or not resource or capacity not in CAPACITY_TYPES:

@@ -27,8 +27,8 @@ Model = TypeVar("Model", bound=ApiModel)
 DEEPEST: Final = 100
 """Levels of nesting: far above any real object, and low enough that nothing recurses too deep."""
 _MOST_ROUNDS: Final = 4
-_MOST_MISTAKES: Final = 1000
-_MOST_VALUES: Final = 4000
+_MOST_MISTAKES: Final = 200
+_MOST_VALUES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def read_object(
         rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
             mistake is given the id of the nearest path above it.
     """
-    document = _wish(document)
+    document = wish(document)
     try:
         return Reading(model.read(document))
     except pydantic.ValidationError as error:
@@ -84,7 +84,8 @@ def read_object(
         return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
 
 
-def _wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *document* without what no user asks for: its status, and the book-keeping of field managers."""
     if "status" in document:
         document = {key: value for key, value in document.items() if key != "status"}
     metadata = document.get("metadata")
@@ -276,6 +277,19 @@ def is_deeper(value: Any, levels: int) -> bool:
         if not level:
             return False
     return True
+
+
+def has_more_values(value: Any, most: int) -> bool:
+    """Say whether *value* holds more than *most* JSON values; looked through no further than that."""
+    pending, count = [value], 0
+    while pending:
+        container = pending.pop()
+        count += len(container)
+        if count > most:
+            return True
+        items = container.values() if type(container) is dict else container
+        pending += [item for item in items if type(item) is dict or type(item) is list]
+    return False
 
 
 def same_json(left: object, right: object) -> bool:

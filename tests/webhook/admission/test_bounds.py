@@ -1,0 +1,100 @@
+"""What is sent to admission may be of any size; what is made of it is not."""
+
+import json
+import sys
+
+import pytest
+
+from scorer.api.duration import parse_budget_duration, parse_sum, parse_wait_time
+from scorer.api.field_path import FieldPath
+from scorer.api.quantity import parse_quantity
+from scorer.disruption.cron import parse_schedule
+from webhook.admission.context import Context
+from webhook.admission.judge import MOST_VALUES as MOST_JUDGED
+from webhook.admission.judge import judge
+from webhook.admission.review import LARGE_BYTES, MOST_VALUES, BadReviewError, answer, parse_object
+
+PLACEMENT = {
+    "apiVersion": "placement.kubernetes-fleet.io/v1",
+    "kind": "ClusterResourcePlacement",
+    "metadata": {"name": "payments"},
+    "spec": {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]},
+}
+SWOLLEN = {**PLACEMENT, "spec": {**PLACEMENT["spec"], "more": [0] * MOST_JUDGED}}
+
+
+@pytest.mark.parametrize("parse", [parse_wait_time, parse_sum, parse_budget_duration, parse_schedule, parse_quantity])
+@pytest.mark.parametrize("text", ["9" * 1_000_001 + "h", "0" * 1_000_001 + "h", "0" * 1_000_000, "0 " * 500_000])
+def test_a_text_that_is_too_long_is_refused_in_a_short_sentence(parse, text):
+    with pytest.raises(ValueError, match=r"is not a|characters, at most") as refused:
+        parse(text)
+    assert len(str(refused.value)) < 200
+
+
+def test_long_quantities_are_not_remembered():
+    """One that is remembered is the same object."""
+    short, long = "1" * 10, "1" * 300
+    assert parse_quantity(short) is parse_quantity(short)
+    assert parse_quantity(long) is not parse_quantity(long)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"[" + b"1," * MOST_VALUES + b"1]", id="numbers"),
+        pytest.param(b"[" + b'"",' * MOST_VALUES + b'""]', id="texts"),
+        pytest.param(b"[" + b"[]," * MOST_VALUES + b"[]]", id="lists"),
+        pytest.param(b'{"a":' + b"[" * MOST_VALUES, id="broken"),
+        pytest.param(b'{"' + b'":[{"a":"\\\\"},"b"],"' * MOST_VALUES + b'":1}', id="objects-among-escapes"),
+    ],
+)
+def test_a_body_of_too_many_values_is_not_parsed(body):
+    with pytest.raises(BadReviewError, match=f"more than {MOST_VALUES} JSON values") as refused:
+        parse_object(body, MOST_VALUES)
+    assert refused.value.code == 413
+
+
+@pytest.mark.parametrize("text", [",[{" * MOST_VALUES, '",[{' * MOST_VALUES, '\\"' * (MOST_VALUES + 1)])
+def test_what_stands_in_a_text_is_no_value(text):
+    assert parse_object(json.dumps({"a": text}).encode(), MOST_VALUES) == {"a": text}
+
+
+def test_a_large_body_is_plain_json():
+    body = b'{"a":"\\ud800","b":"' + b"x" * LARGE_BYTES + b'"}'
+    with pytest.raises(BadReviewError, match="lone surrogates"):
+        parse_object(body)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_an_object_of_too_many_values_is_refused(operation):
+    found = judge(operation, SWOLLEN, PLACEMENT if operation == "UPDATE" else None, Context())
+    assert [str(error.field) for error in found.errors] == ["spec"]
+    assert str(MOST_JUDGED) in found.message
+
+
+def test_what_controllers_wrote_does_not_count():
+    metadata = {"name": "payments", "managedFields": [{"manager": str(i)} for i in range(MOST_JUDGED)]}
+    written = {**PLACEMENT, "metadata": metadata, "status": {"selectedResources": [{}] * MOST_JUDGED}}
+    assert judge("UPDATE", written, PLACEMENT, Context()).allowed
+
+
+def test_a_stored_object_of_too_many_values_can_be_put_right_and_let_go():
+    assert judge("UPDATE", PLACEMENT, SWOLLEN, Context()).allowed
+    assert judge("DELETE", None, SWOLLEN, Context()).allowed
+    going = {**SWOLLEN, "metadata": {"name": "payments", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert judge("UPDATE", going, SWOLLEN, Context()).allowed
+
+
+def test_an_answer_repeats_no_more_than_a_name():
+    document = {**PLACEMENT, "metadata": {"name": "A" * 7_000_000, "labels": {"b" * 100_000: "-"}}}
+    kind = {"group": "placement.kubernetes-fleet.io", "version": "v1", "kind": "ClusterResourcePlacement"}
+    request = {"uid": "u", "operation": "CREATE", "kind": kind, "resource": {}, "object": document}
+    response = answer({"request": request}, "validate", Context())["response"]
+    assert len(response["status"]["details"]["name"]) <= 253
+    assert len(json.dumps(response)) < 4000
+
+
+def test_a_path_prints_no_more_than_a_label_key():
+    key = "a" * 253 + "/" + "b" * 63
+    assert str(FieldPath.of("metadata", "labels", key)) == f"metadata.labels[{key}]"
+    assert len(str(FieldPath.of("metadata", "labels", "c" * sys.getrecursionlimit() * 100))) < 400
