@@ -1,10 +1,12 @@
 """``harbormaster agent`` between a real hub and a real member; on the hub, it may do what the loop lets it do."""
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -106,10 +108,10 @@ def exists(cluster: Cluster, kind: Kind, name: str, namespace: str = "") -> bool
     return True
 
 
-def order_and_delete(hub: Cluster, name: str) -> None:
+def order_and_delete(hub: Cluster, name: str, space: str = SPACE) -> None:
     """Delete a Work as the loop does."""
-    hub.request("PUT", path_of(WORK, SPACE, name), meant(read(hub, WORK, name, SPACE)))
-    delete(hub, WORK, name, SPACE)
+    hub.request("PUT", path_of(WORK, space, name), meant(read(hub, WORK, name, space)))
+    delete(hub, WORK, name, space)
 
 
 def make_node(name: str, cpu: str, memory: str, sku: str = "small") -> JsonObject:
@@ -174,7 +176,7 @@ def hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Clus
         found.start()
         install_definitions(found)
         found.request("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
-        for name in (MEMBER, "early"):
+        for name in (MEMBER, "paris", "early"):
             found.request("POST", f"/api/v1/namespaces/{SYSTEM}/serviceaccounts", {"metadata": {"name": name}})
         yield found
     finally:
@@ -248,6 +250,12 @@ def agent_conditions(hub: Cluster, name: str = MEMBER) -> dict[str, str]:
         if entry["type"] == MEMBER_AGENT:
             return {condition["type"]: condition["status"] for condition in entry["conditions"]}
     return {}
+
+
+def identity(hub: Cluster, name: str) -> tuple[str, str] | None:
+    """What the hub is told about whose the cluster is."""
+    conditions = status(hub, name).get("conditions") or ()
+    return next(((each["status"], each["reason"]) for each in conditions if each["type"] == "IdentityAccepted"), None)
 
 
 def heartbeat(hub: Cluster) -> str:
@@ -447,6 +455,40 @@ def test_it_joins_again(hub, member, agent):
     assert read(member, CONFIG_MAP, "cart", "shop")["data"] == {"key": "again"}
 
 
+def test_an_agent_at_the_wrong_cluster_neither_applies_nor_deletes(hub, member, agent, member_kubeconfig, folder):
+    """Its kubeconfig names the cluster of another member; Works of both have the same name."""
+    admit(hub, "paris")
+    kubeconfig = hub.write_kubeconfig("paris", hub.token_of(SYSTEM, "paris"))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "port"}}
+    create(hub, WORK, make_work("port", space, make_config_map("ship", "berlin", "port")))
+    wait_until(lambda: applied(hub, "port"), "the Work is not applied")
+    create(member, CONFIG_MAP, make_config_map("local", "nobody placed this", "port"))
+    work = make_work("port", space, make_config_map("ship", "paris", "port"))
+    work["metadata"]["namespace"] = "fleet-member-paris"
+    create(hub, WORK, work)
+    lost = Process(folder, kubeconfig, member_kubeconfig, "paris")
+    lost.program.start()
+    try:
+        wait_until(lambda: status(hub, "paris").get("conditions"), "the hub does not hear of it")
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: "status" in read(hub, WORK, "port", "fleet-member-paris"), "it applies", 3)
+        order_and_delete(hub, "port", "fleet-member-paris")
+        wait_until(lambda: not exists(hub, WORK, "port", "fleet-member-paris"), "the Work does not go")
+        assert exists(member, CONFIG_MAP, "local", "port"), "the namespace that berlin has placed was deleted"
+        assert read(member, CONFIG_MAP, "ship", "port")["data"] == {"key": "berlin"}
+        (said,) = status(hub, "paris")["conditions"]
+        assert (said["type"], said["status"], said["reason"]) == ("IdentityAccepted", "False", "ClusterOfAnother")
+        assert "recorded as member berlin of" in said["message"]
+        assert agent_conditions(hub, "paris") == {}
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            lost.read("/readyz")
+        assert "identity" in refused.value.read().decode()
+        assert [line["level"] for line in lost.log() if "--take-over" in line["msg"]] == ["error"]
+    finally:
+        lost.program.stop()
+    assert agent.ready()
+
+
 def test_it_asks_for_nothing_that_it_may_not(hub, agent):
     """Nothing is refused, and nothing is asked outside of its namespace."""
     entries = [entry for entry in hub.audit() if entry["user"]["username"].endswith(f":{MEMBER}")]
@@ -458,13 +500,13 @@ def test_it_asks_for_nothing_that_it_may_not(hub, agent):
     assert not [at for at in times if not any(begin <= at <= end for begin, end in OUTAGES)]
 
 
-def test_without_rights_it_waits_and_says_so_once(hub, member_kubeconfig, folder):
+def test_without_rights_it_waits_and_says_so_once_then_takes_the_cluster_over(hub, agent, member_kubeconfig, folder):
     """The hub's side of joining may come later than the agent."""
     kubeconfig = hub.write_kubeconfig("early", hub.token_of(SYSTEM, "early"))
     script = folder / "provider.py"
     script.write_text('print(\'{"properties": {"example.com/gpu-count": 8}}\')\n', encoding="utf-8")
     provider = f"--provider-command={sys.executable} {script}"
-    early = Process(folder, kubeconfig, member_kubeconfig, "early", provider)
+    early = Process(folder, kubeconfig, member_kubeconfig, "early", provider, "--take-over")
     early.program.start()
     try:
         wait_until(lambda: early.read("/livez") == "ok", "not live")
@@ -474,7 +516,9 @@ def test_without_rights_it_waits_and_says_so_once(hub, member_kubeconfig, folder
         assert "forbidden" in warnings[0]["error"]
         admit(hub, "early")
         wait_until(lambda: agent_conditions(hub, "early").get("Joined") == "True", "it does not join")
-        assert early.ready()
+        wait_until(early.ready, "not ready")
+        wait_until(lambda: identity(hub, MEMBER) == ("False", "ClusterOfAnother"), "who was there before goes on")
+        assert agent.metric("harbormaster_agent_joined") == 0
         found = status(hub, "early")
         assert found["properties"]["example.com/gpu-count"]["value"] == "8"
         reasons = {each["type"]: each["reason"] for each in found["conditions"]}

@@ -28,6 +28,7 @@ from webhook.member.metrics import AgentMetrics
 from webhook.member.prices import PriceFile
 from webhook.member.properties import Collector, Observed
 from webhook.member.provider import ProviderCommand
+from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
@@ -50,6 +51,7 @@ class AgentOptions:
         prices: Price list; None: cost is not reported.
         provider: Command that reports further properties; empty: none.
         region: Whose prices count; empty: that of the nodes.
+        take_over: Make the member ours, even if it is another hub's or another member's.
     """
 
     cluster: str
@@ -60,6 +62,7 @@ class AgentOptions:
     prices: Path | None = None
     provider: Sequence[str] = ()
     region: str = ""
+    take_over: bool = False
 
 
 class Agent:
@@ -82,6 +85,7 @@ class Agent:
         self._now = now
         self._stack = AsyncExitStack()
         self._applying: Applying | None = None
+        self._own_namespace = ""
 
     async def __aenter__(self) -> Self:
         options = self.options
@@ -107,10 +111,18 @@ class Agent:
             metrics = Metrics()
             counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
+            registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
             self.membership = Membership(
-                options.cluster, self._hub, self._figures, self._apply, now=self._now, beaten=counts.beaten
+                options.cluster,
+                self._hub,
+                self._figures,
+                self._apply,
+                registration,
+                now=self._now,
+                beaten=counts.beaten,
             )
             self.health.require("hub", lambda: self.membership.problem)
+            self.health.require("identity", lambda: self.membership.refused)
             self.health.require("member", lambda: self._observed.problem)
             self.server = ProbeServer(self.settings, self.health, metrics, self.run)
             self._stack = stack.pop_all()
@@ -132,7 +144,13 @@ class Agent:
     def _works(self) -> int:
         return 0 if self._applying is None or not self.membership.joined else self._applying.works
 
-    async def _apply(self) -> None:
+    async def _home(self) -> str:
+        """Return our own namespace on the member."""
+        if not self._own_namespace:
+            self._own_namespace = await home_of(self._member_server, self.settings.namespace)
+        return self._own_namespace
+
+    async def _apply(self, hub_uid: str) -> None:
         """Apply Works for as long as this is a member; everything is found out anew each time."""
         started = asyncio.get_running_loop().time()
         self._applying = Applying(
@@ -143,6 +161,7 @@ class Agent:
             steady=lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started),
             word=self.membership.word,
             count=self._counts.passed,
+            hub_uid=hub_uid,
         )
         await self._applying.run()
 

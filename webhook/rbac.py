@@ -26,6 +26,7 @@ from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.controllers.family import FAMILIES
 from webhook.extending import WATCHED
+from webhook.member.registration import RECORD
 from webhook.member_gates import WATCHED as GATED_KINDS
 from webhook.member_holds import seen_in
 from webhook.node_pools import COUNTED as COUNTED_KINDS
@@ -44,6 +45,7 @@ OWN: Final = ("create", "delete", "get", "list", "update", "watch")
 APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 SECRET: Final = KINDS["", "Secret"]
+_CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 _EVENT: Final = KINDS["events.k8s.io", "Event"]
 _ROLE, _CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
 _ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
@@ -319,11 +321,12 @@ def serve_roles(namespace: str = OWN_NAMESPACE, *, networking_agents: bool = Fal
     return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", (_reserving(),), namespace), reader
 
 
-def agent_roles(applied: Selected, *, apply_rbac: bool = False) -> tuple[Role, ...]:
+def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac: bool = False) -> tuple[Role, ...]:
     """Return what ``harbormaster agent`` needs on its member; on the hub the loop makes its Role.
 
     Args:
         applied: What it may apply.
+        namespace: Its own, where it writes down whose the member is.
         apply_rbac: Whether it may place roles and bind them: with that it can give itself anything.
     """
     rules = [
@@ -347,7 +350,12 @@ def agent_roles(applied: Selected, *, apply_rbac: bool = False) -> tuple[Role, .
             _rule("roles that placements place", APPLY, RBAC_KINDS),
             _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, _CLUSTER_ROLE]),
         ]
-    return (Role("harbormaster-agent", tuple(rules)),)
+    why = "whose this member is: its hub, and its name there"
+    record = (
+        Rule(f"{why}; create cannot be limited to a name", ("create",), (Resource.of(_CONFIG_MAP),)),
+        Rule(why, ("get", "update"), (Resource.of(_CONFIG_MAP),), (RECORD,)),
+    )
+    return Role("harbormaster-agent", tuple(rules)), Role("harbormaster-agent", record, namespace)
 
 
 def checked_applied(applied: Selected) -> Selected:

@@ -46,6 +46,10 @@ REMOVE = OURS + "remove"
 ALLOW_DELETION = OURS + "allow-deletion"
 """``true`` on a member's namespace or a definition: whoever deletes it means it."""
 LAST_APPLIED = FLEET + "last-applied-configuration"
+HUB_UID = OURS + "hub-uid"
+"""On an InternalMemberCluster and on an AppliedWork: which hub it is, see `scorer.membership.identity`."""
+LET_GO = OURS + "let-go"
+"""On an AppliedWork: its member has left the fleet or was taken over; what it owns stays."""
 
 # Finalizers.
 PLACEMENT_CLEANUP = FLEET + "crp-cleanup"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import IS_FLEET_RESOURCE, MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, member_namespace
+from scorer.api.names import HUB_UID, IS_FLEET_RESOURCE, MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, member_namespace
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
 
 HEARTBEAT_PERIOD_SECONDS = 60
@@ -77,14 +77,27 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
     return _repair(ROLE_BINDING, wanted, stored, reasons, "subjects", fixed="roleRef")
 
 
-def plan_internal_member(member: JsonObject, stored: JsonObject | None, state: MemberState) -> Repair | None:
-    """Keep the InternalMemberCluster, by which the agent is told what to do."""
+def plan_internal_member(
+    member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
+) -> Repair | None:
+    """Keep the InternalMemberCluster, by which the agent is told what to do, and by which hub.
+
+    Args:
+        member: The MemberCluster.
+        stored: The InternalMemberCluster; None: there is none.
+        state: What the agent is to do.
+        hub_uid: See `scorer.membership.identity`; empty: not known, and what is written stays.
+    """
     cluster, spec = member["metadata"]["name"], member.get("spec") or {}
     period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
     wanted = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
         "kind": INTERNAL_MEMBER_CLUSTER.kind,
-        "metadata": {"name": cluster, "namespace": member_namespace(cluster)},
+        "metadata": {
+            "name": cluster,
+            "namespace": member_namespace(cluster),
+            **({"annotations": {HUB_UID: hub_uid}} if hub_uid else {}),
+        },
         "spec": {"state": state.value, "heartbeatPeriodSeconds": period},
     }
     reasons = ("InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated")
@@ -99,7 +112,7 @@ def _repair(
     *fields: str,
     fixed: str = "",
 ) -> Repair | None:
-    """Compare labels, *fields* and the field that cannot be changed."""
+    """Compare labels, annotations, *fields* and the field that cannot be changed."""
     name, (made, changed) = wanted["metadata"]["name"], reasons
     if stored is None:
         return Repair(kind, wanted, None, made, f"{kind.kind} {name} was created")
@@ -108,12 +121,13 @@ def _repair(
             kind, wanted, stored, changed, f"{kind.kind} {name} was made anew: its {fixed} differed", anew=True
         )
     wrong = [field for field in fields if stored.get(field) != wanted[field]]
-    labels: Mapping[str, str] = wanted["metadata"].get("labels") or {}
-    found: Mapping[str, str] = stored["metadata"].get("labels") or {}
     metadata = stored["metadata"]
-    if not labels.items() <= found.items():
-        wrong.append("labels")
-        metadata = {**metadata, "labels": {**found, **labels}}
+    for field in ("labels", "annotations"):
+        keys: Mapping[str, str] = wanted["metadata"].get(field) or {}
+        found: Mapping[str, str] = stored["metadata"].get(field) or {}
+        if not keys.items() <= found.items():
+            wrong.append(field)
+            metadata = {**metadata, field: {**found, **keys}}
     if not wrong:
         return None
     document = {**stored, **{field: wanted[field] for field in fields}, "metadata": metadata}

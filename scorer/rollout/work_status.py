@@ -40,6 +40,7 @@ class ManifestReason(StrEnum):
     DECODING_ERRED = "DecodingErred"
     FOUND_GENERATE_NAME = "FoundGenerateName"
     DUPLICATED = "Duplicated"
+    NOT_OURS = "AppliedWorkOfAnother"
     FAILED_TO_FIND = "FailedToFindObjInMemberCluster"
     FAILED_TO_TAKE_OVER = "FailedToTakeOver"
     NOT_TAKEN_OVER = "NotTakenOver"

@@ -22,6 +22,12 @@ objects need, besides reading nodes, pods and namespaces. `harbormaster rbac age
 definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
 HARBORMASTER_LOG_LEVEL.
 
+It writes down whose the cluster is: which hub, and which member, in ConfigMap harbormaster-member of its own namespace.
+An agent of another hub or of another name is then refused: it applies nothing, is not ready, and says so in its log and
+on its hub (condition IdentityAccepted). Leaving clears the note. To make such a cluster the
+member all the same, run the agent once with --take-over: what was placed there stays, and Works that hold the same
+objects take them over.
+
 \b
 A price list (--prices) is YAML or JSON, in USD per hour:
   updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
@@ -60,6 +66,8 @@ _LONGEST_NAME: Final = 63 - len("fleet-member-")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Price list; else no cost is reported.")
 @click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes.")
+@click.option("-n", "--namespace", metavar="NS", help="Its own namespace, if not that of its ServiceAccount.")
+@click.option("--take-over", is_flag=True, help="Make the cluster this member, even if it was another.")
 @click.option("--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell.")
 def command(
     cluster: str,
@@ -71,6 +79,8 @@ def command(
     http_port: int | None,
     prices: Path | None,
     region: str,
+    namespace: str | None,
+    take_over: bool,
     provider_command: str,
 ) -> int:
     """Run until SIGTERM or SIGINT."""
@@ -81,7 +91,7 @@ def command(
     from webhook.settings import Settings, SettingsError
 
     try:
-        settings = Settings.read(os.environ, http_host=http_host, http_port=http_port)
+        settings = Settings.read(os.environ, http_host=http_host, http_port=http_port, namespace=namespace)
     except SettingsError as error:
         raise UserError(str(error)) from error
     configure(settings.log_format, settings.log_level)
@@ -95,6 +105,7 @@ def command(
             prices=prices,
             provider=provider,
             region=region,
+            take_over=take_over,
         ),
         settings,
     )

@@ -180,8 +180,9 @@ def agent(
         applied = checked_applied(_read("--apply", apply) or default_applied())
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
-    roles = agent_roles(applied, apply_rbac=apply_rbac)
-    return _print(roles, _subject(_settings(namespace).namespace, account, AGENT_ACCOUNT, user_name), output)
+    home = _settings(namespace).namespace
+    roles = agent_roles(applied, home, apply_rbac=apply_rbac)
+    return _print(roles, _subject(home, account, AGENT_ACCOUNT, user_name), output)
 
 
 def _read(option: str, words: Sequence[str]) -> "Selected | None":

@@ -52,6 +52,8 @@ from webhook.kube.ports import (
 WATCHED: Final = (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER, NAMESPACE)
 ACCESS_CHECK: Final = timedelta(minutes=10)
 """So old may be what is known of Roles and RoleBindings."""
+HUB_NAMESPACE: Final = "kube-system"
+"""Its uid stands for the hub (`scorer.membership.identity`)."""
 POLL_CLEARING: Final = timedelta(seconds=5)
 """How often a namespace that is being deleted is looked at, besides its events."""
 
@@ -131,7 +133,8 @@ class MemberController:
         await self._repair(member, plan_namespace(cluster, namespace))
         problem = await self._let_in(member)
         internal = self._internal(cluster)
-        internal = await self._repair(member, plan_internal_member(member, internal, MemberState.JOIN)) or internal
+        wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
+        internal = await self._repair(member, wanted) or internal
         self._report(member, internal, problem)
         if problem:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
@@ -161,6 +164,11 @@ class MemberController:
             return self._refused[cluster][1]
         self._refused.pop(cluster, None)
         return ""
+
+    def _hub_uid(self) -> str:
+        """Return by what members tell this hub from others; empty: not known."""
+        found = self._hub.cache.get(NAMESPACE, HUB_NAMESPACE)
+        return str(found["metadata"].get("uid") or "") if found is not None else ""
 
     def _internal(self, cluster: str) -> JsonObject | None:
         return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
@@ -202,7 +210,7 @@ class MemberController:
         self._report(member, internal)
         found = departure(member, namespace, internal, self._now(), wait=self._force_delete_after)
         if found.stage is Stage.ASKED:
-            await self._repair(member, plan_internal_member(member, internal, MemberState.LEAVE))
+            await self._repair(member, plan_internal_member(member, internal, MemberState.LEAVE, self._hub_uid()))
             return Result(found.remaining)
         if found.stage is Stage.CLEARING and not await self._clear(cluster, namespace):
             return Result(POLL_CLEARING)

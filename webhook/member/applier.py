@@ -22,6 +22,7 @@ from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
+from scorer.membership.identity import HubMember
 from scorer.rollout.documents import annotation
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import Event
@@ -29,7 +30,6 @@ from scorer.rollout.removal import Content
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.books import (
-    applied_work,
     known_kinds,
     record,
     write_ahead,
@@ -37,6 +37,7 @@ from webhook.member.books import (
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.manifests import Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
 from webhook.member.owners import owner_reference
+from webhook.member.ownership import AnothersError, applied_work, refused_status
 from webhook.member.ports import MemberStore
 from webhook.member.removal import remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
@@ -73,6 +74,8 @@ async def reconcile_work(
     now: datetime,
     fingerprints: Fingerprints | None = None,
     word: AskHub = stays,
+    *,
+    hub_uid: str = "",
 ) -> Outcome:
     """Make the member hold what one Work says, and the Work say how that went.
 
@@ -87,6 +90,7 @@ async def reconcile_work(
         fingerprints: What the caller keeps from pass to pass, one for the member. Without it, the member is asked in
             every pass about the objects that it stores differently from their manifests.
         word: Asks the hub about the member, before anything of a Work that goes is removed.
+        hub_uid: Which hub it is; empty: it does not say.
 
     Raises:
         ConflictError: Someone else wrote first: try again.
@@ -98,9 +102,13 @@ async def reconcile_work(
     except NotFoundError:
         return GONE
     if work["metadata"].get("deletionTimestamp"):
-        return await _clean_up(work, word, hub, member, now)
+        return await _clean_up(work, word, hub, member, now, hub_uid)
     work = await _hold(work, hub)
-    owner = await applied_work(key, member)
+    us = HubMember(hub_uid, key.namespace)
+    try:
+        owner = await applied_work(key, member, us)
+    except AnothersError as error:
+        return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
     written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
     strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
@@ -110,7 +118,7 @@ async def reconcile_work(
         refused = await remove_left_overs(work, owner, decoded, member)
         work = await write_ahead(work, decoded, hub, now)
     steps = Steps(
-        work_namespace=key.namespace,
+        us=us,
         applied_work=owner,
         strategy=strategy,
         reports_status=_reports_status(work),
@@ -122,7 +130,11 @@ async def reconcile_work(
     )
     results, live = await _process(decoded, steps, at_once=not applies)
     await record(owner, decoded, live, refused, member)
-    status = work_status(work, results, now)
+    return await _store(work, work_status(work, results, now), hub)
+
+
+async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:
+    """Have the Work say what became of it."""
     if status != work.get("status"):
         work = await hub.replace_status(WORK, {**work, "status": status})
     return _outcome(work["metadata"].get("generation", 0), status)
@@ -213,7 +225,9 @@ async def _defined(
     return [item for item in wave if known.serves(item.kind)], [item for item in wave if not known.serves(item.kind)]
 
 
-async def _clean_up(work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime) -> Outcome:
+async def _clean_up(
+    work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime, hub_uid: str
+) -> Outcome:
     """Remove what the Work put on the member, if that is asked for, then let the Work go."""
     metadata = work["metadata"]
     finalizers = list(metadata.get("finalizers") or ())
@@ -222,7 +236,7 @@ async def _clean_up(work: JsonObject, word: AskHub, hub: Store, member: MemberSt
     content = await _what_is_known(work, word, hub, member, now)
     if content.leaving:  # `webhook.member.membership` lets go of the Work, or the hub does
         return Outcome(metadata.get("generation", 0), "leaving")
-    if not await remove_content(work, content, member, now):
+    if not await remove_content(work, content, member, now, HubMember(hub_uid, metadata["namespace"])):
         return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
@@ -247,7 +261,7 @@ def went_early(work: JsonObject) -> bool:
 
 
 async def clean_up_after(
-    work: JsonObject, hub: Store, member: MemberStore, now: datetime, word: AskHub = stays
+    work: JsonObject, hub: Store, member: MemberStore, now: datetime, word: AskHub = stays, *, hub_uid: str = ""
 ) -> Outcome:
     """Remove what a Work put on the member that went early, if that is asked for; may stop anywhere and be made again.
 
@@ -259,6 +273,7 @@ async def clean_up_after(
         member: Where its objects are.
         now: Time of the pass.
         word: Asks the hub about the member.
+        hub_uid: Which hub it is; empty: it does not say.
 
     Raises:
         StoreError: The hub or the member did not answer: try again later.
@@ -267,7 +282,8 @@ async def clean_up_after(
         await hub.get(WORK, key_of(work))
     except NotFoundError:
         content = await _what_is_known(work, word, hub, member, now)
-        if not await remove_content(work, content, member, now):
+        us = HubMember(hub_uid, work["metadata"]["namespace"])
+        if not await remove_content(work, content, member, now, us):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 

@@ -53,6 +53,7 @@ class Applying:
         count: Told of every pass.
         sleep: Waits for a number of seconds of *steady*.
         workers: How many Works are handled at a time.
+        hub_uid: Which hub it is; empty: it does not say.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Applying:
         count: Callable[[PassResult], None] = lambda _: None,
         sleep: Sleep = asyncio.sleep,
         workers: int = WORKERS,
+        hub_uid: str = "",
     ) -> None:
         self._namespace = namespace
         self._hub = hub
@@ -77,6 +79,7 @@ class Applying:
         self._count = count
         self._sleep = sleep
         self._workers = workers
+        self._hub_uid = hub_uid
         self._agenda: Agenda[str] = Agenda(steady, sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
@@ -192,7 +195,13 @@ class Applying:
         if mark is None:
             return await self._clean_up_after(name)
         outcome = await reconcile_work(
-            Key(name, self._namespace), self._hub, self._member, self._now(), self._fingerprints, self._word
+            Key(name, self._namespace),
+            self._hub,
+            self._member,
+            self._now(),
+            self._fingerprints,
+            self._word,
+            hub_uid=self._hub_uid,
         )
         if outcome.gone:
             self._paces.pop(name, None)
@@ -205,7 +214,7 @@ class Applying:
         work = self._early.get(name)
         if work is None:
             return None
-        outcome = await clean_up_after(work, self._hub, self._member, self._now(), self._word)
+        outcome = await clean_up_after(work, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid)
         if not outcome.gone:
             pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
             return pace.delay

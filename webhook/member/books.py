@@ -14,7 +14,7 @@ from scorer.api.conditions import FALSE, make_condition
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kind, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import ManifestReason
-from webhook.kube.ports import ConflictError, Key, NotFoundError, Store, StoreError
+from webhook.kube.ports import ConflictError, Key, NotFoundError, Store
 from webhook.member.manifests import (
     Identity,
     KnownKinds,
@@ -27,31 +27,6 @@ from webhook.member.ports import MemberStore
 
 ATTEMPTS: Final = 4
 """How often an object is read again when somebody else wrote it in the same moment."""
-
-
-async def applied_work(key: Key, member: MemberStore) -> JsonObject:
-    """Return the AppliedWork that owns the Work's objects; make it when there is none.
-
-    Raises:
-        StoreError: That of an earlier Work of the same name is still on its way out.
-    """
-    try:
-        found = await member.get(APPLIED_WORK, Key(key.name))
-    except NotFoundError:
-        document = {
-            "apiVersion": APPLIED_WORK.api_version,
-            "kind": APPLIED_WORK.kind,
-            "metadata": {"name": key.name},
-            "spec": {"workName": key.name, "workNamespace": key.namespace},
-        }
-        try:
-            return await member.create(APPLIED_WORK, document)
-        except NotFoundError as error:
-            what = f"the member does not know the kind {APPLIED_WORK}: apply there what `harbormaster crds` prints"
-            raise StoreError(f"{what} ({error})") from error
-    if found["metadata"].get("deletionTimestamp"):
-        raise StoreError(f"AppliedWork {key.name} of an earlier Work is still being deleted on the member")
-    return found
 
 
 async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> KnownKinds:
@@ -100,6 +75,12 @@ def recorded(work: JsonObject, owner: JsonObject | None) -> list[Identity]:
     if owner is not None:
         identifiers += (owner.get("status") or {}).get("appliedResources") or ()
     return sorted({identity for identifier in identifiers if (identity := _identity(identifier))})
+
+
+def written_down(owner: JsonObject) -> list[Identity]:
+    """Return what an AppliedWork says to own."""
+    entries = (owner.get("status") or {}).get("appliedResources") or ()
+    return sorted({identity for entry in entries if (identity := _identity(entry))})
 
 
 def _was_applied(entry: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
-from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
 from webhook.kube.ports import ConflictError, Key, Store
@@ -25,6 +25,9 @@ NAMESPACE_LIMIT = 200
 
 MOST_ATTEMPTS = 3
 """So often a heartbeat is written when others write the same object at the same moment."""
+
+IDENTITY = "IdentityAccepted"
+"""Condition of an InternalMemberCluster: whether its agent is at the right cluster; said once it was not."""
 
 LONGEST_MESSAGE = 1024
 """Characters of a condition's message that are reported."""
@@ -110,6 +113,9 @@ def heartbeat_status(
         "lastReceivedHeartbeat": at,
     }
     conditions = _collection_conditions(figures, generation, now)
+    if any(each.get("type") == IDENTITY for each in old.get("conditions") or ()):
+        why = "this cluster is recorded as the member"
+        conditions.append(make_condition(IDENTITY, TRUE, "Recorded", why, generation=generation, now=now))
     if kind == MEMBER_CLUSTER:
         conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
     status: JsonObject = {
@@ -165,6 +171,25 @@ async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datet
     generation = document["metadata"].get("generation", 0)
     status = heartbeat_status(kind, document.get("status") or {}, figures, now, generation=generation, joined=joined)
     return await hub.replace_status(kind, {**document, "status": status})
+
+
+async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
+    """Write into an InternalMemberCluster that its agent does not take the cluster for the member; only if it is news.
+
+    That is no heartbeat: an agent at the wrong cluster has nothing to say about the member.
+
+    Raises:
+        StoreError: The hub did not keep it.
+    """
+    document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
+    old = document.get("status") or {}
+    generation = document["metadata"].get("generation", 0)
+    made = make_condition(IDENTITY, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    conditions = old.get("conditions") or ()
+    others = [each for each in conditions if each.get("type") != IDENTITY]
+    wanted = [*others, *merge_conditions(conditions, [made])]
+    if wanted != list(conditions):
+        await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": wanted}})
 
 
 def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:

@@ -1,6 +1,8 @@
 """Joins the fleet and leaves it, as the hub says in the InternalMemberCluster of our name.
 
-State Join: a heartbeat each period, and the Works are applied. State Leave: nothing is applied any more, our
+State Join: the cluster is written down as ours (`webhook.member.registration`), then a heartbeat each period, and the
+Works are applied. A cluster that is another's is left alone, and the hub is told so: no heartbeat, so that what we are
+here for is not taken for healthy. State Leave: nothing is applied any more, our
 finalizers go from the Works, what was placed stays, the last report says that we have left; then quiet until the
 state is Join again. No such object, or no right to read it yet: wait for it.
 
@@ -23,16 +25,20 @@ from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject
-from scorer.api.names import WORK_CLEANUP, member_namespace
+from scorer.api.names import HUB_UID, WORK_CLEANUP, member_namespace
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
-from webhook.member.heartbeat import Figures, next_heartbeat, report
+from webhook.member.heartbeat import Figures, next_heartbeat, report, report_refusal
+from webhook.member.registration import NotOursError, Registration
 from webhook.member.word import Word, ask
 
 DEFAULT_PERIOD_SECONDS: Final = 60
 PERIOD_BOUNDS: Final = (1, 600)
 RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long after a heartbeat or a farewell that did not get through the next attempt is made."""
+
+PATIENCE: Final = 4
+"""How many attempts a cluster gets that does not let us take our note away when we leave."""
 
 Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
 
@@ -55,7 +61,8 @@ class Membership:
         cluster: Its name.
         hub: Where its InternalMemberCluster and its Works are.
         collect: Returns the figures for a heartbeat.
-        apply: Makes the coroutine that applies the Works until it is cancelled.
+        apply: Makes the coroutine that applies the Works until it is cancelled; given the uid of the hub.
+        registration: Says whose the cluster is.
         now: The time of day, for what is reported.
         clock: Seconds that only grow, for what is waited for.
         wait: Waits for news.
@@ -69,7 +76,8 @@ class Membership:
         cluster: str,
         hub: Store,
         collect: Callable[[], Awaitable[Figures]],
-        apply: Callable[[], Coroutine[Any, Any, None]],
+        apply: Callable[[str], Coroutine[Any, Any, None]],
+        registration: Registration,
         *,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
@@ -82,6 +90,7 @@ class Membership:
         self._hub = hub
         self._collect = collect
         self._apply = apply
+        self._registration = registration
         self._now = now
         self._clock = clock
         self._wait = wait
@@ -91,13 +100,17 @@ class Membership:
         self._document: JsonObject | None = None
         self._news = asyncio.Event()
         self._applying: asyncio.Task[None] | None = None
+        self._applied_for = ""
         self._said = ""
         self._due = float("-inf")
         self._period = 0
         self._failures = 0
+        self._refusals = 0
         self._known = False
         self.problem = "the hub has not answered yet"
         """Why the hub cannot be asked now; empty when it can."""
+        self.refused = ""
+        """Why this cluster is not joined although the hub wants it; empty: it is, or nobody wants it."""
 
     @property
     def joined(self) -> bool:
@@ -153,16 +166,54 @@ class Membership:
         document = self._document
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()
+            self.refused = ""
             if self._known:
                 self._say("waiting for the hub to let this cluster join", "warning")
             return None
         if state == MemberState.LEAVE:
             await self._stop_applying()
+            self.refused = ""
             return await self._attempt(self._leave(document), 0.0)
+        if not await self._is_ours(document):
+            await self._stop_applying()
+            self._refusals += 1
+            return RETRY_SECONDS[min(self._refusals, len(RETRY_SECONDS)) - 1]
+        self._refusals = 0
         self._say("joined the fleet", "info")
         if self._applying is None:
-            self._applying = group.create_task(self._apply(), name="applying")
+            self._applied_for = hub_uid(document)
+            self._applying = group.create_task(self._apply(self._applied_for), name="applying")
         return await self._beat_when_due(document)
+
+    async def _is_ours(self, document: JsonObject) -> bool:
+        """Say whether the cluster is ours to apply Works to; before the first, and with every heartbeat.
+
+        What is applied already is not given up because the cluster does not answer.
+        """
+        hub, joined = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
+        if joined and self._clock() < self._due:
+            return True
+        try:
+            await (self._registration.still_ours(hub) if joined else self._registration.claim(hub))
+        except NotOursError as error:
+            await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
+            return False
+        except StoreError as error:
+            if joined:
+                return True
+            await self._complain("NotRecorded", str(error))
+            return False
+        if not joined:
+            await self._stop_applying()
+        self.refused = ""
+        return True
+
+    async def _complain(self, reason: str, why: str) -> None:
+        """Say in the log, in our readiness and on the hub why this cluster is not joined."""
+        self.refused = why
+        self._say(f"not joined: {why}", "error")
+        with suppress(StoreError):
+            await report_refusal(self._hub, self._key, reason, why, self._now())
 
     def _say(self, what: str, level: str) -> None:
         """Log where we stand, once."""
@@ -218,14 +269,24 @@ class Membership:
         self._beaten(True)
 
     async def _leave(self, document: JsonObject) -> None:
-        """Let go of the Works and say that we have left; a second time, there is nothing to do."""
+        """Let go of the Works and of the cluster and say that we have left; a second time, there is nothing to do."""
         for work in (await self._hub.list(WORK, self._key.namespace)).items:
             await self._let_go(work)
         if not has_left(document):
+            await self._release(hub_uid(document))
             figures = await self._collect()
             with suppress(NotFoundError):
                 await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._now(), joined=False)
         self._say("left the fleet", "info")
+
+    async def _release(self, hub: str) -> None:
+        """Let go of the cluster. One that is not there any more does not keep us from leaving for long."""
+        try:
+            await self._registration.release(hub)
+        except StoreError as error:
+            if self._failures < PATIENCE:
+                raise
+            _log.warning("the note on the cluster stays", extra={"cluster": self._key.name, "error": str(error)})
 
     async def _let_go(self, work: JsonObject) -> None:
         """Take our finalizer off a Work; what it placed stays on the member."""
@@ -249,6 +310,11 @@ def has_left(document: Mapping[str, Any]) -> bool:
     return False
 
 
+def hub_uid(document: Mapping[str, Any]) -> str:
+    """Return which hub an InternalMemberCluster is of; empty: it does not say."""
+    return str((document["metadata"].get("annotations") or {}).get(HUB_UID) or "")
+
+
 def _state(document: Mapping[str, Any]) -> str:
     return str((document.get("spec") or {}).get("state") or "")
 
@@ -264,4 +330,4 @@ def _mark(document: JsonObject | None) -> object:
     """What of the object is news: our own reports are not."""
     if document is None:
         return None
-    return document["metadata"].get("uid"), _state(document), _period(document)
+    return document["metadata"].get("uid"), _state(document), _period(document), hub_uid(document)

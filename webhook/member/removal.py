@@ -13,6 +13,7 @@ from typing import Final
 
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject, parse_time
+from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.removal import Content, Fate, fate, is_signed
 from webhook.kube.ports import Key, NotFoundError, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers
@@ -59,17 +60,18 @@ async def remove_left_overs(
     return refused
 
 
-async def remove_content(work: JsonObject, content: Content, member: MemberStore, now: datetime) -> bool:
+async def remove_content(work: JsonObject, content: Content, member: MemberStore, now: datetime, us: HubMember) -> bool:
     """Do with all that a Work put on the member what is to be done with it; say whether that is done.
 
-    It goes with its AppliedWork, and what others own, too, stays. What is kept keeps its AppliedWork: a Work of that
-    name that comes back finds both as they were.
+    It goes with its AppliedWork, and what others own, too, stays. An AppliedWork that is another's is not of this Work.
+    What is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
 
     Args:
         work: As it is, or was last.
         content: What is known of all of its objects.
         member: Where they are.
         now: The time of day.
+        us: Which member this is, of which hub.
 
     Raises:
         StoreError: The member did not answer: try again later.
@@ -81,6 +83,8 @@ async def remove_content(work: JsonObject, content: Content, member: MemberStore
     try:
         owner = await member.get(APPLIED_WORK, key)
     except NotFoundError:
+        return True
+    if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
     known = recorded(work, owner)
     if found is Fate.RELEASED:

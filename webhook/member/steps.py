@@ -9,16 +9,17 @@ Source: rollout.md 11.5.
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
 
-from scorer.api.kinds import WORK
+from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import SPEC_HASH
 from scorer.api.placement import ApplyStrategy
+from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.availability import availability
 from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import (
@@ -50,7 +51,7 @@ class Steps:
     """Takes the manifests of one Work through their steps.
 
     Args:
-        work_namespace: Of the Work, and of all Works for this member.
+        us: Which member this is, of which hub.
         applied_work: The AppliedWork that is to own the objects.
         strategy: Of the Work.
         reports_status: Whether the status of the objects goes back to the hub.
@@ -59,7 +60,7 @@ class Steps:
         writer: Writes them.
     """
 
-    work_namespace: str
+    us: HubMember
     applied_work: JsonObject
     strategy: ApplyStrategy
     reports_status: bool
@@ -163,17 +164,27 @@ class Steps:
         return await self.member.replace(item.kind, with_owners(live, [*kept, self._owner]))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
-        """Say whether *owner* is an AppliedWork whose Work is gone, or an earlier one of our own Work.
+        """Say whether *owner* is an AppliedWork that nobody stands behind, or an earlier one of our own Work.
+
+        That is one which was let go of, or one of ours whose Work is gone: of another's Works our hub knows nothing.
 
         Raises:
-            StoreError: The hub does not say.
+            StoreError: The hub or the member does not say.
         """
         if not is_applied_work(owner):
             return False
         if owner["name"] == self._owner["name"]:
             return True
+        with suppress(NotFoundError):
+            found = await self.member.get(APPLIED_WORK, Key(owner["name"]))
+            if found["metadata"]["uid"] == owner["uid"]:
+                match standing(found, self.us):
+                    case Standing.LET_GO:
+                        return True
+                    case Standing.ANOTHERS:
+                        return False
         try:
-            await self.hub.get(WORK, Key(owner["name"], self.work_namespace))
+            await self.hub.get(WORK, Key(owner["name"], self.us.namespace))
         except NotFoundError:
             return True
         return False

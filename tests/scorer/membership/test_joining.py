@@ -89,3 +89,13 @@ def test_the_period_of_heartbeats_is_passed_on(written, seconds):
     member = {**MEMBER, "spec": {**MEMBER["spec"], **written}}
     document = plan_internal_member(member, None, MemberState.LEAVE).document
     assert document["spec"] == {"state": "Leave", "heartbeatPeriodSeconds": seconds}
+
+
+def test_the_member_is_told_which_hub_it_is_and_what_is_known_stays():
+    made = plan_internal_member(MEMBER, None, MemberState.JOIN, "hub-1").document
+    assert made["metadata"]["annotations"] == {"harbormaster.dev/hub-uid": "hub-1"}
+    assert plan_internal_member(MEMBER, made, MemberState.JOIN, "hub-1") is None
+    assert plan_internal_member(MEMBER, made, MemberState.JOIN) is None, "the hub does not know itself now"
+    from_before = as_stored(plan_internal_member(MEMBER, None, MemberState.JOIN).document)
+    repair = plan_internal_member(MEMBER, from_before, MemberState.JOIN, "hub-1")
+    assert repair.document["metadata"]["annotations"] == {"note": "by hand", "harbormaster.dev/hub-uid": "hub-1"}

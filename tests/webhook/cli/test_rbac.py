@@ -63,6 +63,36 @@ subjects:
 - kind: ServiceAccount
   name: harbormaster-agent
   namespace: fleet-system
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: harbormaster-agent
+  namespace: fleet-system
+rules:
+# whose this member is: its hub, and its name there; create cannot be limited to a name
+- apiGroups: [""]
+  resources: ["configmaps"]
+  verbs: ["create"]
+# whose this member is: its hub, and its name there
+- apiGroups: [""]
+  resources: ["configmaps"]
+  resourceNames: ["harbormaster-member"]
+  verbs: ["get", "update"]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: harbormaster-agent
+  namespace: fleet-system
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: harbormaster-agent
+subjects:
+- kind: ServiceAccount
+  name: harbormaster-agent
+  namespace: fleet-system
 """
 
 

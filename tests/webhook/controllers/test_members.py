@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
-from scorer.api.names import MEMBER_CLUSTER_FINALIZER, WORK_CLEANUP
+from scorer.api.names import HUB_UID, MEMBER_CLUSTER_FINALIZER, WORK_CLEANUP
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_rules
 from webhook.controllers.members import ACCESS_CHECK, WATCHED, MemberController, concerned_member
 from webhook.controllers.result import RetryError, TerminalError
@@ -155,6 +155,16 @@ async def test_everything_is_made_for_a_member_that_joins(stage):
         ("Normal", "InternalMemberClusterCreated"),
         ("Normal", "MemberClusterReadyToJoin"),
     ]
+
+
+async def test_the_agent_is_told_which_hub_it_is(stage):
+    await stage.add()
+    await stage.reconcile()
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
+    uid = (await stage.store.create(NAMESPACE, home))["metadata"]["uid"]
+    await stage.reconcile()
+    internal = await stage.store.get(INTERNAL_MEMBER_CLUSTER, INTERNAL)
+    assert internal["metadata"]["annotations"] == {HUB_UID: uid}
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["same-process", "after-a-restart"])

@@ -196,7 +196,7 @@ async def test_while_the_member_is_to_leave_nothing_is_removed(world):
 async def test_a_work_that_fails_is_tried_again_and_does_not_hold_up_the_others(world, monkeypatch, caplog):
     tries = []
 
-    async def reconcile(key, *_):
+    async def reconcile(key, *_, **__):
         if key.name == "bad":
             tries.append(world.time)
             raise [UnavailableError("down"), ConflictError("late"), ValueError("a mistake of ours")][len(tries) % 3]
@@ -217,7 +217,7 @@ async def test_a_work_that_only_seems_gone_is_looked_at_again(world, monkeypatch
     """A hub that starts may say that it knows nothing of it."""
     seen = []
 
-    async def reconcile(key, *_):
+    async def reconcile(key, *_, **__):
         seen.append(key.name)
         return Outcome(gone=True)
 

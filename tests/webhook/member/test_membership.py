@@ -7,15 +7,17 @@ from datetime import UTC, datetime
 import pytest
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
-from scorer.api.names import WORK_CLEANUP
+from scorer.api.names import HUB_UID, WORK_CLEANUP
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
-from webhook.member.heartbeat import Figures
+from webhook.member.heartbeat import IDENTITY, Figures
 from webhook.member.membership import Membership, has_left
+from webhook.member.registration import CONFIG_MAP, RECORD, Registration
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-berlin"
 KEY = Key("berlin", SPACE)
+RECORD_KEY = Key(RECORD, "harbormaster-system")
 
 
 class World:
@@ -29,13 +31,23 @@ class World:
         self.collected = 0
         self.beats = []
         self.down = False
+        self.applied_for = None
         self.rested = asyncio.Event()
         self.due = asyncio.Event()
-        self.membership = Membership(
+        self.cluster = EmbeddedStore.open(None, now=lambda: NOW)
+        self.cluster_down = False
+        self.take_over = False
+        self.membership = self.agent()
+
+    def agent(self):
+        """Return an agent that has just started."""
+        registration = Registration("berlin", self.cluster, self.home, take_over=self.take_over)
+        return Membership(
             "berlin",
             self,
             self.collect,
             self.apply,
+            registration,
             now=lambda: NOW,
             clock=lambda: self.clock,
             wait=self.wait,
@@ -55,7 +67,13 @@ class World:
         self.collected += 1
         return Figures(properties={"kubernetes-fleet.io/node-count": "1"})
 
-    async def apply(self):
+    async def home(self):
+        if self.cluster_down:
+            raise UnavailableError("the cluster is down")
+        return "harbormaster-system"
+
+    async def apply(self, hub):
+        self.applied_for = hub
         self.applying += 1
         try:
             await asyncio.Event().wait()
@@ -99,6 +117,33 @@ class World:
             await self.hub.create(kind, document)
         await self.rest()
 
+    async def is_hub(self, uid):
+        """Have the loop write down which hub it is."""
+        document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+        metadata = {**document["metadata"], "annotations": {HUB_UID: uid}}
+        await self.hub.replace(INTERNAL_MEMBER_CLUSTER, {**document, "metadata": metadata})
+        await self.rest()
+
+    async def recorded(self):
+        """Return whose the cluster is, None when that is not written down."""
+        try:
+            return (await self.cluster.get(CONFIG_MAP, RECORD_KEY))["data"] or None
+        except NotFoundError:
+            return None
+
+    async def record(self, hub, member):
+        """Have an agent of another hub, or of another member, have joined before."""
+        metadata = {"name": RECORD, "namespace": RECORD_KEY.namespace}
+        data = {"hub": hub, "member": member}
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        await self.cluster.create(CONFIG_MAP, document)
+
+    async def identity(self):
+        """Return what the hub is told about the cluster."""
+        document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        return next(((each["status"], each["reason"]) for each in conditions if each["type"] == IDENTITY), None)
+
     async def joined(self):
         document = await self.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
         agents = (document.get("status") or {}).get("agentStatus")
@@ -120,8 +165,11 @@ class World:
 async def world():
     made = World()
     await made.hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "harbormaster-system"}}
+    await made.cluster.create(NAMESPACE, home)
     yield made
     made.hub.close()
+    made.cluster.close()
 
 
 async def put_work(world, name):
@@ -234,3 +282,87 @@ async def test_another_member_is_none_of_its_business(world):
         )
         await world.rest()
         assert world.applying == 0
+
+
+async def test_joining_writes_down_whose_the_cluster_is_and_leaving_takes_that_away(world):
+    await world.say("Join")
+    async with world.running():
+        assert (world.applying, await world.recorded()) == (1, {"hub": "", "member": "berlin"})
+        await world.is_hub("hub-1")
+        assert (world.applying, world.applied_for) == (1, "hub-1")
+        assert await world.recorded() == {"hub": "hub-1", "member": "berlin"}
+        await world.say("Leave")
+        assert (await world.joined(), await world.recorded()) == ("False", None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(("hub-1", "paris"), id="another-member"),
+        pytest.param(("hub-2", "berlin"), id="another-hub"),
+        pytest.param(("", "paris"), id="another-member-of-a-hub-that-says-nothing"),
+    ],
+)
+async def test_a_cluster_that_is_anothers_is_not_joined_until_it_is_taken_over(world, caplog, other):
+    await world.record(*other)
+    await world.say("Join")
+    await world.is_hub("hub-1")
+    async with world.running():
+        assert (world.applying, world.collected, await world.joined()) == (0, 0, None)
+        assert await world.identity() == ("False", "ClusterOfAnother")
+        assert f"member {other[1]} of" in world.membership.refused
+        before = await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+        await world.pass_time(10)
+        assert await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY) == before
+    assert len([line for line in caplog.messages if "--take-over" in line]) == 1
+    assert await world.recorded() == {"hub": other[0], "member": other[1]}
+    world.take_over, world.membership = True, None
+    world.membership = world.agent()
+    async with world.running():
+        assert (world.applying, world.membership.refused) == (1, "")
+        assert await world.identity() == ("True", "Recorded")
+        assert await world.recorded() == {"hub": "hub-1", "member": "berlin"}
+
+
+async def test_an_agent_whose_cluster_is_taken_over_stops_with_the_next_heartbeat(world):
+    await world.say("Join", 60)
+    async with world.running():
+        record = await world.cluster.get(CONFIG_MAP, RECORD_KEY)
+        await world.cluster.replace(CONFIG_MAP, {**record, "data": {"hub": "", "member": "paris"}})
+        await world.pass_time(60)
+        assert (world.applying, world.collected) == (0, 1)
+        assert await world.identity() == ("False", "ClusterOfAnother")
+        await world.say("Leave")
+        assert await world.recorded() == {"hub": "", "member": "paris"}
+
+
+async def test_a_note_that_was_deleted_is_written_again(world):
+    await world.say("Join", 60)
+    async with world.running():
+        await world.cluster.delete(CONFIG_MAP, RECORD_KEY)
+        await world.pass_time(60)
+        assert (world.applying, await world.recorded()) == (1, {"hub": "", "member": "berlin"})
+
+
+async def test_a_cluster_that_does_not_answer_keeps_a_member_but_makes_none(world):
+    world.cluster_down = True
+    await world.say("Join", 60)
+    async with world.running():
+        assert (world.applying, world.membership.refused) == (0, "the cluster is down")
+        assert await world.identity() == ("False", "NotRecorded")
+        world.cluster_down = False
+        await world.pass_time(0.5)
+        assert (world.applying, await world.identity()) == (1, ("True", "Recorded"))
+        world.cluster_down = True
+        await world.pass_time(60)
+        assert (world.applying, world.collected, world.membership.refused) == (1, 2, "")
+
+
+async def test_a_cluster_that_is_gone_does_not_keep_its_member_from_leaving(world):
+    await world.say("Join")
+    async with world.running():
+        world.cluster_down = True
+        await world.say("Leave")
+        for seconds in (0.5, 1, 2, 5):
+            await world.pass_time(seconds)
+        assert await world.joined() == "False"

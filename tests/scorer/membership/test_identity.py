@@ -1,0 +1,75 @@
+"""Whose a cluster is, and whose an AppliedWork on it."""
+
+from itertools import product
+
+import pytest
+
+from scorer.api.names import HUB_UID, LET_GO
+from scorer.membership.identity import HubMember, Standing, is_let_go, let_go, placed_by, refusal, standing, taken_up
+
+US = HubMember.named("berlin", "hub-1")
+OTHERS = (HubMember.named("paris", "hub-1"), HubMember.named("berlin", "hub-2"), HubMember.named("paris"))
+
+
+def applied_work(of, name="shop", annotations=()):
+    metadata = {"name": name, "annotations": {**({HUB_UID: of.hub} if of.hub else {}), **dict(annotations)}}
+    return {"metadata": metadata, "spec": {"workName": name, "workNamespace": of.namespace}}
+
+
+@pytest.mark.parametrize(
+    ("hub", "namespace", "gone", "us_hub"),
+    list(product(("", "hub-1", "hub-2"), ("berlin", "paris"), (False, True), ("", "hub-1"))),
+)
+def test_how_an_applied_work_stands_to_us(hub, namespace, gone, us_hub):
+    """Asked for every combination; the answer is stated here on its own."""
+    found = applied_work(HubMember.named(namespace, hub), annotations={LET_GO: "true"} if gone else {})
+    if gone:
+        wanted = Standing.LET_GO
+    elif namespace != "berlin":
+        wanted = Standing.ANOTHERS
+    else:
+        wanted = {
+            ("", ""): Standing.OURS,
+            ("hub-1", "hub-1"): Standing.OURS,
+            ("", "hub-1"): Standing.UNMARKED,
+        }.get((hub, us_hub), Standing.ANOTHERS)
+    assert standing(found, HubMember.named("berlin", us_hub)) is wanted
+
+
+def test_what_is_taken_up_is_ours_and_what_was_let_go_of_still_says_whose_it_was():
+    for other in OTHERS:
+        gone = let_go(applied_work(other, annotations={"note": "kept"}))
+        assert (is_let_go(gone), placed_by(gone)) == (True, other)
+        ours = taken_up(gone, US)
+        assert (standing(ours, US), ours["metadata"]["annotations"]) == (
+            Standing.OURS,
+            {"note": "kept", HUB_UID: "hub-1"},
+        )
+        assert ours["spec"]["workName"] == "shop"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "applied", "message"),
+    [
+        pytest.param(None, [], "", id="nobody-was-here"),
+        pytest.param(US, [OTHERS[0]], "", id="we-were-here"),
+        pytest.param(HubMember.named("berlin"), [], "", id="we-were-here-and-the-hub-did-not-say"),
+        pytest.param(OTHERS[0], [], "recorded as member paris of hub hub-1, not as member berlin of", id="other-name"),
+        pytest.param(OTHERS[1], [US], "recorded as member berlin of hub hub-2", id="other-hub"),
+        pytest.param(None, [OTHERS[0]], "placed for member paris of hub hub-1 (AppliedWork shop)", id="only-anothers"),
+        pytest.param(None, [US, OTHERS[0]], "", id="ours-and-anothers-from-before-it-was-written-down"),
+        pytest.param(None, [HubMember.named("berlin")], "", id="ours-from-before-it-was-written-down"),
+    ],
+)
+def test_which_cluster_is_refused(recorded, applied, message):
+    found = refusal(recorded, [applied_work(of) for of in applied], US)
+    assert message in found
+    assert bool(message) == bool(found)
+
+
+def test_a_hub_that_does_not_say_which_it_is_is_not_the_one_that_was_written_down():
+    assert "a hub that does not say which" in refusal(US, [], HubMember.named("berlin"))
+
+
+def test_what_another_has_let_go_of_is_no_reason_to_refuse():
+    assert refusal(None, [let_go(applied_work(OTHERS[0]))], US) == ""

@@ -1,0 +1,95 @@
+"""The AppliedWork that owns what a Work applies, and whether it is ours to write.
+
+Source: rollout.md 11.1. Differs from the reference, which finds it by name alone: `scorer.membership.identity`.
+"""
+
+from datetime import datetime
+
+from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.kinds import APPLIED_WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
+from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.documents import conditions_of
+from scorer.rollout.work_status import ManifestReason, work_status
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
+from webhook.member.books import on_latest, served_kinds, written_down
+from webhook.member.manifests import KnownKinds, decode, manifest_result
+from webhook.member.owners import is_applied_work, owners, with_owners
+from webhook.member.ports import MemberStore
+
+REASON = "AppliedWorkOfAnother"
+
+
+class AnothersError(Exception):
+    """The AppliedWork of the Work's name is another's: nothing of it may be touched; the message says whose it is."""
+
+
+async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
+    """Return the AppliedWork that owns the Work's objects; make it when there is none.
+
+    One that was let go of becomes ours, without what it owned: of that, the Work takes over what it holds itself.
+
+    Raises:
+        AnothersError: It is another's.
+        StoreError: That of an earlier Work of the same name is still on its way out.
+    """
+    try:
+        found = await member.get(APPLIED_WORK, Key(key.name))
+    except NotFoundError:
+        return await _make(key, member, us)
+    if found["metadata"].get("deletionTimestamp"):
+        raise StoreError(f"AppliedWork {key.name} of an earlier Work is still being deleted on the member")
+    match standing(found, us):
+        case Standing.OURS:
+            return found
+        case Standing.UNMARKED:
+            return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
+        case Standing.ANOTHERS:
+            raise AnothersError(f"AppliedWork {key.name} on this cluster is of {placed_by(found)}, not of {us}")
+    if placed_by(found) == us:
+        raise AnothersError(f"AppliedWork {key.name} was let go of: another agent has taken over this cluster")
+    await _release(found, member)
+    found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
+    return await member.replace(APPLIED_WORK, taken_up(found, us))
+
+
+async def _release(found: JsonObject, member: MemberStore) -> None:
+    """Have an AppliedWork own nothing any more of what it has written down."""
+    name = found["metadata"]["name"]
+    for identity, kind in await served_kinds(written_down(found), member):
+
+        async def change(live: JsonObject, kind: Kind = kind) -> None:
+            others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
+            if len(others) != len(owners(live)):
+                await member.replace(kind, with_owners(live, others))
+
+        await on_latest(kind, Key(identity.name, identity.namespace), member, change)
+
+
+async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
+    document = {
+        "apiVersion": APPLIED_WORK.api_version,
+        "kind": APPLIED_WORK.kind,
+        "metadata": {"name": key.name},
+        "spec": {"workName": key.name, "workNamespace": key.namespace},
+    }
+    try:
+        return await member.create(APPLIED_WORK, taken_up(document, us))
+    except AlreadyExistsError as error:
+        raise ConflictError(str(error)) from error
+    except NotFoundError as error:
+        what = f"the member does not know the kind {APPLIED_WORK}: apply there what `harbormaster crds` prints"
+        raise StoreError(f"{what} ({error})") from error
+
+
+def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:
+    """Return the status of a Work of which nothing is applied, since its AppliedWork is another's."""
+    manifests = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
+    results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]
+    status = work_status(work, results, now)
+    kind = "DiffReported" if reports_diff(work) else "Applied"
+    generation = work["metadata"].get("generation", 0)
+    said = make_condition(kind, FALSE, REASON, why, generation=generation, now=now)
+    others = [each for each in status["conditions"] if each["type"] not in (kind, "Available")]
+    return {**status, "conditions": [*merge_conditions(conditions_of(work), [said]), *others]}
