@@ -14,13 +14,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import orjson
 from aiohttp import web
 
 from certs.client_authorities import AuthorityFile
-from scorer.api.kinds import KINDS, NAMESPACE
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selection import DEFAULT_SETTINGS as DEFAULT_SELECTION
@@ -56,6 +56,8 @@ QUIET_SECONDS: Final = 0.6
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
 """Someone who edits an example waits for a second, not for half a minute."""
 
+_TIMES_OF_REPORTS: Final = frozenset({"resourceVersion", "lastReceivedHeartbeat", "observationTime"})
+
 _SELECTABLE = tuple(
     kind for kind in KINDS.values() if DEFAULT_SELECTION.is_selectable(kind.group, kind.versions[0], kind.kind)
 )
@@ -89,6 +91,7 @@ class Up:
         self._now = now
         self._stack = AsyncExitStack()
         self._running: asyncio.Task[None] | None = None
+        self._reports = 0
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -104,6 +107,8 @@ class Up:
             )
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
+            for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
+                self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
             changes = HubChanges(self.cache)
             history = RunHistory(self.cache, self._now)
@@ -178,21 +183,28 @@ class Up:
     async def settled(self, timeout_seconds: float) -> bool:
         """Wait until every placement has come to rest and nothing moves; False when it takes too long."""
         loop = asyncio.get_running_loop()
-        end, quiet_since, revision = loop.time() + timeout_seconds, loop.time(), -1
+        end, quiet_since, news = loop.time() + timeout_seconds, loop.time(), -1
+        was_idle = False
         while loop.time() < end:
             at_rest = (
-                self.cache.synced
-                and self.loop.idle
-                and not self.members.busy
-                and not self.nodes.busy
-                and not self.unsettled
+                self.cache.synced and self.loop.idle_but_for_members and not self.nodes.busy and not self.unsettled
             )
-            if not at_rest or self.cache.revision != revision:
-                quiet_since, revision = loop.time(), self.cache.revision
-            elif loop.time() - quiet_since >= QUIET_SECONDS:
+            if not at_rest or self._news != news:
+                quiet_since, news, was_idle = loop.time(), self._news, False
+            # In a large fleet some member always reports: once nothing was left to do, nothing else has come since.
+            was_idle = was_idle or (at_rest and self.loop.idle and not self.members.busy)
+            if was_idle and loop.time() - quiet_since >= QUIET_SECONDS:
                 return True
             await asyncio.sleep(0.05)
         return False
+
+    @property
+    def _news(self) -> int:
+        """Counts the changes of any object but for those by which a member says that all is as it was."""
+        return self.cache.revision - self._reports
+
+    def _count_report(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._reports += old is not None and new is not None and _without_times(old) == _without_times(new)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -243,6 +255,13 @@ class Up:
                 await self.store.create(NAMESPACE, document)
             except AlreadyExistsError:
                 continue
+
+
+def _without_times(value: Any) -> Any:
+    """Return a document without what differs from one report of a member to the next."""
+    if isinstance(value, dict):
+        return {name: _without_times(each) for name, each in value.items() if name not in _TIMES_OF_REPORTS}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -206,3 +206,16 @@ def test_two_on_one_data_folder(tmp_path: Path) -> None:
         finally:
             first.terminate()
     assert first.returncode == 0
+
+
+def test_a_fleet_in_which_some_member_always_reports_comes_to_rest(tmp_path):
+    """As a thousand members do: each is heard once a minute, and so no half a second goes by without one."""
+    members = [make_member(f"m{number}") for number in range(20)]
+    for member in members:
+        member["spec"]["heartbeatPeriodSeconds"] = 1
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all([*members, home, make_placement("web", pick_n(5))]))
+    words = ["--data", tmp_path / "data", "-f", tmp_path / "fleet.yaml", "--once", "--timeout", "20"]
+    done = subprocess.run([*UP, *words], capture_output=True, text=True, timeout=90, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "available" in done.stdout

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit; *arguments* default to those of the process."""
+    from webhook.cli.interrupts import end_at_once
+
+    end_at_once()
     from webhook.cli.root import root
 
     root.main(arguments)

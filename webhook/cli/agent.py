@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from webhook.cli.failure import UserError, complain
+from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
     from webhook.agent import AgentOptions
@@ -147,6 +148,7 @@ def _run(options: "AgentOptions", settings: "Settings") -> int:
         async with Agent(options, settings) as agent:
             await serve(agent.server, started)
 
+    end_in_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from webhook.cli.failure import UserError
+from webhook.cli.interrupts import end_in_order
 
 _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -40,6 +41,7 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
     """
     from webhook.cli.client import RefusedError
 
+    end_in_order()
     try:
         return asyncio.run(work)
     except RefusedError as error:

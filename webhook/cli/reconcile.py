@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.failure import UserError, complain
+from webhook.cli.interrupts import end_in_order
 from webhook.cli.serve import kubeconfig_from_environment
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, ide
         async with Reconcile(settings, kubeconfig, context, identity) as up:
             await serve(up.server, started)
 
+    end_in_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())

@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple, NoReturn
 import click
 
 from webhook.cli.failure import UserError, complain
+from webhook.cli.interrupts import INTERRUPTED
 
 PLUGIN: Final = "kubectl-harbormaster"
 PLUGIN_NAME: Final = "kubectl harbormaster"
 """What the program is called by those who call it by kubectl."""
-INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.failure import UserError, complain
+from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
     from webhook.settings import Settings
@@ -96,6 +97,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
         async with Serve(settings, kubeconfig, context, reconcile_as=reconcile_as) as up:
             await serve(up.server, started)
 
+    end_in_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())

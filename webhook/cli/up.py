@@ -15,6 +15,7 @@ import click
 from webhook.cli.connection import default_data
 from webhook.cli.documents import Loaded, check_metadata, load
 from webhook.cli.failure import UserError, complain
+from webhook.cli.interrupts import end_in_order
 from webhook.cli.options import file_option
 from webhook.cli.output import is_terminal, print_table
 
@@ -102,11 +103,12 @@ def _run(session: "_Session") -> int:
     from webhook.kube.ports import StoreError
     from webhook.server import ListenError
     from webhook.settings import SettingsError
-    from webhook.up import DataFolderError
+    from webhook.up import DataFolderError, Up
 
+    end_in_order()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(session.run())
+            return runner.run(session.run(Up))
     except (DataFolderError, StoreError, ListenError, CertificateError, SettingsError) as error:
         raise UserError(str(error)) from error
 
@@ -139,11 +141,9 @@ class _Session:
         self._timeout = timeout_seconds
         self._colour = colour
 
-    async def run(self) -> int:
+    async def run(self, make: "type[Up]") -> int:
         """Return the exit code."""
-        from webhook.up import Up
-
-        async with _signals() as stop, Up(self._settings, self._folder) as up:
+        async with _signals() as stop, make(self._settings, self._folder) as up:
             self._print_addresses(up)
             work = asyncio.create_task(self._fill_and_wait(up))
             stopping = asyncio.create_task(stop.wait())

@@ -209,6 +209,11 @@ class Loop:
         """Whether nothing is being reconciled, in line, or waiting to be stored."""
         return self._hub.idle and all(queue.idle for queue in self.queues)
 
+    @property
+    def idle_but_for_members(self) -> bool:
+        """Whether at most members and their reports are being reconciled, in line, or waiting to be stored."""
+        return all(queue.idle for queue in self.queues if queue is not self.members)
+
     async def run(self) -> None:
         """Reconcile until cancelled. The cache must be running."""
         self._hub.cache.trim(WORK, without_manifests)

@@ -151,3 +151,38 @@ def test_a_terminal_that_lacks_a_letter_is_no_error(tmp_path):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     assert program("get", "é", "--data", file, env=environment).returncode == 1
     assert program("explain", "-f", file, "crp/web", "dover", env=environment).returncode == 0
+
+
+INTERRUPTED_WHILE_IMPORTING = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from webhook.cli import main
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("click", ["version"]),
+        ("webhook.cli.plan", ["plan", "-f", "a.yaml"]),
+        ("numpy", ["plan", "-f", "a.yaml"]),
+        ("aiohttp", ["get", "crp"]),
+        ("webhook.up", ["up"]),
+        ("webhook.serve", ["serve", "--tls-cert", "a", "--tls-key", "b"]),
+        ("webhook.reconcile", ["reconcile"]),
+        ("webhook.agent", ["agent", "--cluster", "dover", "--hub-kubeconfig", "a"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_an_interrupt_while_anything_is_imported_ends_it_without_a_word(module, words, tmp_path):
+    environment = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"}
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING, module, *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
