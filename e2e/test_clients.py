@@ -322,7 +322,7 @@ def test_an_approval_for_another_generation_comes_with_a_warning(hub):
     path = f"{FLEET}/v1/clusterapprovalrequests"
     with pytest.raises(ApiError, match="approve the one it creates"):
         hub.request("POST", path, request, user="alice")
-    ours = {"username": "system:serviceaccount:harbormaster-system:harbormaster", "groups": ["writers"]}
+    ours = {"username": "system:serviceaccount:harbormaster-system:harbormaster-reconcile", "groups": ["writers"]}
     stored, _ = hub.request("POST", path, request, acting_as=ours)
     try:
         approved = {

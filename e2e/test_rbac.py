@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -174,3 +175,84 @@ def test_the_loop_can_let_an_agent_in_and_nobody_further(hub, given):
         with pytest.raises(ApiError, match="attempting to grant RBAC permissions not currently held"):
             hub.request("POST", f"{space}/{path}", document, acting_as=loop)
     hub.request("DELETE", "/api/v1/namespaces/fleet-member-calais", acting_as=loop)
+
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+def lease(name: str) -> JsonObject:
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": "somebody"},
+    }
+
+
+def namespace(name: str) -> JsonObject:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def refuses(hub: Cluster, user: str, method: str, path: str, body: JsonObject | None = None) -> str:
+    """What the API server says when it refuses a write; a policy that was just made is waited for, by dry runs."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            hub.request(method, f"{path}?dryRun=All", body, acting_as={"username": user})
+        except ApiError as error:
+            assert error.code in {403, 422}, str(error)
+            return str(error)
+        time.sleep(0.1)
+    return ""
+
+
+@pytest.mark.parametrize("given", ["server"], indirect=True)
+def test_the_server_reserves_without_reaching_the_lease_of_the_leader(hub, given):
+    """Rights to create cannot be limited to names, so a policy of the API server does it."""
+    hub.request("POST", LEASES, lease("harbormaster-reconcile"))
+    try:
+        leading = f"{LEASES}/harbormaster-reconcile"
+        assert "hb-res-" in refuses(hub, given, "DELETE", leading)
+        assert "hb-res-" in refuses(hub, given, "PUT", leading, hub.request("GET", leading)[0])
+        assert "hb-res-" in refuses(hub, given, "POST", LEASES, lease("another-leader"))
+        hub.request("POST", LEASES, lease("hb-res-0123"), acting_as={"username": given})
+        made = hub.request("GET", f"{LEASES}/hb-res-0123", acting_as={"username": given})[0]
+        hub.request("PUT", f"{LEASES}/hb-res-0123", made, acting_as={"username": given})
+        hub.request("DELETE", f"{LEASES}/hb-res-0123", acting_as={"username": given})
+        assert hub.request("GET", leading)[0]["spec"]["holderIdentity"] == "somebody"
+    finally:
+        hub.request("DELETE", f"{LEASES}/harbormaster-reconcile")
+
+
+@pytest.mark.parametrize("given", ["narrow-loop"], indirect=True)
+def test_the_loop_makes_namespaces_and_roles_of_members_and_no_others(hub, given):
+    loop = {"username": given}
+    hub.request("POST", "/api/v1/namespaces", namespace("payments"))
+    try:
+        assert "fleet-member-" in refuses(hub, given, "DELETE", "/api/v1/namespaces/payments")
+        assert "fleet-member-" in refuses(hub, given, "POST", "/api/v1/namespaces", namespace("fleet-memberless"))
+        payments = hub.request("GET", "/api/v1/namespaces/payments")[0]
+        assert "fleet-member-" in refuses(hub, given, "PUT", "/api/v1/namespaces/payments", payments)
+        for path, document in (
+            ("roles", role("fleet-role-calais", agent_rules())),
+            ("rolebindings", binding("fleet-rolebinding-calais", "Role", "fleet-role-calais")),
+        ):
+            document["metadata"]["namespace"] = "payments"
+            assert "fleet-member-" in refuses(hub, given, "POST", f"{RBAC}/namespaces/payments/{path}", document)
+            hub.request("POST", f"{RBAC}/namespaces/payments/{path}", document)
+            mine = f"{RBAC}/namespaces/payments/{path}/{document['metadata']['name']}"
+            assert "fleet-member-" in refuses(hub, given, "PUT", mine, hub.request("GET", mine)[0])
+        assert "hb-res-" in refuses(hub, given, "POST", LEASES, lease("another-leader"))
+        for name in ("harbormaster-reconcile", "hb-res-0123"):
+            hub.request("POST", LEASES, lease(name), acting_as=loop)
+            hub.request("DELETE", f"{LEASES}/{name}")
+        hub.request("POST", "/api/v1/namespaces", namespace("fleet-member-dover"), acting_as=loop)
+        hub.request("DELETE", "/api/v1/namespaces/fleet-member-dover", acting_as=loop)
+    finally:
+        hub.request("DELETE", "/api/v1/namespaces/payments")
+
+
+@pytest.mark.parametrize("given", ["loop"], indirect=True)
+def test_no_account_reads_secrets_unasked(hub, given):
+    assert may(hub, given, "list", "configmaps")
+    assert not [verb for verb in ("get", "list", "watch") if may(hub, given, verb, "secrets")]

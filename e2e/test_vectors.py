@@ -32,7 +32,7 @@ SETTINGS = {
     "allowedUsers": "allowed_users",
 }
 OURSELVES = {
-    "username": "system:serviceaccount:harbormaster-system:harbormaster",
+    "username": "system:serviceaccount:harbormaster-system:harbormaster-reconcile",
     "groups": ["system:serviceaccounts", "system:authenticated"],
 }
 """Who writes where a line names nobody: the guard rails and X-50 do not hold for our own controller."""

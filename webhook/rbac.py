@@ -4,7 +4,8 @@ Every rule says why it is there. Three things decide their shape:
 
 - Only a holder of rights may pass them on: the loop makes a Role for every member's agent, so it holds what that Role
   gives (or it would need ``escalate``).
-- ``get`` and ``update`` can be limited to a name; ``create`` cannot.
+- ``get`` and ``update`` can be limited to a name; ``create`` cannot, and nothing can be to the namespaces of members:
+  what our accounts hold beyond their needs for that, `webhook.account_policies` takes away again.
 - Reading what placements select is most of it, and the only part that an operator has to decide about.
 
 Discovery (``/api``, ``/apis``) is open to everyone who is logged in, by ``system:discovery``.
@@ -169,17 +170,26 @@ class Selected:
     everything: bool = False
 
 
-def default_selection() -> Selected:
-    """Return the kinds that placements can select on every hub."""
-    settings = SelectionSettings()
-    found = (kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind))
-    return Selected(_sorted(Resource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED))
+def default_selection(*, secrets: bool = False) -> Selected:
+    """Return the kinds that the loop reads when nobody names any: all that placements can select on every hub.
+
+    Args:
+        secrets: Secrets, too: whoever reads all of a hub may be anybody there.
+    """
+    return Selected(tuple(each for each in _selectable() if secrets or each != Resource.of(SECRET)))
 
 
 def default_applied() -> Selected:
     """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings."""
     apart = {Resource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
-    return Selected(tuple(each for each in default_selection().resources if each not in apart))
+    return Selected(tuple(each for each in _selectable() if each not in apart))
+
+
+def _selectable() -> tuple[Resource, ...]:
+    """Return the kinds that placements can select on every hub."""
+    settings = SelectionSettings()
+    found = (kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind))
+    return _sorted(Resource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED)
 
 
 def parse_selection(words: Iterable[str]) -> Selected:
@@ -221,8 +231,8 @@ def reconcile_roles(
 
     Args:
         selected: What placements may select.
-        namespace: Where its Lease is.
-        lease: The name of that.
+        namespace: Where its Lease is, and where the reservations are.
+        lease: The name of the Lease by which it leads.
         back_report: Whether placements may have the status of their objects written back.
     """
     rules = [
@@ -416,6 +426,13 @@ def _sorted(resources: Iterable[Resource]) -> tuple[Resource, ...]:
 def service_account(namespace: str, name: str) -> JsonObject:
     """Return the subject of a ServiceAccount."""
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+def username_of(subject: JsonObject) -> str:
+    """Return by which name the API server knows a subject."""
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    return str(subject["name"])
 
 
 def user(name: str) -> JsonObject:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from scorer.api.staged_update import RunState
 from scorer.disruption.members import MemberDisruption
+from scorer.disruption.reservations import LEASE_PREFIX
 from scorer.extender.preferences import Preferences
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings, parse_kind_rules
@@ -135,8 +136,8 @@ class Settings(BaseModel):
 
     namespace: Name = "harbormaster-system"
     """Where harbormaster is installed."""
-    service_account: Name = "harbormaster"
-    """Who harbormaster is there: its own writes are not judged by its own rules about users."""
+    service_account: Name = "harbormaster-reconcile"
+    """The account of the reconcile loop there: its writes are not judged by our own rules about users."""
     guard_rail: bool = False
     """G-04 to G-10: definitions, namespaces and members of the fleet belong to its machinery."""
     deny_member_label_changes: bool = False
@@ -262,6 +263,8 @@ class Settings(BaseModel):
             raise ValueError("require_client_certificate: needs a name in admission_client_names")
         if self.allowed_kinds.strip() and self.blocked_kinds.strip():
             raise ValueError("allowed_kinds and blocked_kinds: exclude each other")
+        if self.lease_name.startswith(LEASE_PREFIX):
+            raise ValueError(f"lease_name: {self.lease_name!r} looks like a reservation, which the server may delete")
         if self.drain_limit_seconds < self.drain_seconds:
             raise ValueError(
                 f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}"

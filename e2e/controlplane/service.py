@@ -159,7 +159,7 @@ class Service:
         """The path of a hook below the secret of the installation, as the API server calls it."""
         return f"/hooks/{self.secret}{path}"
 
-    def configurations(self, service_account: str = "harbormaster") -> list[JsonObject]:
+    def configurations(self, service_account: str = "harbormaster-reconcile") -> list[JsonObject]:
         """What ``harbormaster webhook-configuration`` prints for it.
 
         Args:
@@ -174,7 +174,7 @@ class Service:
         )
         return list(json.loads(done.stdout)["items"])
 
-    def register(self, service_account: str = "harbormaster") -> None:
+    def register(self, service_account: str = "harbormaster-reconcile") -> None:
         """Have the API server ask this replica, and wait until it does."""
         for configuration in self.configurations(service_account):
             plural = configuration["kind"].lower() + "s"

@@ -28,7 +28,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
 MEMBERS = ("bravelion", "jumpingcat", "smartfish")
-ACCOUNT = "harbormaster"
+ACCOUNT = "harbormaster-reconcile"
 LOOP_USER = f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"
 SECOND_ACCOUNT = "harbormaster-second"
 SECOND_LOOP_USER = f"system:serviceaccount:{SYSTEM}:{SECOND_ACCOUNT}"
@@ -281,8 +281,8 @@ class Fleet:
         self.hub.start()
         self._install(self.hub)
         self.hub.start_controller_manager(COLLECTORS)
-        grant(self.hub, "reconcile", ACCOUNT)
-        grant(self.hub, "reconcile", SECOND_ACCOUNT)
+        grant(self.hub, "reconcile", ACCOUNT, "--secrets")
+        grant(self.hub, "reconcile", SECOND_ACCOUNT, "--secrets")
 
     def _start_member(self, name: str) -> None:
         cluster = self._clusters[name]
@@ -389,6 +389,8 @@ def grant(cluster: Cluster, command: str, account: str, *words: str) -> None:
     Objects(cluster).apply([make_namespace(SYSTEM), service_account])
     printed = printed_roles(command, account, *words)
     for document in printed:
-        if document["kind"].endswith("Binding"):  # several accounts may have the same roles here
+        if not document["kind"].endswith("Role"):  # several accounts may have the same roles here
             document["metadata"]["name"] += f"-of-{account}"
+        if document["kind"] == "ValidatingAdmissionPolicyBinding":
+            document["spec"]["policyName"] = document["metadata"]["name"]
     Objects(cluster).apply(printed)

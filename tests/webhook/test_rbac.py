@@ -140,11 +140,18 @@ class TestSelection:
 
     def test_the_default_leaves_out_what_no_placement_selects(self):
         found = {resource.plural for resource in default_selection().resources}
-        assert {"configmaps", "secrets", "deployments", "clusterresourceenvelopes"} <= found
+        assert {"configmaps", "deployments", "clusterresourceenvelopes"} <= found
         assert not found & {"pods", "nodes", "events", "leases", "bindings", "clusterresourceplacements", "works"}
 
+    def test_secrets_are_read_only_when_asked_for(self):
+        secrets = ("list", "", "secrets")
+        assert secrets not in rights(reconcile_roles(default_selection(), "ns"))
+        for selected in (default_selection(secrets=True), parse_selection(["secrets"])):
+            assert secrets in rights(reconcile_roles(selected, "ns"))
+        assert ("create", "", "secrets") in rights(agent_roles(default_applied()))
+
     def test_secrets_have_a_rule_of_their_own(self):
-        (role, _) = reconcile_roles(default_selection(), "ns")
+        (role, _) = reconcile_roles(default_selection(secrets=True), "ns")
         (rule,) = (rule for rule in role.rules if any(each.plural == "secrets" for each in rule.resources))
         assert (len(rule.resources), rule.verbs) == (1, ("get", "list", "watch"))
         assert "leave this rule out" in rule.why

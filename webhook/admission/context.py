@@ -25,7 +25,7 @@ from scorer.api.meta import ApiModel, JsonObject
 from scorer.api.staged_update import RunState
 from scorer.fleet import Fleet
 
-OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster"
+OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
 
 _log = logging.getLogger(__name__)
 

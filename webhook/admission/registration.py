@@ -71,7 +71,7 @@ class Endpoint:
         port: Its port.
         url: ``https://host:port`` instead of the Service; empty: the Service.
         ca_pem: What the API server is to trust; empty: injected at run time.
-        service_account: Who we are, for the API server to leave our own writes alone.
+        service_account: Who the reconcile loop is: the API server does not ask about its writes.
         secret_path: What comes before the path of every hook; see `webhook.hook_secrets`.
     """
 
@@ -80,7 +80,7 @@ class Endpoint:
     port: int = 443
     url: str = ""
     ca_pem: bytes = b""
-    service_account: str = "harbormaster"
+    service_account: str = "harbormaster-reconcile"
     secret_path: str = ""
 
     @property

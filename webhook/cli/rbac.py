@@ -15,19 +15,21 @@ from webhook.cli.options import output_option
 from webhook.cli.output import print_document
 
 if TYPE_CHECKING:
+    from webhook.account_policies import Policy
     from webhook.rbac import Role, Rule, Selected
     from webhook.settings import Settings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
 Each rule comes with a comment that says what needs it. They allow what the process does and nothing else: none writes
-Secrets on the hub or impersonates anybody, and `*`, bind and escalate appear only where an option asks for them.
+Secrets on the hub or impersonates anybody, and `*`, bind and escalate appear only where an option asks for them. What
+rules cannot say, such as which Leases and namespaces an account may make, ValidatingAdmissionPolicies say beside them.
 
 \b
 Examples:
   harbormaster rbac reconcile | kubectl apply -f -
   harbormaster rbac reconcile --select namespaces --select configmaps --select boats.example.com
-  harbormaster rbac serve --service-account harbormaster -n harbormaster-system
+  harbormaster rbac serve --service-account quay -n harbormaster-system
   harbormaster rbac agent --user member-a-agent -o json
 
 \b
@@ -39,12 +41,16 @@ Exit codes:
 RECONCILE: Final = """Print what `harbormaster reconcile` needs on the hub.
 
 Of the objects that placements select it reads the kinds named by --select, by default all built-in kinds that can be
-selected, Secrets among them (in a rule of their own). A placement that reaches a kind which may not be read says so in
-its status. With `harbormaster serve --reconcile`, print the roles of `serve` as well.
+selected but for Secrets: who reads all Secrets of a hub can be anybody there. Where placements place some, ask for them
+by --secrets, or by --select secrets. A placement that names a kind which may not be read says so in its status; one of
+a namespace leaves the kind out, with an Event that says so.
+
+For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
 
 \b
 Examples:
   harbormaster rbac reconcile | kubectl apply -f -
+  harbormaster rbac reconcile --secrets --serve | kubectl apply -f -
   harbormaster rbac reconcile --select namespaces --select deploy --select boats.example.com
   harbormaster rbac reconcile --back-report --user hub-loop -o json
 
@@ -56,7 +62,8 @@ Exit codes:
 
 SERVE: Final = """Print what `harbormaster serve` needs on the hub.
 
-It reads what admission and the answers depend on, and may ask whose a token is and what somebody may do.
+It reads what admission and the answers depend on, and may ask whose a token is and what somebody may do. It writes the
+Leases of reservations and nothing else; for `serve --reconcile` see `rbac reconcile --serve`.
 
 \b
 Example:
@@ -85,6 +92,7 @@ Exit codes:
   1  an error, such as a kind that nobody knows
 """
 
+SERVE_ACCOUNT: Final = "harbormaster-serve"
 AGENT_ACCOUNT: Final = "harbormaster-agent"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST: Final = 100
@@ -124,41 +132,57 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
 @click.option(
     "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select; several times."
 )
-@click.option("--select-everything", is_flag=True, help="Every kind there is, by `*`.")
+@click.option("--select-everything", is_flag=True, help="Every kind there is, by `*`; Secrets too.")
+@click.option("--secrets", is_flag=True, help="All Secrets of the hub as well: placements place some.")
 @click.option("--back-report", is_flag=True, help="Placements may have the status of their objects written back.")
-@subject_options("that of the settings: harbormaster")
+@click.option("--serve", "with_server", is_flag=True, help="What the server needs as well: for `serve --reconcile`.")
+@subject_options("that of the settings: harbormaster-reconcile")
 def reconcile(
     select: Sequence[str],
     select_everything: bool,
+    secrets: bool,
     back_report: bool,
+    with_server: bool,
     namespace: str | None,
     account: str | None,
     user_name: str | None,
     output: str,
 ) -> int:
     """Print the roles of the loop."""
-    from webhook.rbac import Selected, default_selection, reconcile_roles
+    from webhook.account_policies import reconcile_policies
+    from webhook.rbac import Selected, default_selection, reconcile_roles, serve_roles
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
-    selected = Selected(everything=True) if select_everything else _read("--select", select) or default_selection()
+    named = _read("--select", (*select, "secrets") if select and secrets else select)
+    selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
     settings = _settings(namespace)
     roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
-    return _print(roles, _subject(settings.namespace, account, settings.service_account, user_name), output)
+    if with_server:
+        roles += serve_roles(settings.namespace, networking_agents=settings.networking_agents)
+    subject = _subject(settings.namespace, account, settings.service_account, user_name)
+    return _print(roles, subject, output, reconcile_policies(settings.lease_name))
 
 
 @command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
 @click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
-@subject_options("that of the settings: harbormaster")
+@subject_options(SERVE_ACCOUNT)
 def serve(
     networking_agents: bool, namespace: str | None, account: str | None, user_name: str | None, output: str
 ) -> int:
     """Print the roles of the server."""
+    from webhook.account_policies import serve_policies
     from webhook.rbac import serve_roles
 
     settings = _settings(namespace)
+    if user_name is None and account == settings.service_account:
+        raise UserError(
+            f"--service-account {account!r}: is the account of the loop, which needs more than the server may have; "
+            "for serve --reconcile print: harbormaster rbac reconcile --serve"
+        )
     roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)
-    return _print(roles, _subject(settings.namespace, account, settings.service_account, user_name), output)
+    subject = _subject(settings.namespace, account, SERVE_ACCOUNT, user_name)
+    return _print(roles, subject, output, serve_policies())
 
 
 @command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
@@ -218,11 +242,15 @@ def _subject(namespace: str, account: str | None, usual: str, user_name: str | N
     return service_account(namespace, name)
 
 
-def _print(roles: "Sequence[Role]", subject: JsonObject, output: str) -> int:
-    """Print all objects: commented YAML documents, or one JSON list."""
-    from webhook.rbac import documents
+def _print(roles: "Sequence[Role]", subject: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:
+    """Print all objects: commented YAML documents, or one JSON list; what narrows rights comes before them."""
+    from webhook.account_policies import policy_documents
+    from webhook.rbac import documents, username_of
 
-    made = list(documents(roles, subject))
+    narrowing: list[tuple[JsonObject, tuple[Rule, ...]]] = [
+        (document, ()) for document in policy_documents(policies, username_of(subject))
+    ]
+    made = [*narrowing, *documents(roles, subject)]
     if output == "json":
         items = [document for document, _ in made]
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}, "json")

@@ -21,7 +21,7 @@ from webhook.node_pools import HubNodePools
 NAMESPACE = "harbormaster-system"
 WEDNESDAY = datetime(2026, 6, 10, 12, tzinfo=UTC)
 EXEMPT = "system:serviceaccount:karpenter:karpenter"
-OURS = "system:serviceaccount:harbormaster-system:harbormaster"
+OURS = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
 ON = AdmissionSettings(enforce_budgets=True, enforcement_exempt_users=frozenset({EXEMPT}))
 ONE = {"nodes": "1"}
 OFFICE_HOURS = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}

@@ -113,7 +113,8 @@ def test_long_lists_are_wrapped(cli):
 
 
 def test_the_lease_is_in_the_namespace_of_the_installation(cli, monkeypatch):
-    documents = list(yaml.safe_load_all(cli("rbac", "reconcile", "-n", "quay", "--select", "ns").stdout))
+    printed = yaml.safe_load_all(cli("rbac", "reconcile", "-n", "quay", "--select", "ns").stdout)
+    documents = [each for each in printed if each["apiVersion"].startswith("rbac.")]
     assert [each["metadata"].get("namespace") for each in documents] == [None, None, "quay", "quay"]
     assert documents[2]["rules"][1]["resourceNames"] == ["harbormaster-reconcile"]
     monkeypatch.setenv("HARBORMASTER_NAMESPACE", "pier")
@@ -124,7 +125,35 @@ def test_everything_only_when_asked_for(cli):
     wide = cli("rbac", "reconcile", "--select-everything", "--back-report").stdout
     assert '- apiGroups: ["*"]\n  resources: ["*"]\n  verbs: ["get", "list", "watch"]\n' in wide
     assert '- apiGroups: ["*"]\n  resources: ["*/status"]\n  verbs: ["update"]\n' in wide
-    assert "*" not in cli("rbac", "reconcile", "--back-report").stdout
+    assert '"*' not in cli("rbac", "reconcile", "--back-report").stdout
+
+
+def test_what_narrows_an_account_comes_before_what_it_is_given(cli):
+    kinds = [each["kind"] for each in yaml.safe_load_all(cli("rbac", "reconcile").stdout)]
+    policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 3
+    assert kinds == [*policies, "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+
+
+def test_one_account_for_both_may_lead(cli):
+    """The policy of the server would keep it from the Lease of the loop."""
+    made = list(yaml.safe_load_all(cli("rbac", "reconcile", "--serve").stdout))
+    names = [each["metadata"]["name"] for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
+    assert [name.removeprefix("harbormaster-reconcile-") for name in names] == ["namespaces", "roles", "leases"]
+    bound = [each for each in made if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    assert {each["roleRef"]["name"] for each in bound} >= {"harbormaster-reconcile", "harbormaster-serve"}
+    assert {each["subjects"][0]["name"] for each in bound} == {"harbormaster-reconcile"}
+
+
+def test_each_process_has_an_account_of_its_own(cli, monkeypatch):
+    monkeypatch.setenv("HARBORMASTER_SERVICE_ACCOUNT", "captain")
+    for process, account in (("reconcile", "captain"), ("serve", "harbormaster-serve")):
+        made = list(yaml.safe_load_all(cli("rbac", process).stdout))
+        assert {subject["name"] for each in made for subject in each.get("subjects", ())} == {account}
+        user = f'request.userInfo.username == "system:serviceaccount:harbormaster-system:{account}"'
+        conditions = [
+            each["spec"]["matchConditions"][0] for each in made if each["kind"] == "ValidatingAdmissionPolicy"
+        ]
+        assert {each["expression"] for each in conditions} == {user}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +171,9 @@ def test_everything_only_when_asked_for(cli):
         pytest.param(("serve", "--user", ""), "--user ''", id="no-user"),
         pytest.param(("serve", "--user", "system:admin"), "none of the system", id="system-user"),
         pytest.param(("serve", "--service-account", "A B"), "--service-account 'A B'", id="bad-account"),
+        pytest.param(
+            ("serve", "--service-account", "harbormaster-reconcile"), "rbac reconcile --serve", id="account-of-the-loop"
+        ),
         pytest.param(("serve", "-n", "Quay"), "Quay", id="bad-namespace"),
         pytest.param(("captain",), "No such command 'captain'", id="process"),
     ],
