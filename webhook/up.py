@@ -29,6 +29,7 @@ from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
+from webhook.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.disruption import disruption_of
 from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
@@ -62,10 +63,6 @@ _SELECTABLE = tuple(
     kind for kind in KINDS.values() if DEFAULT_SELECTION.is_selectable(kind.group, kind.versions[0], kind.kind)
 )
 """What the loop watches because placements may select it."""
-
-
-class DataFolderError(Exception):
-    """The data folder cannot be used; the message names it and the reason."""
 
 
 class Up:
@@ -223,7 +220,10 @@ class Up:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise DataFolderError(f"data folder {self.data}: {error.strerror}; choose another with --data") from error
+            raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
+        check_folder(self.data)
+        for file in (self.token_file, self.client_file):
+            check_file(file)
 
     def _token(self) -> str:
         """Return the token of the API; made once, readable by its owner only."""
@@ -234,7 +234,7 @@ class Up:
             _write_private(self.token_file, token.encode())
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "its token is not readable text"
-            raise DataFolderError(f"data folder {self.data}: {reason}; choose another with --data") from error
+            raise DataFolderError(f"data folder {self.data}: {reason}; {ELSEWHERE}") from error
         return token
 
     def _tell_clients(self, token: str) -> None:

@@ -22,6 +22,7 @@ from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
 from webhook.cli.root import PLUGIN_NAME
+from webhook.data_folder import name_of_owner
 from webhook.settings import LOOPBACK_HOSTS, PREFIX
 
 CLIENT_FILE: Final = "client.json"
@@ -180,6 +181,9 @@ def _meant_by_kubectl(environment: Mapping[str, str]) -> Kubeconfig | None:
 
 def _client_file(file: Path, advice: str) -> Mapping[str, Any]:
     try:
+        owner = file.stat().st_uid
+        if os.geteuid() not in (0, owner):  # the hub of somebody else, who would be sent what is written
+            raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
         known = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{file}: no such file, so no hub is known; {advice}") from None

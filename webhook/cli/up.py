@@ -100,10 +100,11 @@ def _run(session: "_Session") -> int:
     import uvloop
 
     from certs.context import CertificateError
+    from webhook.data_folder import DataFolderError
     from webhook.kube.ports import StoreError
     from webhook.server import ListenError
     from webhook.settings import SettingsError
-    from webhook.up import DataFolderError, Up
+    from webhook.up import Up
 
     end_in_order()
     try:

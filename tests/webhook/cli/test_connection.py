@@ -1,6 +1,7 @@
 """How a client command finds its hub."""
 
 import json
+import os
 
 import pytest
 
@@ -63,3 +64,13 @@ def test_a_bad_token_file_is_told_in_one_line(tmp_path, content):
     (tmp_path / "token").write_bytes(content)
     with pytest.raises(UserError, match="is not a token"):
         find_connection(tmp_path, "https://hub", tmp_path / "token", None, {})
+
+
+def test_a_client_file_of_somebody_else_is_not_believed(tmp_path, monkeypatch):
+    """In a folder that everybody may write it may name a hub that is sent whatever is applied."""
+    (tmp_path / "client.json").write_text(json.dumps({"server": "https://127.0.0.1:9", "token": "t"}))
+    assert find_connection(tmp_path, None, None, None, {}).token == "t"
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 4242)
+    with pytest.raises(UserError, match=r"client\.json: belongs to "):
+        find_connection(tmp_path, None, None, None, {})

@@ -1,0 +1,118 @@
+"""Whether a data folder is ours alone: its token lets in, and what is read from it is believed.
+
+A folder in a place that everybody may write, ``/tmp`` above all, may have been put there by somebody who waits for a
+hub on it: with a token that they know, or with the right to put another one in its place.
+
+Source: as sshd with ``StrictModes``.
+"""
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Final
+
+ELSEWHERE: Final = "choose another with --data"
+_MOST_LINKS: Final = 40
+"""As the kernel follows."""
+
+
+class DataFolderError(Exception):
+    """The data folder cannot be used; the message names it and the reason."""
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a data folder that somebody else owns, can write or can replace.
+
+    Raises:
+        DataFolderError: It is one, or cannot be looked at.
+    """
+    try:
+        for path in _way(folder.absolute()):
+            _check_on_the_way(folder, path)
+        found = folder.resolve(strict=True)
+        status = found.stat()
+        entries = {path: path.lstat().st_uid for path in sorted(found.iterdir())}
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", "") or error
+        raise DataFolderError(f"data folder {folder}: {reason}; {ELSEWHERE}") from error
+    if status.st_uid != os.geteuid():
+        raise DataFolderError(
+            f"data folder {found}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DataFolderError(f"data folder {found}: others can write it; chmod go-w {found}, or {ELSEWHERE}")
+    for path, owner in entries.items():  # left there while others could write it
+        if owner != os.geteuid():
+            raise DataFolderError(f"data folder {found}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}")
+
+
+def check_file(file: Path) -> None:
+    """Refuse a file of a data folder that somebody else owns, can read or can write; one that is not there is fine.
+
+    Raises:
+        DataFolderError: It is one, or no file.
+    """
+    try:
+        status = file.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataFolderError(f"data folder {file.parent}: {file}: {error.strerror}; {ELSEWHERE}") from error
+    where = f"data folder {file.parent}: {file}"
+    if not stat.S_ISREG(status.st_mode):
+        raise DataFolderError(f"{where} is no file of its own; remove it, or {ELSEWHERE}")
+    if status.st_uid != os.geteuid():
+        raise DataFolderError(
+            f"{where} belongs to {name_of_owner(status.st_uid)} and not to you; remove it, or {ELSEWHERE}"
+        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise DataFolderError(
+            f"{where} is open to others; remove it for a new one, or if nobody has read it: chmod go-rw {file}"
+        )
+
+
+def _way(folder: Path) -> list[Path]:
+    """Return what is looked up on the way to a folder, links and what they lead through included, but not itself."""
+    found: list[Path] = []
+    left = list(reversed(folder.parts[1:]))
+    at, links = Path(folder.anchor), 0
+    while left:
+        found.append(at)
+        following = at / left.pop()
+        if not following.is_symlink():
+            at = at.parent if following.name == ".." else following
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise RuntimeError("too many symbolic links")
+        found.append(following)
+        target = following.readlink()
+        at = Path(target.anchor) if target.is_absolute() else at
+        left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    return found
+
+
+def _check_on_the_way(folder: Path, path: Path) -> None:
+    status = path.lstat()
+    if status.st_uid not in (0, os.geteuid()):
+        raise DataFolderError(
+            f"data folder {folder}: {path} belongs to {name_of_owner(status.st_uid)}, "
+            f"who can put another in its place; {ELSEWHERE}"
+        )
+    if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
+        return
+    others = stat.S_IWOTH if status.st_gid == os.getegid() == os.geteuid() else stat.S_IWOTH | stat.S_IWGRP
+    if status.st_mode & others:  # a group of the same number as its user has nobody else in it
+        raise DataFolderError(
+            f"data folder {folder}: others can write {path}, and put another in its place; chmod go-w {path}, "
+            f"or {ELSEWHERE}"
+        )
+
+
+def name_of_owner(uid: int) -> str:
+    """Return how a user is called."""
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except KeyError:
+        return f"uid {uid}"
