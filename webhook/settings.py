@@ -112,6 +112,8 @@ class Settings(BaseModel):
     """Connections held open; one more closes the one that has been idle longest."""
     event_streams: int = Field(default=100, gt=0)
     """Viewers of ``/v1/events`` at once."""
+    event_streams_per_caller: int = Field(default=20, gt=0)
+    """How many of them one caller may be; the plain listener, where nobody is asked who they are, has no such limit."""
 
     body_seconds: Seconds = 5
     handshake_seconds: Seconds = Field(default=10, gt=0)

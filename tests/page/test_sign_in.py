@@ -25,6 +25,7 @@ from webhook.up import Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+OPEN_TO_ALL = "Everybody on this machine can see this page"
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 QUICK = {"http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 
@@ -94,6 +95,16 @@ async def test_a_stranger_is_asked_for_a_token_and_told_where_one_is(up, browser
         await expect(page.locator("#sign-in-how")).to_contain_text("is in the file token of its data folder")
         await expect(page.get_by_label("Token")).to_be_focused()
         assert "amsterdam" not in await page.content()
+
+
+async def test_the_page_that_asks_nobody_says_who_may_look(up, browser):
+    async with opened(browser, up.http_url) as page:
+        await expect_fleet(page)
+        await expect(page.get_by_text(OPEN_TO_ALL)).to_be_visible()
+    async with opened(browser, up.https_url) as page:
+        await sign_in(page, token_of(up))
+        await expect_fleet(page)
+        await expect(page.get_by_text(OPEN_TO_ALL)).to_be_hidden()
 
 
 async def test_a_wrong_token_is_refused_and_the_right_one_opens_the_page(up, browser):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 import yaml
 
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n
@@ -190,6 +191,18 @@ async def test_a_start_keeps_what_was_changed_on_the_hub(tmp_path: Path) -> None
     again = await asyncio.to_thread(run_once, data, files)
     assert "1 kept as changed on the hub" in again.stdout
     assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["2"]
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asks", "asks-nobody"])
+def test_who_may_look_is_said_and_can_be_changed(tmp_path: Path, asks: bool) -> None:
+    """Whoever has an account on this machine reaches the plain page."""
+    environment = {**os.environ} | ({"HARBORMASTER_PAGE_ON_HTTP": "false"} if asks else {})
+    done = subprocess.run(
+        [*UP, "--data", str(tmp_path / "data"), "--once"], capture_output=True, text=True, check=True, env=environment
+    )
+    page, look = done.stdout.splitlines()[:2]
+    assert page.split()[1].startswith("https:" if asks else "http:")
+    assert look.startswith("look:  who has the token" if asks else "look:  everybody on this machine")
 
 
 def test_two_on_one_data_folder(tmp_path: Path) -> None:

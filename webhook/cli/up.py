@@ -78,10 +78,9 @@ def command(
     given: dict[str, Any] = {name: value for name, value in _QUICK_STOP.items() if not _is_set(name)}
     given |= {"log_format": None if _is_set("log_format") else "text"}
     given |= {"log_level": None if _is_set("log_level") else "error"}
+    given |= {"page_on_http": None if _is_set("page_on_http") else True}
     try:
-        settings = Settings.read(
-            os.environ, data=folder, https_port=https_port, http_port=http_port, page_on_http=True, **given
-        )
+        settings = Settings.read(os.environ, data=folder, https_port=https_port, http_port=http_port, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.logs import configure
@@ -171,8 +170,11 @@ class _Session:
 
     def _print_addresses(self, up: "Up") -> None:
         """Say where everything is, so that it can be copied."""
+        to_all = self._settings.page_on_http
+        who = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
         for name, value in (
-            ("page", up.http_url),
+            ("page", up.http_url if to_all else up.https_url),
+            ("look", who if to_all else "who has the token"),
             ("https", up.https_url),
             ("CA", up.ca_file),
             ("token", up.token_file),

@@ -4,17 +4,24 @@ In this order: the client certificate, when the TLS layer has verified one; else
 been found is asked about with the template of the route as path and the method as verb, so that a ClusterRole with
 ``nonResourceURLs`` says who may ask what.
 
-Where too many bad tokens come from, by source address, no new one is looked at for a while; one that was found good
-within the last minute is not held up by that, and neither is a certificate. Who is known may ask so much of ``/v1``
-and no more. That limit is not for the extender: a scheduler asks twice per pod, and to hold it back is to hold back
-every pod; it limits itself, as it places one pod at a time.
+Where too many bad tokens come from, by source address, no new one is looked at for a while. Certificates are not held
+up by that, and neither is a token that was good before: that is looked at again every minute, whatever else comes from
+there. Somebody new behind the address of an attacker is slowed and not shut out: what does not even say that it is a
+token for us is counted apart, and the rest by lanes, so that many forged tokens have to fill all of them.
+
+Who is known may ask so much of ``/v1`` and no more. That limit is not for the extender: a scheduler asks twice per pod,
+and to hold it back is to hold back every pod; it limits itself, as it places one pod at a time.
 
 Source: serving.md 3.4.
 """
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Mapping
+import secrets
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from aiohttp import web
@@ -23,7 +30,7 @@ from certs.context import StaleClientError, Subject
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
-from webhook.bearer import bearer_token
+from webhook.bearer import bearer_token, may_be_good
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.metrics import Metrics
@@ -43,6 +50,14 @@ TURN_SECONDS: Final = 5.0
 LONGEST_NAME: Final = 320
 
 REALM: Final = 'Bearer realm="harbormaster"'
+
+LANES: Final = 16
+"""For tokens of one address that say they are for us; in each a quarter of the failures: four times as many in all."""
+MOST_GOOD: Final = 4096
+"""Tokens of which it is remembered that they were good; the one used longest ago is forgotten."""
+
+_SALT: Final = secrets.token_bytes(16)
+"""Keeps it from being known which lane a token is in."""
 
 _CALLER: Final = web.RequestKey("CALLER", UserInfo)
 _NONE: Final[Mapping[str, str]] = {}
@@ -74,7 +89,10 @@ class Callers:
         self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)
         failures = max(1.0, settings.failed_logins_per_second)
         self._failures = TokenBuckets(settings.failed_logins_per_second, failures)
+        in_lane = settings.failed_logins_per_second / 4
+        self._lanes = TokenBuckets(in_lane, max(1.0, in_lane))
         self._looking = Turns(int(failures))
+        self._good: OrderedDict[bytes, None] = OrderedDict()
 
     async def recognize(self, request: web.Request, surface: Surface) -> None:
         """Find out who sent a request; from then on `caller_of` knows.
@@ -90,7 +108,7 @@ class Callers:
             caller = ANONYMOUS
         request[_CALLER] = caller
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
-            raise self._too_often(surface, f"{_shown(caller)} asks too often", wait)
+            raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
         """Return whom the client's certificate names; None: it has shown none. Raises `ProblemError`."""
@@ -110,20 +128,21 @@ class Callers:
         header = request.headers.get("Authorization")
         if header is None:
             return None
-        token = bearer_token(header)
-        if caller := self._known(token):
+        token, authenticator = bearer_token(header), self._authenticator
+        if authenticator is None or not token:
+            raise self._stranger(surface)
+        if caller := authenticator.known(token):
             return caller
-        address = request.remote or ""
-        self._check_failures(address, surface)
+        way = self._way(request.remote or "", token, authenticator.audience)
+        self._check_failures(way, surface)
         try:
             # Only so many at once: else all that come together would be looked at before the first has failed.
-            async with self._looking.take(address, TURN_SECONDS):
-                if caller := self._known(token):
+            async with self._looking.take(way.key, TURN_SECONDS):
+                if caller := authenticator.known(token):
                     return caller
-                self._check_failures(address, surface)
-                found = await self._authenticator.authenticate(token) if self._authenticator and token else None
-                if found is None:
-                    self._failures.charge(address, asyncio.get_running_loop().time())
+                self._check_failures(way, surface)
+                found = await authenticator.authenticate(token)
+                self._note(way, token, good=found is not None)
         except NotReviewedError as error:
             raise _not_reviewed(error) from error
         except TimeoutError as error:
@@ -132,12 +151,33 @@ class Callers:
             raise self._stranger(surface)
         return found
 
-    def _known(self, token: str) -> UserInfo | None:
-        return self._authenticator.known(token) if self._authenticator is not None and token else None
+    def _way(self, address: str, token: str, audience: str) -> "_Way":
+        """Return with which others a token is counted."""
+        name = _fingerprint(token)
+        if name in self._good:
+            return _Way(None, name, address)
+        if may_be_good(token, audience, self._now()):
+            return _Way(self._lanes, (address, lane_of(token)), address)
+        return _Way(self._failures, address, address)
 
-    def _check_failures(self, address: str, surface: Surface) -> None:
-        if wait := self._failures.wait(address, asyncio.get_running_loop().time()):
-            raise self._too_often(surface, f"too many bad credentials have come from {address}", wait)
+    def _check_failures(self, way: "_Way", surface: Surface) -> None:
+        if way.bucket is None:
+            return
+        if wait := way.bucket.wait(way.key, asyncio.get_running_loop().time()):
+            raise self._too_often(surface, f"too many bad credentials have come from {way.address}", wait)
+
+    def _note(self, way: "_Way", token: str, *, good: bool) -> None:
+        """Remember what came of a token: a good one is never held up again, until it is good no more."""
+        name = _fingerprint(token)
+        if good:
+            self._good[name] = None
+            self._good.move_to_end(name)
+            if len(self._good) > MOST_GOOD:
+                self._good.popitem(last=False)
+            return
+        self._good.pop(name, None)
+        bucket, key = (self._failures, way.address) if way.bucket is None else (way.bucket, way.key)
+        bucket.charge(key, asyncio.get_running_loop().time())
 
     def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
         """Return the refusal of somebody who is not known; what was wrong with a token is not said."""
@@ -170,7 +210,7 @@ class Callers:
         wanted = PathAccess(verb, route)
         if not await self._may(caller, wanted):
             self._metrics.rejected(surface, "forbidden")
-            raise ProblemError(Problem.FORBIDDEN, f"{_shown(caller)} may not {wanted}")
+            raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {wanted}")
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
         """Say whether *caller* may read a placement. Raises `ProblemError` when it cannot be found out."""
@@ -192,7 +232,33 @@ class Callers:
             raise _not_reviewed(error) from error
 
 
-def _shown(caller: UserInfo) -> str:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """With which others a token is counted.
+
+    Args:
+        bucket: Where failures are counted; None: it was good before, and goes its own way.
+        key: In that bucket, and of those that wait for one another.
+        address: Where it comes from.
+    """
+
+    bucket: TokenBuckets | None
+    key: Hashable
+    address: str
+
+
+def lane_of(token: str) -> int:
+    """Return the lane of a token, which nobody can choose."""
+    return hashlib.sha256(_SALT + _fingerprint(token)).digest()[0] % LANES
+
+
+def _fingerprint(token: str) -> bytes:
+    """Name a token without keeping it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def shown(caller: UserInfo) -> str:
+    """Return the name of a caller, as it can be told."""
     return f'"{printable(caller.username[:LONGEST_NAME])}"'
 
 

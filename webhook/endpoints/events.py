@@ -15,6 +15,7 @@ import orjson
 from aiohttp import web
 
 from webhook.endpoints.api import Api
+from webhook.endpoints.callers import ANONYMOUS, caller_of, shown
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.health import Health
 from webhook.services import Change, ref_prefixes
@@ -35,9 +36,14 @@ def add_routes(api: Api, health: Health) -> None:
 
     async def events(request: web.Request) -> web.StreamResponse:
         kinds = await api.readable_kinds(request)
+        caller = caller_of(request)
+        theirs = sum(viewer.caller == caller.username for viewer in viewers)
+        if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
+            detail = f"{theirs} viewers of the same name are connected already: {shown(caller)}"
+            raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
         if len(viewers) >= api.settings.event_streams:
             raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
-        changes, viewer = api.services.changes, _Viewer(ref_prefixes(kinds))
+        changes, viewer = api.services.changes, _Viewer(ref_prefixes(kinds), caller.username)
         viewers.add(viewer)
         loop = asyncio.get_running_loop()
         end = loop.time() + STREAM_SECONDS
@@ -69,10 +75,12 @@ class _Viewer:
 
     Args:
         prefixes: How the references begin of which it may hear.
+        caller: Who looks.
     """
 
-    def __init__(self, prefixes: tuple[str, ...]) -> None:
+    def __init__(self, prefixes: tuple[str, ...], caller: str) -> None:
         self._prefixes = prefixes
+        self.caller = caller
         self.wake = asyncio.Event()
         self._pending: Change | None = None
         self._told = 0.0

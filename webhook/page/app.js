@@ -231,6 +231,9 @@ function showConnection() {
 
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
+// Only the plain listener of one's own machine asks nobody.
+by("open-to-all").hidden = location.protocol !== "http:";
+
 const reopen = follow(
   (change) => {
     note(change.revision);

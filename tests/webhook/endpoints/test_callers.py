@@ -1,8 +1,11 @@
 """Who is let in to ``/v1`` and the extender, and what they are told when they are not."""
 
 import asyncio
+import json
 import socket
 import ssl
+from base64 import urlsafe_b64encode
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -21,13 +24,15 @@ from tests.webhook.endpoints.test_v1 import assert_problem
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
 from webhook.app import PARTS
-from webhook.bearer import bearer_token
+from webhook.bearer import bearer_token, may_be_good
+from webhook.endpoints import callers
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import Callers, caller_of
 from webhook.services import NotReviewedError
 
 EVERYBODY = "system:authenticated"
 PRIVATE = ("/v1", "/extender", "/validate", "/mutate", "/hooks")
+AUDIENCE = "harbormaster.test.svc"
 
 
 @dataclass
@@ -216,6 +221,23 @@ async def test_lists_and_events_show_the_kinds_that_one_may_list(launch, kinds, 
         assert (await next_change(connection))["placements"] == refs
 
 
+async def test_one_caller_cannot_take_the_streams_of_all(launch):
+    known = roster("get /v1/events")
+    known.users["t-bob"] = UserInfo("bob", frozenset({EVERYBODY}))
+    known.rights.add(("bob", "get /v1/events"))
+    limits = {"event_streams": 3, "event_streams_per_caller": 2}
+    async with launch(authenticator=known, authorizer=known, **limits) as port, AsyncExitStack() as stack:
+
+        async def viewer(token):
+            return await stack.enter_async_context(port.dial(token=token))
+
+        for _ in range(2):
+            assert (await open_stream(await viewer("t-ann")))[0] == b"HTTP/1.1 200 OK"
+        refused = await get_with(port, "/v1/events", "t-ann")
+        assert assert_problem(refused, "rate-limited", 429)["detail"].endswith('"ann"')
+        assert (await open_stream(await viewer("t-bob")))[0] == b"HTTP/1.1 200 OK"
+
+
 async def test_a_stream_ends_so_that_credentials_are_shown_again(port, monkeypatch):
     monkeypatch.setattr("webhook.endpoints.events.STREAM_SECONDS", 0.0)
     async with port.dial() as connection:
@@ -284,6 +306,83 @@ async def test_bad_credentials_are_looked_at_so_often(launch):
         known.remembered.add("t-ann")
         assert (await get_with(port, "/v1/clusters", "t-ann")).status == 200
         assert (await get_with(port, "/v1/clusters", "")).status == 401
+
+
+def issued(name: str, *, audience: object = AUDIENCE, seconds: float = 600) -> str:
+    """A token that says of itself what a hub's do; the signature is nobody's."""
+    claims = {"sub": name, "aud": audience, "exp": datetime.now(UTC).timestamp() + seconds}
+    parts = (json.dumps(part).encode() for part in ({"alg": "RS256"}, claims))
+    return ".".join([*(urlsafe_b64encode(part).decode().rstrip("=") for part in parts), "c2lnbmF0dXJl"])
+
+
+async def test_a_token_that_was_good_is_not_held_up_by_bad_ones_from_the_same_address(launch):
+    """It is looked at again every minute; somebody behind the same address could shut its holder out for ever."""
+    known = roster("get /v1/clusters")
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
+        assert (await get_with(port, "/v1/clusters", "t-ann")).status == 200
+        assert [(await get_with(port, "/v1/clusters", f"guess-{number}")).status for number in range(3)] == [
+            *(401, 429, 429)
+        ]
+        assert [(await get_with(port, "/v1/clusters", "t-ann")).status for _ in range(3)] == [200] * 3
+        del known.users["t-ann"]
+        assert [(await get_with(port, "/v1/clusters", "t-ann")).status for _ in range(3)] == [401, 429, 429]
+
+
+async def test_a_token_that_nobody_has_seen_is_not_shut_out_by_bad_ones_from_the_same_address(launch, monkeypatch):
+    """Neither by what cannot be a token of the hub, nor by many that look like one."""
+    monkeypatch.setattr(callers, "_SALT", b"still")
+    known = roster()
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
+        for bad in ("guess-0", "guess-1", issued("eve", audience="others"), issued("eve", seconds=-60)):
+            await get_with(port, "/v1/clusters", bad)
+        assert known.looked_at == ["guess-0"]
+        forged = [issued(f"eve-{number}") for number in range(40)]
+        codes = [(await get_with(port, "/v1/clusters", token)).status for token in forged]
+        assert codes.count(401) == len({callers.lane_of(token) for token in forged})  # so many were looked at
+        assert codes.count(429) == len(codes) - codes.count(401)
+    async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
+        eve = issued("eve")
+        ann = next(token for number in range(99) if callers.lane_of(token := issued("ann", seconds=number + 9)) != 7)
+        eve = next(token for number in range(99) if callers.lane_of(token := issued("eve", seconds=number + 9)) == 7)
+        known.users[ann] = UserInfo("ann")
+        known.rights.add(("ann", "get /v1/clusters"))
+        assert [(await get_with(port, "/v1/clusters", eve)).status for _ in range(3)] == [401, 429, 429]
+        assert (await get_with(port, "/v1/clusters", "guess")).status == 401
+        assert (await get_with(port, "/v1/clusters", "guess")).status == 429
+        assert (await get_with(port, "/v1/clusters", ann)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("token", "may_be"),
+    [
+        (issued("ann"), True),
+        (issued("ann", audience=["x", "harbormaster.test.svc"]), True),
+        (issued("ann", audience="x"), False),
+        (issued("ann", audience=[["harbormaster.test.svc"]]), False),
+        (issued("ann", seconds=-1), False),
+        ("opaque", False),
+        ("a.b.c", False),
+        ("..", False),
+        ("e30.e30.e30", False),
+        ("e30.W10.e30", False),
+        ("e30." + urlsafe_b64encode(b"[" * 2000).decode() + ".e30", False),
+    ],
+    ids=[
+        "good",
+        "among-others",
+        "of-others",
+        "odd",
+        "expired",
+        "opaque",
+        "no-json",
+        "empty",
+        "says-nothing",
+        "list",
+        "deep",
+    ],
+)
+def test_what_a_token_says_of_itself(token, may_be):
+    assert may_be_good(token, AUDIENCE, datetime.now(UTC)) is may_be
 
 
 async def test_many_good_newcomers_at_once_are_not_taken_for_failures(launch):
