@@ -264,6 +264,31 @@ async def test_a_member_that_does_not_answer_goes_by_force(cluster: Cluster, adm
         assert await gone(admin, NAMESPACE, Key(SPACE))
 
 
+async def test_a_namespace_that_is_deleted_comes_back_with_the_agents_access(cluster: Cluster, admin: HubStore) -> None:
+    """While the member stays: its Works are let go of, so that the namespace can end at all."""
+    home = Key(SPACE)
+    async with kept(cluster) as keeper:
+        await admin.create(MEMBER_CLUSTER, member())
+        await until(lambda: condition(admin, "ReadyToJoin"))
+        await until(lambda: _async(may(cluster, "update", PLACEMENT, "works/status")))
+        await admin.create(WORK, work("w1"))
+        before = (await admin.get(NAMESPACE, home))["metadata"]["uid"]
+        await admin.delete(NAMESPACE, home)
+
+        async def is_new() -> bool:
+            found = [item for item in (await admin.list(NAMESPACE)).items if item["metadata"]["name"] == SPACE]
+            return bool(found) and found[0]["metadata"]["uid"] != before
+
+        await until(is_new, 60)
+        await until(lambda: _async(may(cluster, "update", PLACEMENT, "works/status")))
+        assert await gone(admin, WORK, Key("w1", SPACE))
+        await admin.delete(MEMBER_CLUSTER, Key("lion"))
+        await until(lambda: _told(admin, "Leave"))
+        keeper.skew = timedelta(minutes=15)
+        keeper.queue.add("lion")
+        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")), 60)
+
+
 async def test_a_refused_identity_is_reported(cluster: Cluster, admin: HubStore) -> None:
     async with kept(cluster):
         await admin.create(

@@ -5,7 +5,8 @@ What wakes it: `concerned_member` names the member that a change of one of the `
 Roles and RoleBindings are not among them: a hub has many that are not ours, and nobody should keep all of them in
 memory. They are asked for by their label, all at once, when the first member is looked at and again after
 `ACCESS_CHECK`; in between what was read or written last counts. So one that is changed by hand is put right within that
-time (a heartbeat of any member is enough of an occasion), and a restart asks twice, not twice per member.
+time (a heartbeat of any member is enough of an occasion), and a restart asks twice, not twice per member. What was in a
+namespace that has been deleted is forgotten with it.
 
 Source: rollout.md 17, 20 and 21.
 """
@@ -22,6 +23,7 @@ from scorer.api.names import (
     IS_FLEET_RESOURCE,
     MEMBER_CLUSTER_FINALIZER,
     MEMBER_NAMESPACE_PREFIX,
+    WORK_CLEANUP,
     member_namespace,
 )
 from scorer.membership.access import ROLE, ROLE_BINDING, InvalidIdentityError, role_binding_name, role_name
@@ -129,8 +131,11 @@ class MemberController:
         cluster = member["metadata"]["name"]
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         if namespace is not None and is_deleting(namespace):
+            await self._let_go(cluster)
             raise RetryError(f"namespace {member_namespace(cluster)} is still being deleted", POLL_CLEARING)
-        await self._repair(member, plan_namespace(cluster, namespace))
+        namespace = await self._repair(member, plan_namespace(cluster, namespace)) or namespace
+        assert namespace is not None
+        self._access.move(cluster, namespace["metadata"].get("uid", ""))
         problem = await self._let_in(member)
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
@@ -233,6 +238,17 @@ class MemberController:
             await self._hub.delete(NAMESPACE, namespace)
         return self._hub.cache.get(NAMESPACE, space) is None
 
+    async def _let_go(self, cluster: str) -> None:
+        """Take our finalizer off the Works that go with a member's namespace; what they placed stays on the member.
+
+        The agent has lost its access with the namespace, which would wait for it for ever. The namespace is made anew
+        when it is gone, and with it the Works, which take the same objects over again. They are read anew, as in
+        `_clear`.
+        """
+        works = (await self._hub.store.list(WORK, member_namespace(cluster))).items
+        free = (without_finalizer(work, WORK_CLEANUP) for work in works if is_deleting(work))
+        await at_once(self._hub.replace(WORK, work) for work in free if work is not None)
+
     async def _take_away(self, work: JsonObject) -> None:
         """Delete a Work that nobody holds any more, and only as such: its agent may take hold of it again meanwhile.
 
@@ -259,6 +275,8 @@ class _AccessBook:
         self._hub = hub
         self._now = now
         self._known: dict[tuple[Kind, Key], JsonObject] = {}
+        self._homes: dict[str, str] = {}
+        """The uids of the members' namespaces, in which the rest was read or written."""
         self._read_at: datetime | None = None
         self._reading = asyncio.Lock()
 
@@ -288,8 +306,15 @@ class _AccessBook:
         except (AlreadyExistsError, NotFoundError) as error:
             raise ConflictError(str(error)) from error  # changed since it was read: read it again
 
+    def move(self, cluster: str, home: str) -> None:
+        """Take note of the namespace of a member: in another one of the same name, nothing is known to be."""
+        if self._homes.setdefault(cluster, home) != home:
+            self.forget(cluster)
+            self._homes[cluster] = home
+
     def forget(self, cluster: str) -> None:
-        """Drop what is known of a member that is gone."""
+        """Drop what is known of a member that is gone, or of its namespace that is."""
+        self._homes.pop(cluster, None)
         namespace = member_namespace(cluster)
         self._known.pop((ROLE, Key(role_name(cluster), namespace)), None)
         self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)

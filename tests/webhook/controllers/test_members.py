@@ -283,9 +283,46 @@ async def test_a_namespace_deleted_by_hand_is_made_again_with_all_that_was_in_it
         await stage.reconcile()
     await stage.change(INTERNAL_MEMBER_CLUSTER, INTERNAL, metadata={"finalizers": []})
     assert not await stage.exists(NAMESPACE, HOME)
-    stage.time += ACCESS_CHECK
     await stage.reconcile()
     assert [await stage.exists(kind, key) for kind, key in PIECES] == [True] * 4
+
+
+async def test_a_namespace_that_came_back_by_another_hand_gets_its_access_at_once(stage):
+    """It has the same name; nothing of what was in the one before it is there."""
+    await stage.add()
+    await stage.reconcile()
+    await stage.store.delete(NAMESPACE, HOME)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+    await stage.store.create(NAMESPACE, namespace)
+    await stage.reconcile()
+    assert [await stage.exists(kind, key) for kind, key in PIECES] == [True] * 4
+    writes = stage.hub.writes
+    await stage.reconcile()
+    assert stage.hub.writes == writes
+
+
+async def test_works_in_a_namespace_that_goes_while_the_member_stays_are_let_go_of(stage):
+    """With the namespace goes the agent's access: nobody else takes the finalizers off, and it would stay for ever."""
+    await stage.add()
+    await stage.reconcile()
+    await stage.work("w1", finalizers=[WORK_CLEANUP])
+    await stage.work("w2", finalizers=[WORK_CLEANUP])
+    await stage.store.delete(NAMESPACE, HOME)
+    with pytest.raises(RetryError, match="namespace fleet-member-lion is still being deleted"):
+        await stage.reconcile()
+    assert not await stage.exists(NAMESPACE, HOME)
+    await stage.reconcile()
+    assert [await stage.exists(kind, key) for kind, key in PIECES] == [True] * 4
+    assert not await stage.exists(WORK, Key("w1", SPACE))
+
+
+async def test_a_work_that_is_deleted_while_the_namespace_stays_is_left_to_its_agent(stage):
+    await stage.add()
+    await stage.reconcile()
+    await stage.work("w1")
+    await stage.store.delete(WORK, Key("w1", SPACE))
+    await stage.reconcile()
+    assert await stage.exists(WORK, Key("w1", SPACE))
 
 
 async def test_another_identity_is_bound_at_once(stage):
