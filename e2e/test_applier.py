@@ -401,7 +401,7 @@ async def test_a_definition_travels_with_its_objects(bed, strategy):
     await bed.place(definition(group, "v1alpha1", "v1"), older, applyStrategy=strategy)
     await bed.reconcile()
     assert bed.writes(mark) == [("delete", f"/apis/{group}/v1/namespaces/{bed.space}/widgets/w")] + [
-        ("update", entry) for entry in (f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}/status",)
+        ("update", f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}{part}") for part in ("/status", "")
     ]
     bed.cluster.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}")
     await until(lambda: bed.live(f"{group}/v1/widgets", "older") is None)
@@ -531,7 +531,7 @@ async def test_what_can_be_reported_without_touching_anything(bed):
     mark = bed.cluster.audit_mark()
     await bed.place(*manifests, applyStrategy={**REPORT, "whenToTakeOver": "Never"})
     await bed.reconcile()
-    assert [path.partition("?")[0].rpartition("/")[2] for _, path in bed.writes(mark)] == ["appliedworks"]
+    assert [path.partition("?")[0].rpartition("/")[2] for _, path in bed.writes(mark)] == ["appliedworks", bed.space]
     assert await bed.reasons() == ["NoDiffFound", "FoundDiff", "FoundDiff", "FoundDiffInDegradedMode", "FoundDiff"]
     entries = await bed.entries()
     assert entries[1]["diffDetails"]["observedDiffs"] == [

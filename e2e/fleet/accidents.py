@@ -10,12 +10,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.bed import LEASES, Fleet
 from e2e.fleet.ledger import Ledger
 from e2e.fleet.objects import (
     CONFIG_MAP,
+    condition_of,
     make_config_map,
     make_namespace,
     make_placement,
@@ -40,6 +42,9 @@ from scorer.api.kinds import (
     WORK,
     Kind,
 )
+from scorer.api.meta import format_time
+from scorer.api.names import ACCEPT_OLDER_UNTIL
+from scorer.rollout.restored import OLDER_THAN_APPLIED
 
 PREFIX = "e2e-acc"
 LOCAL_ONLY = f"{PREFIX}-local-only"
@@ -298,12 +303,22 @@ def renamed_member(world: World) -> Asked:
 
 
 def restored_hub(world: World) -> Asked:
-    """The hub is restored from a backup that is some changes old."""
+    """The hub is restored from a backup that is some changes old; the members wait until somebody accepts that."""
+    hub = world.fleet.on_hub
     kept = world.fleet.hub.backup()
     for _ in range(2):
         change_content(world)
     world.settle()
     world.fleet.hub.restore(kept)
+
+    def problem() -> str:
+        said = (condition_of(work, "Applied").get("reason") for work in hub.all(WORK))
+        return "" if OLDER_THAN_APPLIED in said else "no agent has noticed"
+
+    wait_until("an agent notices that the hub is older than its member", problem, 60)
+    until = format_time(datetime.now(UTC) + timedelta(minutes=5))
+    for member in world.fleet.members:
+        hub.patch(MEMBER_CLUSTER, member, {"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: until}}})
     return set()
 
 

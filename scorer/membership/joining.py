@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import HUB_UID, IS_FLEET_RESOURCE, MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, member_namespace
+from scorer.api.names import (
+    ACCEPT_OLDER_UNTIL,
+    HUB_UID,
+    IS_FLEET_RESOURCE,
+    MEMBER_CLUSTER_FINALIZER,
+    MEMBER_NAME,
+    member_namespace,
+)
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
 
 HEARTBEAT_PERIOD_SECONDS = 60
@@ -90,7 +97,7 @@ def plan_internal_member(
     """
     cluster, spec = member["metadata"]["name"], member.get("spec") or {}
     period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
-    wanted = {
+    wanted: JsonObject = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
         "kind": INTERNAL_MEMBER_CLUSTER.kind,
         "metadata": {
@@ -101,7 +108,24 @@ def plan_internal_member(
         "spec": {"state": state.value, "heartbeatPeriodSeconds": period},
     }
     reasons = ("InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated")
-    return _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
+    said = _handed_down(member)
+    if said and stored is None:
+        wanted["metadata"]["annotations"] = {**wanted["metadata"].get("annotations", {}), **said}
+    repair = _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
+    if stored is None or _handed_down(stored) == said:
+        return repair
+    document = repair.document if repair else stored
+    annotations = {**(document["metadata"].get("annotations") or {}), ACCEPT_OLDER_UNTIL: "", **said}
+    kept = {name: text for name, text in annotations.items() if name != ACCEPT_OLDER_UNTIL or text}
+    document = {**document, "metadata": {**document["metadata"], "annotations": kept}}
+    message = f"InternalMemberCluster {cluster}: {ACCEPT_OLDER_UNTIL} put right"
+    return Repair(INTERNAL_MEMBER_CLUSTER, document, stored, reasons[1], message)
+
+
+def _handed_down(document: JsonObject) -> dict[str, str]:
+    """Return the annotations of a MemberCluster that its agent has to know."""
+    annotations = document["metadata"].get("annotations") or {}
+    return {name: annotations[name] for name in (ACCEPT_OLDER_UNTIL,) if annotations.get(name)}
 
 
 def _repair(

@@ -43,6 +43,7 @@ class Content:
         ordered: The loop has said of this very Work that its content is to go.
         abandoned: What the Work has placed is to stay when it goes.
         leaving: The member leaves the fleet, or its namespace on the hub is going.
+        older: The Work is older than what was applied, and nobody has accepted that.
     """
 
     ours: bool = True
@@ -53,12 +54,13 @@ class Content:
     ordered: bool = False
     abandoned: bool = False
     leaving: bool = False
+    older: bool = False
 
 
 def fate(content: Content) -> Fate:
     """Return what is to be done about an object: the only place where that is decided."""
     asked = content.ordered if content.going else content.signed and not content.listed
-    if not content.ours or content.leaving or not asked:
+    if not content.ours or content.leaving or content.older or not asked:
         return Fate.KEPT
     if content.shared or (content.going and content.abandoned):
         return Fate.RELEASED

@@ -11,6 +11,7 @@ Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 from itertools import chain
@@ -20,7 +21,7 @@ import orjson
 
 from scorer.api.binding import BindingState
 from scorer.api.kinds import KINDS, WORK, Kind
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
     OURS,
     PARENT_BINDING,
@@ -33,6 +34,7 @@ from scorer.api.names import (
     REMOVE,
     WORK_GENERATION,
     WORK_OBJECTS,
+    WRITTEN,
     member_namespace,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
@@ -143,6 +145,7 @@ def plan_works(
     override: Override = _as_it_is,
     report_back: Mapping[str, Any] | None = None,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
+    now: datetime | None = None,
 ) -> WorkPlan:
     """Make the Works of a binding match its snapshot group, overrides and apply strategy.
 
@@ -153,8 +156,9 @@ def plan_works(
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
         kinds: Tells the scope of the kinds in envelopes.
+        now: What written Works say when they were written; None: nothing.
     """
-    return _WorkPlanner(binding, list(works), override, report_back, kinds).plan(group)
+    return _WorkPlanner(binding, list(works), override, report_back, kinds, now).plan(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ class _WorkPlanner:
         override: Override,
         report_back: Mapping[str, Any] | None,
         kinds: Mapping[tuple[str, str], Kind],
+        now: datetime | None,
     ) -> None:
         spec = spec_of(binding)
         self._binding = binding
@@ -187,6 +192,7 @@ class _WorkPlanner:
         self._works = {name_of(work): work for work in works}
         self._override = override
         self._kinds = kinds
+        self._now = now
         self._strategy = {
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
@@ -279,7 +285,7 @@ class _WorkPlanner:
         if is_deleting(work):
             return
         if stored != self._strategy:
-            yield replace(with_spec(_signed(unmeant(work)), **self._strategy))
+            yield replace(with_spec(_signed(unmeant(work), self._now), **self._strategy))
         elif annotation(work, REMOVE):  # wanted again: whoever deletes it now is not the loop
             yield replace(unmeant(work))
         elif _signature(work) > generation_of(work):
@@ -308,7 +314,7 @@ class _WorkPlanner:
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
         workload = {"manifests": manifests}
-        signed = _signed(with_metadata(document, labels=labels, annotations=annotations))
+        signed = _signed(with_metadata(document, labels=labels, annotations=annotations), self._now)
         return with_spec(signed, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
@@ -332,9 +338,21 @@ def _hash_list(items: Sequence[Any] | None) -> str:
     return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _signed(work: JsonObject) -> JsonObject:
-    """Return the Work with the generation that it has once it is written."""
-    return with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work) + 1)})
+def _signed(work: JsonObject, now: datetime | None) -> JsonObject:
+    """Return the Work with the generation that it has once it is written, and with the time."""
+    said: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
+    if now is not None:  # never earlier than before, whatever the clock of the process that writes now
+        said[WRITTEN] = max(format_time(now), _written(work))
+    return with_metadata(work, annotations=said)
+
+
+def _written(work: JsonObject) -> str:
+    """Return when the hub wrote the Work last, empty when the Work does not say."""
+    text = annotation(work, WRITTEN)
+    try:
+        return format_time(parse_time(text)) if text else ""
+    except ValueError:  # written by others
+        return ""
 
 
 def _is_edited(work: JsonObject) -> bool:

@@ -20,6 +20,7 @@ from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
+    ACCEPT_OLDER_UNTIL,
     IS_FLEET_RESOURCE,
     MEMBER_CLUSTER_FINALIZER,
     MEMBER_NAMESPACE_PREFIX,
@@ -38,7 +39,7 @@ from scorer.membership.joining import (
 )
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
-from scorer.rollout.documents import is_deleting, without_finalizer
+from scorer.rollout.documents import annotation, is_deleting, without_finalizer
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result, RetryError, TerminalError
 from webhook.kube.hub import Hub, at_once
@@ -84,7 +85,7 @@ def _orders(document: JsonObject) -> tuple[object, ...]:
     """Return what of a MemberCluster or Namespace we act upon or keep as it has to be."""
     metadata = document["metadata"]
     marks = ("uid", "generation", "deletionTimestamp", "labels", "finalizers")
-    return tuple(metadata.get(mark) for mark in marks)
+    return (*(metadata.get(mark) for mark in marks), annotation(document, ACCEPT_OLDER_UNTIL))
 
 
 class MemberController:

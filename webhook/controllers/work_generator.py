@@ -91,6 +91,7 @@ class WorkGenerator:
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
             kinds=self._served.kinds or KINDS,
+            now=self._now(),
         )
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)

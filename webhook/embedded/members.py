@@ -476,10 +476,9 @@ class SimulatedMembers:
             await self._recover(cluster, store)
             observed = ObservedStore(store, refuses)
             try:
-                key = Key(entry.work, member_namespace(cluster))
-                outcome = await reconcile_work(
-                    key, self._hub, observed, self._now(), member.fingerprints, partial(ask, self._hub, cluster)
-                )
+                key, now = Key(entry.work, member_namespace(cluster)), self._now()
+                word = partial(ask, self._hub, cluster, now)
+                outcome = await reconcile_work(key, self._hub, observed, now, member.fingerprints, word)
             finally:
                 self._look_after(cluster, member, observed)
         if outcome.gone:

@@ -18,11 +18,11 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.kinds import WORK
+from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
-from scorer.membership.identity import HubMember
+from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.documents import annotation
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import Event
@@ -35,6 +35,7 @@ from webhook.member.books import (
     write_ahead,
 )
 from webhook.member.fingerprints import Fingerprints
+from webhook.member.holding import is_held, note_applied
 from webhook.member.manifests import Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, applied_work, refused_status
@@ -65,6 +66,7 @@ NO_ORDER: Final = (
 )
 
 GONE: Final = Outcome(gone=True)
+HELD: Final = Outcome(held=True)
 
 
 async def reconcile_work(
@@ -89,7 +91,7 @@ async def reconcile_work(
         now: Time of the pass.
         fingerprints: What the caller keeps from pass to pass, one for the member. Without it, the member is asked in
             every pass about the objects that it stores differently from their manifests.
-        word: Asks the hub about the member, before anything of a Work that goes is removed.
+        word: Asks the hub about the member, before anything of a Work that goes is removed, and about an older Work.
         hub_uid: Which hub it is; empty: it does not say.
 
     Raises:
@@ -109,6 +111,8 @@ async def reconcile_work(
         owner = await applied_work(key, member, us)
     except AnothersError as error:
         return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
+    if await is_held(work, owner, word, hub, member, now):
+        return HELD
     written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
     strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
@@ -130,7 +134,9 @@ async def reconcile_work(
     )
     results, live = await _process(decoded, steps, at_once=not applies)
     await record(owner, decoded, live, refused, member)
-    return await _store(work, work_status(work, results, now), hub)
+    outcome = await _store(work, work_status(work, results, now), hub)
+    await note_applied(work, owner, member)
+    return outcome
 
 
 async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:
@@ -233,10 +239,13 @@ async def _clean_up(
     finalizers = list(metadata.get("finalizers") or ())
     if WORK_CLEANUP not in finalizers:
         return GONE
-    content = await _what_is_known(work, word, hub, member, now)
+    us = HubMember(hub_uid, metadata["namespace"])
+    content = await _what_is_known(work, us, word, hub, member, now)
     if content.leaving:  # `webhook.member.membership` lets go of the Work, or the hub does
         return Outcome(metadata.get("generation", 0), "leaving")
-    if not await remove_content(work, content, member, now, HubMember(hub_uid, metadata["namespace"])):
+    if content.older:
+        return HELD
+    if not await remove_content(work, content, member, now, us):
         return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
@@ -281,18 +290,31 @@ async def clean_up_after(
     try:
         await hub.get(WORK, key_of(work))
     except NotFoundError:
-        content = await _what_is_known(work, word, hub, member, now)
         us = HubMember(hub_uid, work["metadata"]["namespace"])
+        content = await _what_is_known(work, us, word, hub, member, now)
         if not await remove_content(work, content, member, now, us):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 
 
-async def _what_is_known(work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime) -> Content:
+async def _what_is_known(
+    work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
+) -> Content:
     """Find out what decides about all that a going Work put on the member; tell of it when nobody asked for its end."""
     ordered = is_meant(work)
     if not ordered:
         await tell(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
     leaving = ordered and (await word()).leaving  # without an order, it decides nothing
     abandoned = annotation(work, ABANDON) == "true"
-    return Content(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving)
+    older = ordered and not leaving and await _is_older(work, us, word, hub, member, now)
+    return Content(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving, older=older)
+
+
+async def _is_older(
+    work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
+) -> bool:
+    try:
+        owner = await member.get(APPLIED_WORK, Key(work["metadata"]["name"]))
+        return standing(owner, us) is not Standing.ANOTHERS and await is_held(work, owner, word, hub, member, now)
+    except NotFoundError:  # also a Work that went early: nothing can be said on it, and nothing is there to go
+        return False

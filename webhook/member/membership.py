@@ -137,7 +137,7 @@ class Membership:
         Raises:
             StoreError: The hub did not answer.
         """
-        return await ask(self._hub, self._key.name)
+        return await ask(self._hub, self._key.name, self._now())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`."""

@@ -8,9 +8,10 @@ from datetime import datetime
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import APPLIED_STAND
 from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.documents import conditions_of
+from scorer.rollout.documents import conditions_of, with_metadata
 from scorer.rollout.work_status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, served_kinds, written_down
@@ -51,7 +52,8 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         raise AnothersError(f"AppliedWork {key.name} was let go of: another agent has taken over this cluster")
     await _release(found, member)
     found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
-    return await member.replace(APPLIED_WORK, taken_up(found, us))
+    forgotten = with_metadata(found, annotations={APPLIED_STAND: None})  # what was applied last was another's Work
+    return await member.replace(APPLIED_WORK, taken_up(forgotten, us))
 
 
 async def _release(found: JsonObject, member: MemberStore) -> None:

@@ -10,6 +10,7 @@ FIRST = timedelta(seconds=5)
 SLOW_START = timedelta(seconds=2)
 SLOW_LIMIT = timedelta(seconds=15)
 FAST_LIMIT = timedelta(minutes=15)
+HELD_DELAY = timedelta(minutes=1)
 _SLOW_GROWTH = 1.2
 _FAST_GROWTH = 1.5
 
@@ -23,12 +24,14 @@ class Outcome:
         digest: Equal for two passes with equal results.
         settled: Everything is available, or all differences are reported.
         gone: Nothing is left to do for this Work: it is not there any more.
+        held: Nothing is done for this Work until somebody allows it.
     """
 
     generation: int = 0
     digest: str = ""
     settled: bool = False
     gone: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,11 @@ def next_pace(last: Pace | None, outcome: Outcome) -> Pace:
     """Return the wait after a pass that ended in *outcome*.
 
     5 s first; then from 2 s by a fifth more each time up to 15 s; then by half more each time up to 15 min.
+    A Work that is held is asked about each minute.
     A settled Work goes over to the last phase at once; another generation or another result starts anew.
     """
+    if outcome.held:
+        return Pace(HELD_DELAY, outcome)
     if last is None or (last.outcome.generation, last.outcome.digest) != (outcome.generation, outcome.digest):
         return Pace(FIRST, outcome)
     if outcome.settled or last.growing_fast or last.delay == SLOW_LIMIT:

@@ -5,11 +5,13 @@ A hub that does not answer, or does not let us read, has said nothing: then noth
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE
 from scorer.api.names import member_namespace
+from scorer.rollout.restored import accepts_older
 from webhook.kube.ports import Key, NotFoundError, Store
 
 
@@ -19,9 +21,11 @@ class Word:
 
     Args:
         leaving: It is to leave, or there is no word of it any more, or its namespace on the hub is going.
+        accepts_older: It is to take Works that are older than what was applied.
     """
 
     leaving: bool = False
+    accepts_older: bool = False
 
 
 AskHub: TypeAlias = Callable[[], Awaitable[Word]]
@@ -32,8 +36,13 @@ async def stays() -> Word:
     return Word()
 
 
-async def ask(hub: Store, cluster: str) -> Word:
+async def ask(hub: Store, cluster: str, now: datetime) -> Word:
     """Ask the hub about a member.
+
+    Args:
+        hub: Where to ask.
+        cluster: The member.
+        now: The time of day.
 
     Raises:
         StoreError: The hub did not answer.
@@ -45,4 +54,5 @@ async def ask(hub: Store, cluster: str) -> Word:
     except NotFoundError:
         return Word(leaving=True)
     joined = (document.get("spec") or {}).get("state") == MemberState.JOIN
-    return Word(leaving=not joined or bool(namespace["metadata"].get("deletionTimestamp")))
+    leaving = not joined or bool(namespace["metadata"].get("deletionTimestamp"))
+    return Word(leaving=leaving, accepts_older=accepts_older(document, now))

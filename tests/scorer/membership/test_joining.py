@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from scorer.api.internal_member_cluster import MemberState
+from scorer.api.names import ACCEPT_OLDER_UNTIL
 from scorer.membership.joining import (
     plan_internal_member,
     plan_member,
@@ -99,3 +100,17 @@ def test_the_member_is_told_which_hub_it_is_and_what_is_known_stays():
     from_before = as_stored(plan_internal_member(MEMBER, None, MemberState.JOIN).document)
     repair = plan_internal_member(MEMBER, from_before, MemberState.JOIN, "hub-1")
     assert repair.document["metadata"]["annotations"] == {"note": "by hand", "harbormaster.dev/hub-uid": "hub-1"}
+
+
+def test_what_an_operator_accepts_is_handed_down_to_the_agent_and_taken_back():
+    accepting = copy.deepcopy(MEMBER)
+    accepting["metadata"]["annotations"] = {ACCEPT_OLDER_UNTIL: "2026-03-01T12:00:00Z", "note": "ours"}
+    made = plan_internal_member(accepting, None, MemberState.JOIN).document
+    assert made["metadata"]["annotations"] == {ACCEPT_OLDER_UNTIL: "2026-03-01T12:00:00Z"}
+    stored = as_stored(plan_internal_member(MEMBER, None, MemberState.JOIN).document)
+    told = plan_internal_member(accepting, stored, MemberState.JOIN).document
+    assert told["metadata"]["annotations"] == {ACCEPT_OLDER_UNTIL: "2026-03-01T12:00:00Z", "note": "by hand"}
+    assert plan_internal_member(accepting, told, MemberState.JOIN) is None
+    left = plan_internal_member(MEMBER, told, MemberState.LEAVE).document
+    assert left["metadata"]["annotations"] == {"note": "by hand"}
+    assert left["spec"]["state"] == "Leave"

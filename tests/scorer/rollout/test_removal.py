@@ -36,6 +36,7 @@ def expected_fate(known):
     reasons_to_stay = [
         *(["not ours"] if not known["ours"] else []),
         *(["the member leaves"] if known["leaving"] else []),
+        *(["the Work is from a backup"] if known["older"] else []),
         *(["the Work holds it"] if known["listed"] and not known["going"] else []),
         *(["nobody asked"] if not wished else []),
     ]
@@ -52,6 +53,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
         assert known["ours"]
         assert not known["shared"]
         assert not known["leaving"]
+        assert not known["older"]
         assert known["ordered"] if known["going"] else known["signed"]
     assert len(removed) == 4 + 4, "going: listed and signed do not matter; not going: ordered and abandoned do not"
 

@@ -6,15 +6,18 @@ import orjson
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
-from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.meta import format_time
+from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import ConflictError, Key, NotFoundError, StoreError, UnavailableError, key_of
+from webhook.kube.event_documents import EVENT
+from webhook.kube.ports import ConflictError, EventType, Key, NotFoundError, StoreError, UnavailableError, key_of
 from webhook.member import steps
 from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.word import Word
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-bravelion"
@@ -56,13 +59,15 @@ class Cluster:
     async def place(self, *manifests, name="web-work", **spec):
         """Create the Work, or change it."""
         spec = {"workload": {"manifests": list(manifests)}, **spec}
-        key, signed = Key(name, SPACE), {WORK_OBJECTS: objects_digest(manifests)}
+        key, signed = Key(name, SPACE), {WORK_OBJECTS: objects_digest(manifests), WRITTEN: format_time(self.time)}
         try:
             work = await self.hub.get(WORK, key)
         except NotFoundError:
             metadata = {"name": name, "namespace": SPACE, "annotations": signed}
             document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": spec}
             return await self.hub.create(WORK, document)
+        self.time += timedelta(seconds=1)
+        signed[WRITTEN] = format_time(self.time)
         return await self.hub.replace(WORK, {**with_metadata(work, annotations=signed), "spec": spec})
 
     async def remove(self, name="web-work", **annotations):
@@ -437,7 +442,7 @@ async def test_report_diff_changes_no_content(cluster):
     await cluster.place(*manifests, applyStrategy=strategy)
     before = cluster.member.resource_version
     assert (await cluster.reconcile()).settled
-    assert int(cluster.member.resource_version) == int(before) + 1, "only the AppliedWork"
+    assert int(cluster.member.resource_version) == int(before) + 2, "only the AppliedWork, and what was applied"
     assert await cluster.reasons() == ["NoDiffFound", "FoundDiff", "FoundDiff"]
     assert await cluster.conditions() == {"DiffReported": ("True", "AllManifestsDiffReported")}
     entries = (await cluster.work())["status"]["manifestConditions"]
@@ -756,3 +761,71 @@ async def test_what_a_work_lost_by_other_hands_than_the_hubs_stays_on_the_member
     await cluster.place(namespace())  # the hub has the last word, and it is not forgotten what there was
     await cluster.reconcile()
     assert await cluster.live(CONFIG_MAP, "settings") is None
+
+
+async def restore(cluster, backup):
+    """Put the Work back as it was, with everything that only an API server writes."""
+    with cluster.hub._write() as write:
+        write._record((WORK.group_kind, KEY), backup, EventType.MODIFIED)
+
+
+async def all_on_the_member(cluster):
+    return [(await cluster.member.list(kind)).items for kind in (NAMESPACE, CONFIG_MAP)]
+
+
+async def test_a_work_from_a_backup_changes_nothing_until_that_is_accepted(cluster):
+    accepted = []
+
+    async def word():
+        return Word(accepts_older=bool(accepted))
+
+    async def look():
+        return await reconcile_work(KEY, cluster.hub, ObservedStore(cluster.member), cluster.time, None, word)
+
+    await cluster.place(namespace(), config_map(level="one"), config_map("old"))
+    await look()
+    backup = await cluster.work()
+    await cluster.place(namespace(), config_map(level="two"))
+    await look()
+    newest, before = await cluster.work(), await all_on_the_member(cluster)
+
+    await restore(cluster, backup)
+    assert (await look()).held
+    assert await all_on_the_member(cluster) == before
+    assert (await cluster.conditions())["Applied"] == ("False", "OlderThanApplied")
+    assert {event["reason"] for event in (await cluster.hub.list(EVENT)).items} == {"OlderThanApplied"}
+    versions = cluster.versions
+    assert (await look()).held
+    assert cluster.versions == versions
+
+    await cluster.place(namespace(), config_map(level="three"))  # on top of what was restored
+    assert (await look()).held
+    await cluster.remove()
+    assert (await look()).held
+    assert await all_on_the_member(cluster) == before
+
+    await restore(cluster, newest)  # the right backup after all
+    assert not (await look()).held
+    assert (await cluster.conditions())["Applied"][0] == "True"
+    assert await all_on_the_member(cluster) == before
+
+    await restore(cluster, backup)
+    assert (await look()).held
+    accepted.append(True)
+    assert not (await look()).held
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "one"}
+    assert (await cluster.live(CONFIG_MAP, "old")) is not None
+    accepted.clear()
+    assert not (await look()).held
+    assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
+
+
+async def test_an_older_snapshot_that_is_wanted_is_no_backup(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    await cluster.place(namespace(), config_map(level="two"))
+    await cluster.reconcile()
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "one"}
+    assert (await cluster.conditions())["Applied"][0] == "True"

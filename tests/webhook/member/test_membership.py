@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
-from scorer.api.names import HUB_UID, WORK_CLEANUP
+from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
+from scorer.rollout.documents import with_metadata
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.heartbeat import IDENTITY, Figures
 from webhook.member.membership import Membership, has_left
 from webhook.member.registration import CONFIG_MAP, RECORD, Registration
+from webhook.member.word import Word
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-berlin"
@@ -366,3 +368,32 @@ async def test_a_cluster_that_is_gone_does_not_keep_its_member_from_leaving(worl
         for seconds in (0.5, 1, 2, 5):
             await world.pass_time(seconds)
         assert await world.joined() == "False"
+
+
+@pytest.mark.parametrize(
+    ("going", "until", "word"),
+    [
+        (False, "", Word()),
+        (True, "", Word(leaving=True)),
+        (False, "2026-03-01T12:00:01Z", Word(accepts_older=True)),
+        (False, "2026-03-01T12:00:00Z", Word()),
+        (False, "yes", Word()),
+    ],
+)
+async def test_what_the_hub_says_of_a_member(world, going, until, word):
+    await world.say("Join")
+    document = await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY)
+    await world.hub.replace(INTERNAL_MEMBER_CLUSTER, with_metadata(document, annotations={ACCEPT_OLDER_UNTIL: until}))
+    if going:
+        space = await world.hub.get(NAMESPACE, Key(SPACE))
+        held = {**space["metadata"], "finalizers": ["example.com/hold"]}
+        await world.hub.replace(NAMESPACE, {**space, "metadata": held})
+        await world.hub.delete(NAMESPACE, Key(SPACE))
+    assert await world.membership.word() == word
+
+
+async def test_a_hub_that_does_not_answer_says_nothing(world):
+    await world.say("Join")
+    world.down = True
+    with pytest.raises(UnavailableError):
+        await world.membership.word()

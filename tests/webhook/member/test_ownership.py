@@ -156,7 +156,7 @@ async def test_an_applied_work_of_which_no_hub_was_written_down_becomes_ours(clu
     ours = side("berlin", "hub-1")
     await ours.place(config_map("cart"))
     found = await cluster.get(APPLIED_WORK, Key("shop-work"))
-    assert found["metadata"]["annotations"] == {HUB_UID: "hub-1"}
+    assert found["metadata"]["annotations"][HUB_UID] == "hub-1"
     assert found["spec"] == {"workName": "shop-work", "workNamespace": "fleet-member-berlin"}
     before = cluster.resource_version
     await ours.apply()

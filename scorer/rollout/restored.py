@@ -1,0 +1,144 @@
+"""A hub that was restored from a backup must not take its members back in time without a word.
+
+What a Work was when it was last applied is written down on its AppliedWork, on the member, where a backup of the hub
+does not reach: its uid, its generation, and when the loop wrote it last. A Work that turns out to be from before that
+is held: nothing on the member changes until somebody accepts it, or the Work is back that was applied.
+
+How it turns out. A generation only grows, and the hub has heard of the recorded one: its status said so before it was
+recorded. So with the same uid a lower generation, or a status that speaks of a lower one, is that of a hub that has
+forgotten something. Works that were made anew from a backup have another uid; they still say when the loop wrote them.
+A placement that is pinned to an older snapshot is no such case: the loop writes its Works now.
+
+Not seen: content that a Work of the forgotten time held, when the hub makes another Work of that name later.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.rollout.documents import annotation, conditions_of, generation_of, metadata, status_of, with_metadata
+
+LONGEST_ACCEPTANCE: Final = timedelta(days=7)
+"""How far ahead an acceptance may reach: the next restored backup is to be noticed again."""
+
+OLDER_THAN_APPLIED: Final = "OlderThanApplied"
+"""Reason of the Applied condition of a Work that is held, and of the Events about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """How far a Work has come.
+
+    Args:
+        uid: Of the Work.
+        generation: Of the Work.
+        written: When the loop wrote it last; when it was made, for one that does not say.
+    """
+
+    uid: str
+    generation: int
+    written: datetime | None = None
+
+
+def stand_of(work: Mapping[str, Any]) -> Stand:
+    """Return how far a Work has come."""
+    made = str(metadata(work).get("creationTimestamp") or "")
+    written = _time(annotation(work, WRITTEN)) or _time(made)
+    return Stand(str(metadata(work).get("uid") or ""), generation_of(work), written)
+
+
+def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
+    """Return what a Work was when it was last applied, and whether an older one has been held since.
+
+    None for an AppliedWork that does not say, or whose word cannot be read.
+    """
+    try:
+        said = orjson.loads(annotation(applied_work, APPLIED_STAND) or "{}")
+        return Stand(str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))), "held" in said
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None, False
+
+
+def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
+    """Say whether a Work is from before the one that was last applied, or stands in for such a one."""
+    applied, held = applied_stand(applied_work)
+    here = stand_of(work)
+    if applied is None or here == applied:
+        return False
+    if held:
+        return True
+    if here.uid == applied.uid and min(here.generation, _reported(work, here.generation)) < applied.generation:
+        return True
+    return here.written is not None and applied.written is not None and here.written < applied.written
+
+
+def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
+    """Return the AppliedWork that says that *work* was applied, None when it says so already."""
+    return _saying(applied_work, stand_of(work), held=False)
+
+
+def with_held(applied_work: JsonObject) -> JsonObject | None:
+    """Return the AppliedWork that says that an older Work is held, None when it says so already."""
+    applied, _ = applied_stand(applied_work)
+    return None if applied is None else _saying(applied_work, applied, held=True)
+
+
+def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the status of a Work that is held; what it says of its objects is what the hub last heard."""
+    held = make_condition("Applied", FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [held])}
+
+
+def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
+    """Return what is said of a Work that is held."""
+    applied, _ = applied_stand(applied_work)
+    assert applied is not None
+    before, here = _words(applied), _words(stand_of(work))
+    return (
+        f"this Work ({here}) is older than what was applied ({before}), as on a hub restored from a backup: nothing on "
+        f"the member is changed; to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, at most "
+        f"{LONGEST_ACCEPTANCE.days} days ahead"
+    )
+
+
+def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
+    """Say whether a member is told to take Works that are older than what was applied.
+
+    Args:
+        document: Its MemberCluster or InternalMemberCluster.
+        now: The time of day.
+    """
+    until = _time(annotation(document, ACCEPT_OLDER_UNTIL))
+    return until is not None and now < until <= now + LONGEST_ACCEPTANCE
+
+
+def _reported(work: Mapping[str, Any], otherwise: int) -> int:
+    seen = [found.get("observedGeneration") for found in conditions_of(work)]
+    return max((number for number in seen if isinstance(number, int)), default=otherwise)
+
+
+def _saying(applied_work: JsonObject, stand: Stand, *, held: bool) -> JsonObject | None:
+    said = {"uid": stand.uid, "generation": stand.generation}
+    written = {"written": format_time(stand.written)} if stand.written else {}
+    text = dump_json({**said, **written, **({"held": True} if held else {})}).decode()
+    if annotation(applied_work, APPLIED_STAND) == text:
+        return None
+    return with_metadata(applied_work, annotations={APPLIED_STAND: text})
+
+
+def _words(stand: Stand) -> str:
+    written = f", written {format_time(stand.written)}" if stand.written else ""
+    return f"generation {stand.generation} of {stand.uid}{written}"
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,90 @@
+"""Which Works are from before what was applied, and what is written down to tell."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.rollout.restored import accepts_older, applied_stand, held_status, is_older, with_applied, with_held
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+EARLY, LATE, LATER = "2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T11:30:00Z"
+
+
+def work(generation=5, *, uid="u-1", written=LATE, made=EARLY, reported=None):
+    annotations = {WRITTEN: written} if written else {}
+    metadata = {"name": "w", "uid": uid, "generation": generation, "creationTimestamp": made}
+    conditions = [{"type": "Applied", "status": "True", "observedGeneration": reported}] if reported else []
+    return {"metadata": {**metadata, "annotations": annotations}, "status": {"conditions": conditions}}
+
+
+APPLIED = with_applied({"metadata": {"name": "w"}}, work(reported=5))
+
+
+@pytest.mark.parametrize(
+    ("seen", "older"),
+    [
+        pytest.param(work(reported=5), False, id="the-same"),
+        pytest.param(work(reported=3), False, id="the-same-before-it-had-reported"),
+        pytest.param(work(6, written=LATER, reported=5), False, id="a-newer-generation"),
+        pytest.param(work(6, reported=5), False, id="edited-by-hand"),
+        pytest.param(work(3, written=EARLY, reported=3), True, id="restored"),
+        pytest.param(work(3, reported=3, written=""), True, id="restored-and-unsigned"),
+        pytest.param(work(7, written=LATER, reported=3), True, id="restored-and-written-since"),
+        pytest.param(work(7, written=LATER), False, id="status-emptied-by-hand"),
+        pytest.param(work(1, uid="u-2", written=LATER, made=LATER), False, id="made-anew-by-the-loop"),
+        pytest.param(work(1, uid="u-2", written=LATE, made=LATER), False, id="put-back-as-it-was"),
+        pytest.param(work(1, uid="u-2", written=EARLY, made=LATER), True, id="put-back-from-an-older-file"),
+        pytest.param(work(9, uid="u-0", written="", made=EARLY), True, id="restored-from-before-it-was-made-anew"),
+        pytest.param(work(1, uid="u-2", written="", made=LATER), False, id="made-anew-by-a-hub-that-does-not-sign"),
+        pytest.param(work(6, written="soon", made=LATER, reported=5), False, id="time-cannot-be-read"),
+    ],
+)
+def test_a_work_is_older_than_what_was_applied(seen, older):
+    assert is_older(seen, APPLIED) is older
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"uid": "u-1"}', '{"uid": "u-1", "generation": "x"}', "null"])
+def test_without_a_word_that_can_be_read_nothing_is_older(text):
+    owner = {"metadata": {"name": "w", "annotations": {APPLIED_STAND: text}}}
+    assert applied_stand(owner) == (None, False)
+    assert not is_older(work(1), owner)
+    assert with_held(owner) is None
+
+
+def test_what_is_held_stays_held_whatever_comes_until_what_was_applied_is_back():
+    held = with_held(APPLIED)
+    assert with_held(held) is None
+    assert is_older(work(9, written=LATER, reported=9), held)
+    assert is_older(work(1, uid="u-2", written=LATER, made=LATER), held)
+    assert not is_older(work(reported=5), held)
+    assert not is_older(work(9, written=LATER, reported=9), with_applied(held, work(9, written=LATER)))
+
+
+def test_what_was_applied_is_written_down_once():
+    assert with_applied(APPLIED, work()) is None
+    assert applied_stand(with_applied(APPLIED, work(6)))[0].generation == 6
+
+
+@pytest.mark.parametrize(
+    ("until", "accepts"),
+    [
+        ("2026-03-01T12:00:01Z", True),
+        ("2026-03-08T12:00:00Z", True),
+        ("2026-03-01T12:00:00Z", False),
+        ("2026-03-08T12:00:01Z", False),
+        ("2026-02-01T00:00:00Z", False),
+        ("true", False),
+        ("", False),
+    ],
+)
+def test_an_acceptance_holds_until_its_time_and_reaches_a_week_ahead_at_most(until, accepts):
+    assert accepts_older({"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: until}}}, NOW) is accepts
+
+
+def test_the_status_of_a_held_work_is_written_once():
+    status = held_status(work(3, reported=3), "older", NOW)
+    assert [(found["type"], found["status"], found["reason"]) for found in status["conditions"]] == [
+        ("Applied", "False", "OlderThanApplied")
+    ]
+    assert held_status({**work(3), "status": status}, "older", NOW + timedelta(hours=1)) == status

@@ -1,0 +1,61 @@
+"""Holds Works that are older than what was applied, and writes down what was applied; see `scorer.rollout.restored`."""
+
+from datetime import datetime
+
+from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.meta import JsonObject
+from scorer.rollout.documents import status_of
+from scorer.rollout.placement_status import Event
+from scorer.rollout.restored import (
+    OLDER_THAN_APPLIED,
+    held_message,
+    held_status,
+    is_older,
+    with_applied,
+    with_held,
+)
+from webhook.kube.ports import Key, Store
+from webhook.member.books import on_latest
+from webhook.member.ports import MemberStore
+from webhook.member.telling import tell
+from webhook.member.word import AskHub
+
+
+async def is_held(
+    work: JsonObject, owner: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime
+) -> bool:
+    """Say whether a Work is to be left alone, since it is older than what was applied; then say so everywhere.
+
+    Args:
+        work: As it is on the hub.
+        owner: Its AppliedWork.
+        word: Asks the hub whether the member takes older Works.
+        hub: Where it is.
+        member: Where its AppliedWork is.
+        now: The time of day.
+
+    Raises:
+        StoreError: The hub or the member did not answer.
+    """
+    if not is_older(work, owner) or (await word()).accepts_older:
+        return False
+    if (held := with_held(owner)) is not None:
+        await member.replace(APPLIED_WORK, held)
+    message = held_message(work, owner)
+    status = held_status(work, message, now)
+    if status != status_of(work):
+        await hub.replace_status(WORK, {**work, "status": status})
+        await tell(work, Event(OLDER_THAN_APPLIED, message, "Warning"), hub, member, now)
+    return True
+
+
+async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore) -> None:
+    """Write down on the AppliedWork which Work was applied; the hub has stored by now what became of it."""
+    if with_applied(owner, work) is None:
+        return
+
+    async def change(live: JsonObject) -> None:
+        if live["metadata"]["uid"] == owner["metadata"]["uid"] and (noted := with_applied(live, work)) is not None:
+            await member.replace(APPLIED_WORK, noted)
+
+    await on_latest(APPLIED_WORK, Key(owner["metadata"]["name"]), member, change)
