@@ -203,12 +203,21 @@ def _blocked(plan: RolloutPlan) -> Blocked | None:
     waiting = _clusters((*plan.blocked, *plan.held_removals))
     if plan.action is not Action.ROLL or not waiting:
         return None
-    budget = plan.budget
-    message = (
+    return Blocked(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
+
+
+def _why_blocked(budget: Budget) -> str:
+    removable = max(0, budget.max_to_remove)
+    if budget.target == 0:
+        ready = "is ready" if budget.ready == 1 else "are ready"
+        return (
+            f"no cluster is wanted any more; of those that are left {budget.ready or 'none'} {ready}, "
+            f"so the limits let {removable or 'none'} be taken away"
+        )
+    return (
         f"{budget.ready} of {budget.target} clusters are ready and {budget.can_be_ready} can be, so the limits let "
-        f"{max(0, budget.max_to_remove)} more be taken away and {max(0, budget.max_to_add)} more be added"
+        f"{removable} more be taken away and {max(0, budget.max_to_add)} more be added"
     )
-    return Blocked(waiting, "BudgetUsedUp", message, budget)
 
 
 def _waiting_for_run(seen: Sequence[BindingView]) -> Blocked | None:

@@ -19,7 +19,7 @@ Exit codes:
 
 
 @click.command("completion", help=HELP, short_help="Print the completion script of a shell.")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 @click.pass_context
 def command(context: click.Context, shell: str) -> int:
     """Print the script; the shell then asks us, by an environment variable, what can follow."""

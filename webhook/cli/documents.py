@@ -24,6 +24,7 @@ from webhook.validation.field import quote
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 LARGEST_FILE: Final = 64 * 1024 * 1024
 STDIN: Final = "-"
+STDIN_NAME: Final = "standard input"
 DEFAULT_NAMESPACE: Final = "default"
 
 Identity = tuple[str, str, str, str]
@@ -133,7 +134,7 @@ def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[F
     if problems:
         raise UserError(problems)
     if paths and not found:
-        raise UserError(f"no objects in {', '.join('standard input' if path == STDIN else path for path in paths)}")
+        raise UserError(f"no objects in {', '.join(STDIN_NAME if path == STDIN else path for path in paths)}")
     return found
 
 
@@ -144,7 +145,7 @@ class _UnreadableError(Exception):
 def _texts(path: str, problems: list[str]) -> Iterator[tuple[str, str]]:
     """Yield name and text of every file that *path* means."""
     if path == STDIN:
-        yield "standard input", _decode("standard input", sys.stdin.buffer.read(LARGEST_FILE + 1))
+        yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
         return
     place = Path(path)
     if place.is_dir() and place.suffix not in SUFFIXES:

@@ -1,7 +1,7 @@
 """``harbormaster lint``: all that is wrong or odd in files, with line and column, for CI."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,13 +10,15 @@ from typing import Final
 import click
 
 from scorer.api.field_path import FieldPath
+from scorer.api.kinds import KINDS, OUR_KINDS, group_kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.disruption.lints import block_style, flow_style
 from webhook.admission import registry
 from webhook.admission.catalogue import catalogue
 from webhook.admission.context import Context, UserInfo
 from webhook.admission.judge import as_warnings
-from webhook.cli.documents import Loaded, load
+from webhook.cli.documents import DEFAULT_NAMESPACE, STDIN_NAME, Found, Loaded, definitions, read, resolve
+from webhook.cli.failure import complain
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document
@@ -28,8 +30,9 @@ from webhook.validation.node_pool import BudgetHint, BudgetWarning
 
 HELP = """Find what is wrong or odd in files, for CI.
 
-Every object is judged as `harbormaster validate` does, offline and by the same rules. Errors are what admission
-refuses, warnings what it lets pass with a word; here all of them are shown, each with file, line, column, rule and
+Every object is judged as `harbormaster validate` does, offline and by the same rules. In a folder, objects of kinds
+that are not known here are skipped, with a note. Errors are what admission refuses, warnings what it lets pass with a
+word; here all of them are shown, each with file, line, column, rule and
 field. Budgets of a NodePool that do not do what they seem to come with the corrected budgets, ready to be pasted.
 
 \b
@@ -115,7 +118,10 @@ def command(files: Sequence[str], namespace: str | None, output: str, *, strict:
     if not files:
         raise click.UsageError("say what to check: -f FILE")
     texts: dict[str, str] = {}
-    loaded = load(files, namespace=namespace, texts=texts) if namespace else load(files, texts=texts)
+    ours, notes = _without_foreign(read(files, texts=texts), {*files, STDIN_NAME})
+    loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
+    for note in notes:
+        complain(f"note: {note}")
     context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
     positions = Positions(texts)
     remarks = [remark for one in loaded for remark in _sorted(_remarks(one, context, positions))]
@@ -131,6 +137,43 @@ def command(files: Sequence[str], namespace: str | None, output: str, *, strict:
         words = {entry.rule.id: entry.rule.what for entry in catalogue()}
         print_document(sarif_log([_result(remark) for remark in remarks], words, Path.cwd()), "json")
     return 1 if errors or (strict and warnings) else 0
+
+
+def _without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
+    """Return what can be judged, and a note for each kind of the others.
+
+    Foreign is what belongs to somebody else's group, or is no Kubernetes object at all. What merely looks like one of
+    our kinds is kept: it is a mistake, and resolving it says so.
+
+    Args:
+        found: What was read.
+        named: Files that were named themselves: what is in them is meant.
+    """
+    known = {**definitions(found), **KINDS}
+    groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
+    ours: list[Found] = []
+    skipped: dict[str, list[Found]] = {}
+    for each in found:
+        version, kind = each.document.get("apiVersion"), each.document.get("kind")
+        if each.source.file in named:
+            ours.append(each)
+        elif version is None and kind is None and "metadata" not in each.document:
+            skipped.setdefault("no Kubernetes object", []).append(each)
+        elif (
+            isinstance(version, str)
+            and isinstance(kind, str)
+            and group_kind(each.document) not in known
+            and split_api_version(version)[0] not in (groups | {""})
+            and kind not in names
+        ):
+            skipped.setdefault(f"{kind} of {version}, which is not known here", []).append(each)
+        else:
+            ours.append(each)
+    notes = []
+    for what, objects in skipped.items():
+        more = f", and {len(objects) - 1} more" if len(objects) > 1 else ""
+        notes.append(f"{objects[0].source}{more}: skipped: {what}")
+    return ours, notes
 
 
 def _sorted(remarks: Iterator[Remark]) -> list[Remark]:

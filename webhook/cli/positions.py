@@ -69,8 +69,10 @@ class Positions:
         return _BEGINNING if nearest is None else _place(nearest)
 
     def value(self, source: Source, path: FieldPath) -> Value | None:
-        """Return what stands at *path*, None when there is nothing."""
+        """Return what stands at *path*, None when there is nothing, or when other places may stand for it, too."""
         node, is_json = self._root(source)
+        if not is_json and _has_aliases(self.texts.get(source.file, "")):
+            return None
         for part in path:
             _, node = _member(node, part)
         return None if node is None else Value(_place(node), bool(getattr(node, "flow_style", True)), is_json)
@@ -104,6 +106,13 @@ def _compose(name: str, text: str) -> Iterator[tuple[Any, bool]]:
         yield from [(node, False) for node in yaml.compose_all(text, Loader=_Loader)]
     except yaml.YAMLError:
         return
+
+
+def _has_aliases(text: str) -> bool:
+    try:
+        return any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader))
+    except yaml.YAMLError:
+        return False
 
 
 def _json_documents(text: str) -> Iterator[str]:

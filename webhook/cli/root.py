@@ -130,7 +130,7 @@ class Root(click.Group):
             path = (
                 error.ctx.command_path if error.ctx else self._called(program, sys.argv[1:] if args is None else args)
             )
-            complain(f"error: {error.format_message()} (see: {path} --help)")
+            complain(f"error: {' '.join(error.format_message().split())} (see: {path} --help)")
             return 1
         except click.ClickException as error:
             error.show()

@@ -85,7 +85,7 @@ def _is_told_in_one_line(cluster: Mapping[str, Any]) -> bool:
 def placement_line(placement: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the line about the placement itself."""
     wanted = "all" if placement["wanted"] is None else placement["wanted"]
-    index = "" if placement["resourceIndex"] is None else f", resources {placement['resourceIndex']}"
+    index = "" if placement["resourceIndex"] is None else f", resource snapshot {placement['resourceIndex']}"
     counts = f"{_GAP}{placement['type']}, wants {wanted}, has {placement['picked']}{index}"
     return Part(placement["ref"], "bold"), Part(counts), *_state(placement["state"], placement["why"])
 
@@ -147,7 +147,7 @@ def cluster_line(cluster: Mapping[str, Any], latest: int | None) -> tuple[Part, 
 
 
 def _age(cluster: Mapping[str, Any], latest: int | None) -> str:
-    return f"resources {cluster['binding']['resourceIndex']}, latest {latest}"
+    return f"resource snapshot {cluster['binding']['resourceIndex']}, the latest is {latest}"
 
 
 def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> Node:
@@ -159,7 +159,11 @@ def _binding(cluster: Mapping[str, Any]) -> Iterator[Node]:
     binding = cluster["binding"]
     if binding is None:
         return
-    index = "no resources yet" if binding["resourceIndex"] is None else f"resources {binding['resourceIndex']}"
+    index = (
+        "no resource snapshot yet"
+        if binding["resourceIndex"] is None
+        else f"resource snapshot {binding['resourceIndex']}"
+    )
     age = {True: ", the latest", False: ", outdated", None: ""}[cluster["upToDate"]]
     parts = [Part("binding ", "dim"), Part(binding["name"]), Part(f"{_GAP}{binding['state']}, {index}{age}")]
     rollout = binding["rollout"]

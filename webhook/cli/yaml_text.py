@@ -2,20 +2,25 @@
 
 Built on the events of the parser, not on PyYAML's constructor, which makes dates of text and lets a duplicate key
 win silently. Plain words are read as kubectl reads them (sigs.k8s.io/yaml): ``yes``, ``no``, ``on``, ``off``, ``y``
-and ``n`` are booleans, ``0644`` is octal; instants and ``1:30`` are text. Differences on purpose: keys are text as
-written; duplicate keys, anchors, aliases, merge keys, tags and non-finite numbers are refused.
+and ``n`` are booleans, ``0644`` is octal; instants and ``1:30`` are text. Aliases and merge keys are read; what they
+repeat is bounded, because a few lines can stand for more than any memory holds. Differences on purpose: keys are text
+as written; duplicate keys, aliases as keys, tags and non-finite numbers are refused, and so is a merge that would, for
+kubectl, replace a member written before it.
 
 Source: kubernetes-sigs/yaml ``goyaml.v2/resolve.go``.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 DEEPEST: Final = 100
 """Levels of nesting; the same as in the body of a request."""
+
+LARGEST_REPETITION: Final = 4 * 1024 * 1024
+"""What all aliases of a text may stand for together: values, keys and characters of text."""
 
 _STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -62,12 +67,13 @@ def parse_yaml(text: str) -> list[Parsed]:
     Raises:
         YamlError: The first mistake.
     """
-    events = _events(text)
+    reader = _Reader(_events(text))
     documents = []
-    for event in events:
+    for event in reader.events:
         if isinstance(event, yaml.DocumentStartEvent):
-            first = next(events)
-            documents.append(Parsed(_value(first, events, 1), _line(first)))
+            first = next(reader.events)
+            reader.anchors.clear()
+            documents.append(Parsed(reader.value(first, 1), _line(first)))
     return documents
 
 
@@ -88,53 +94,112 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 1
 
 
-def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
-    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        mark = "*" if isinstance(event, yaml.AliasEvent) else "&"
-        raise YamlError(
-            _line(event), f"{mark}{event.anchor}: anchors and aliases are not accepted, write the value out"
-        )
-    if isinstance(event, yaml.ScalarEvent):
-        return _scalar(event)
-    if event.tag is not None and event.tag not in _COLLECTION_TAGS:
-        raise YamlError(_line(event), f"tag {event.tag} is not accepted")
-    if depth > DEEPEST:
-        raise YamlError(_line(event), f"nested deeper than {DEEPEST} levels")
-    if isinstance(event, yaml.SequenceStartEvent):
-        return _sequence(events, depth)
-    return _mapping(events, depth)
+class _Reader:
+    """Makes values of the events of one text.
+
+    Args:
+        events: What the parser says.
+    """
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self.events = events
+        self.anchors: dict[str, Any] = {}
+        """What has been named so far in this document; nothing contains itself, as it gets its name when it is read."""
+        self._room = LARGEST_REPETITION
+
+    def value(self, event: Any, depth: int) -> Any:
+        """Return the value that begins with *event*."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._repeated(event, depth)
+        found = self._written(event, depth)
+        if event.anchor:
+            self.anchors[event.anchor] = found
+        return found
+
+    def _written(self, event: Any, depth: int) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return _scalar(event)
+        if event.tag is not None and event.tag not in _COLLECTION_TAGS:
+            raise YamlError(_line(event), f"tag {event.tag} is not accepted")
+        if depth > DEEPEST:
+            raise YamlError(_line(event), f"nested deeper than {DEEPEST} levels")
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(depth)
+        return self._mapping(depth)
+
+    def _repeated(self, event: Any, depth: int) -> Any:
+        """Return a copy of what an alias stands for."""
+        if event.anchor not in self.anchors:
+            raise YamlError(
+                _line(event), f"*{event.anchor:.66}: nothing before it in this document is named &{event.anchor:.66}"
+            )
+        return self._copy(self.anchors[event.anchor], event, depth)
+
+    def _copy(self, value: Any, event: Any, depth: int) -> Any:
+        self._room -= 1 + (len(value) if isinstance(value, str) else 0)
+        if self._room < 0:
+            raise YamlError(
+                _line(event), f"*{event.anchor:.66}: aliases repeat too much: over {LARGEST_REPETITION} in all"
+            )
+        if not isinstance(value, dict | list):
+            return value
+        if depth > DEEPEST:
+            raise YamlError(_line(event), f"nested deeper than {DEEPEST} levels")
+        if isinstance(value, list):
+            return [self._copy(item, event, depth + 1) for item in value]
+        self._room -= sum(map(len, value))
+        return {key: self._copy(item, event, depth + 1) for key, item in value.items()}
+
+    def _sequence(self, depth: int) -> list[Any]:
+        items = []
+        for event in self.events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self.value(event, depth + 1))
+        return items
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for event in self.events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            if _is_merge(event):
+                self._merge(members, lines, event, depth)
+                continue
+            key = _key(event)
+            if event.anchor:
+                self.anchors[event.anchor] = key
+            if key in lines:
+                raise YamlError(_line(event), f"{key!r:.66} is given twice, the first time in line {lines[key]}")
+            lines[key] = _line(event)
+            members[key] = self.value(next(self.events), depth + 1)
+        return members
+
+    def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
+        """Add the members of what ``<<`` names; of several the first that has a member counts."""
+        found = self.value(next(self.events), depth)
+        for each in found if isinstance(found, list) else [found]:
+            if not isinstance(each, dict):
+                raise YamlError(_line(event), "<< takes an object, or a list of objects")
+            if twice := next((key for key in each if key in lines), None):
+                raise YamlError(
+                    _line(event),
+                    f"<< has {twice!r:.66}, too, which stands before it in line {lines[twice]}: put << first",
+                )
+            for key, value in each.items():
+                members.setdefault(key, value)
 
 
-def _sequence(events: Iterator[Any], depth: int) -> list[Any]:
-    items = []
-    for event in events:
-        if isinstance(event, yaml.SequenceEndEvent):
-            break
-        items.append(_value(event, events, depth + 1))
-    return items
-
-
-def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    lines: dict[str, int] = {}
-    for event in events:
-        if isinstance(event, yaml.MappingEndEvent):
-            break
-        key = _key(event)
-        if key in members:
-            raise YamlError(_line(event), f"{key!r:.66} is given twice, the first time in line {lines[key]}")
-        lines[key] = _line(event)
-        members[key] = _value(next(events), events, depth + 1)
-    return members
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<"
 
 
 def _key(event: Any) -> str:
-    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-        raise YamlError(_line(event), f"{event.anchor}: anchors and aliases are not accepted, write the value out")
+    if isinstance(event, yaml.AliasEvent):
+        raise YamlError(_line(event), f"*{event.anchor:.66}: an alias cannot be a key, write it out")
     if not isinstance(event, yaml.ScalarEvent):
         raise YamlError(_line(event), "a key must be text, not a list or an object")
-    if event.implicit[0] and event.value == "<<":
-        raise YamlError(_line(event), "merge keys (<<) are not accepted, write the members out")
     if event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL"):
         raise YamlError(_line(event), "a key must be text, not null")
     return str(event.value)

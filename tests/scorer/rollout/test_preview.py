@@ -94,6 +94,16 @@ def test_r6_fewer_clusters_than_wanted_block_every_update():
     assert preview.blocked.message.startswith("8 of 12 clusters are ready")
 
 
+def test_where_no_cluster_is_wanted_any_more_nothing_is_counted_against_zero():
+    """As after the loss of all that were picked: "0 of 0 clusters are ready" says nothing to anybody."""
+    left = [binding("a", "Unscheduled", health="failed"), binding("b", "Unscheduled", health="failed")]
+    preview = preview_rollout(placement(0), left, LATEST, NOW)
+    assert preview.blocked is not None
+    assert preview.blocked.message == (
+        "no cluster is wanted any more; of those that are left none are ready, so the limits let none be taken away"
+    )
+
+
 def test_what_has_failed_on_the_latest_stays_in_the_way():
     bindings = [binding("a", health="failed"), binding("b", health="failed"), outdated("c"), outdated("d")]
     preview = preview_rollout(placement(4, **rolling(maxUnavailable=2)), bindings, LATEST, NOW)

@@ -164,6 +164,45 @@ def test_standard_input_and_folders(cli, tmp_path):
     assert places == [f"{tmp_path}/a.yaml:18:7", f"{tmp_path}/deep/b.yml:18:7", "standard input:11:7"]
 
 
+def test_in_a_folder_what_is_not_ours_is_skipped_with_a_note(cli, tmp_path):
+    ship = {"apiVersion": "a.io/v1", "kind": "Ship", "metadata": {"name": "x"}}
+    write(tmp_path / "a.yaml", ship, pool(budgets=CORRECTED), ship)
+    write(tmp_path / "values.yaml", {"replicas": 3})
+    result = cli("lint", "-f", tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "1 object: 0 errors, 0 warnings\n")
+    assert result.stderr.splitlines() == [
+        f"note: {tmp_path}/a.yaml: document 1, and 1 more: skipped: Ship of a.io/v1, which is not known here",
+        f"note: {tmp_path}/values.yaml: document 1: skipped: no Kubernetes object",
+    ]
+
+
+@pytest.mark.parametrize(
+    "meant",
+    [
+        {"apiVersion": "karpenter.sh/v1", "kind": "NodePol", "metadata": {"name": "x"}},
+        {"apiVersion": "karpenter.sh/v2", "kind": "NodePool", "metadata": {"name": "x"}},
+        {"apiVersion": "carpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "x"}},
+        {"kind": "NodePool", "metadata": {"name": "x"}},
+    ],
+    ids=["kind", "version", "group", "no-version"],
+)
+def test_in_a_folder_what_is_meant_to_be_ours_is_not_skipped(cli, tmp_path, meant):
+    write(tmp_path / "a.yaml", meant)
+    result = cli("lint", "-f", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {tmp_path}/a.yaml: document 1: ")
+
+
+def test_a_fix_replaces_nothing_that_stands_for_other_places_too(cli, tmp_path):
+    text = yaml.safe_dump(pool()) + "---\n" + yaml.safe_dump(pool("other"))
+    text = text.replace("budgets:\n", "budgets: &b\n", 1)
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    assert "fixes" in json.loads(cli("lint", "-f", file, "-o", "sarif").stdout)["runs"][0]["results"][0]
+    file.write_text(text.replace("    weight: 1\n", "").replace("metadata:\n", "x: &c 1\ny: *c\nmetadata:\n", 1))
+    assert "fixes" not in json.loads(cli("lint", "-f", file, "-o", "sarif").stdout)["runs"][0]["results"][-1]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

@@ -60,6 +60,11 @@ def test_no_command_is_a_question_for_help():
         (["sail"], "error: No such command 'sail'."),
         (["plan", "--fast"], "error: No such option '--fast'."),
         (["apply"], "error: say what to apply: -f FILE"),
+        (
+            ["gate", "disruption", "general", "--count", "1"],
+            "error: Missing option '--reason'. Choose from: underutilized, empty, drifted, unhealthy, expired (see: ",
+        ),
+        (["completion"], "error: Missing argument 'SHELL'. Choose from: bash, zsh, fish (see: "),
         (["delete"], "error: say what to delete"),
         (["up", "--https-port", "70000"], "error: Invalid value for '--https-port': 70000"),
         (["plan", "-f", "/nowhere.yaml"], "error: /nowhere.yaml: no such file or directory"),

@@ -57,10 +57,10 @@ def kubeconfig(hub, path, token=TOKEN):
 
 def test_text(cli, placed):
     assert cli("tree", "crp/web").stdout.splitlines() == [
-        "crp/web  PickN, wants 2, has 1, resources 1  available",
+        "crp/web  PickN, wants 2, has 1, resource snapshot 1  available",
         "├── conditions  Scheduled True",
         "└── dover  available  drifted: 1 field",
-        "    ├── binding web-dover  Bound, resources 1, the latest",
+        "    ├── binding web-dover  Bound, resource snapshot 1, the latest",
         "    └── Work web-work  Applied, Available True",
         "        └── ConfigMap shop/a  available  drifted: 1 field (/data/x)",
     ]

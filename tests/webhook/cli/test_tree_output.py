@@ -56,27 +56,27 @@ def mixed():
 
 def test_the_worst_is_shown_and_the_rest_counted():
     assert lines(mixed()) == [
-        "crp/web  PickN, wants 2, has 5, resources 1  failed",
+        "crp/web  PickN, wants 2, has 5, resource snapshot 1  failed",
         "├── conditions  Scheduled True",
         "├── azov  failed: ConfigMap shop/a: admission says no",
-        "│   ├── binding web-azov  Bound, resources 1, the latest",
+        "│   ├── binding web-azov  Bound, resource snapshot 1, the latest",
         "│   │   └── Applied False NotAllWorkHaveBeenApplied: not applied: web-work",
         "│   └── Work web-work  Applied, Available True",
         "│       ├── ConfigMap shop/a  failed ManifestApplyFailed: admission says no",
         "│       └── 2 objects available",
         "├── dover  removing: is being removed; 1 of its Works left, 1 of them going",
-        "│   ├── binding web-dover  Bound, resources 1, the latest",
+        "│   ├── binding web-dover  Bound, resource snapshot 1, the latest",
         "│   │   └── is being deleted, held by kubernetes-fleet.io/work-cleanup",
         "│   └── Work web-work  Applied, Available True",
         "│       ├── is being deleted, held by kubernetes-fleet.io/work-cleanup",
         "│       └── 1 object available",
         "├── brest  available  drifted: 4 fields",
-        "│   ├── binding web-brest  Bound, resources 1, the latest",
+        "│   ├── binding web-brest  Bound, resource snapshot 1, the latest",
         "│   └── Work web-work  Applied, Available True",
         "│       └── ConfigMap shop/a  available  drifted: 4 fields (/data/x, /data/y, /data/z, …)",
         "├── 1 cluster wanted, not found",
         "│   └── genoa: TaintNotTolerated: taint a=b:NoSchedule not tolerated",
-        "├── 1 cluster waiting (cadiz): 2 of 3 clusters are ready  resources 0, latest 1",
+        "├── 1 cluster waiting (cadiz): 2 of 3 clusters are ready  resource snapshot 0, the latest is 1",
         "└── 2 clusters available (emden, faro)",
     ]
 
@@ -84,7 +84,7 @@ def test_the_worst_is_shown_and_the_rest_counted():
 def test_all_shows_each_cluster_and_object():
     shown = lines(mixed(), everything=True)
     assert next(line for line in shown if "cadiz" in line) == (
-        "├── cadiz  waiting: 2 of 3 clusters are ready  resources 0, latest 1"
+        "├── cadiz  waiting: 2 of 3 clusters are ready  resource snapshot 0, the latest is 1"
     )
     assert "│       ├── ConfigMap shop/b  available" in shown
     assert not [line for line in shown if "objects available" in line or "clusters available" in line]
@@ -136,7 +136,7 @@ class TestChanges:
         assert changes.lines(tree_of(make_binding("a"), make_binding("b"))) == []
         failing = make_binding("b", *STARTED, NOT_APPLIED)
         assert changes.lines(tree_of(make_binding("a"), failing, works=[make_work("b", refused())])) == [
-            "crp/web  PickN, wants 2, has 2, resources 1  failed: b: ConfigMap shop/a: admission says no",
+            "crp/web  PickN, wants 2, has 2, resource snapshot 1  failed: b: ConfigMap shop/a: admission says no",
             "b  failed: ConfigMap shop/a: admission says no",
         ]
 
@@ -144,7 +144,7 @@ class TestChanges:
         changes = Changes()
         changes.lines(tree_of(make_binding("a"), make_binding("b")))
         assert changes.lines(tree_of(make_binding("a"))) == [
-            "crp/web  PickN, wants 2, has 1, resources 1  available",
+            "crp/web  PickN, wants 2, has 1, resource snapshot 1  available",
             "b  binding web-b  gone",
         ]
 
@@ -154,7 +154,7 @@ class TestChanges:
         changes.lines(tree_of(make_binding("a"), works=[left]))
         failing = make_binding("a", *STARTED, condition("Applied", "False", "ApplyInProgress", "on their way"))
         assert changes.lines(tree_of(failing, works=[left])) == [
-            "crp/web  PickN, wants 2, has 1, resources 1  rolling out: a: on their way",
+            "crp/web  PickN, wants 2, has 1, resource snapshot 1  rolling out: a: on their way",
             "a  applying: on their way",
         ]
 

@@ -6,6 +6,33 @@ from hypothesis import strategies as st
 
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml, resolve_plain
 
+BILLION_LAUGHS = "\n".join(["a0: &a0 [lol]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))])
+LONG_TEXT = f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 5000)}]"
+DEEP = "\n".join(["a0: &a0 []", *(f"a{n}: &a{n} {'[' * 10}*a{n - 1}{']' * 10}" for n in range(1, 12))])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("a: &x 1\nb: *x", {"a": 1, "b": 1}, id="number"),
+        pytest.param("a: &x {c: [yes]}\nb: *x", {"a": {"c": [True]}, "b": {"c": [True]}}, id="object"),
+        pytest.param("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}, id="the-last-of-a-name"),
+        pytest.param(
+            "a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3", {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}, id="merge"
+        ),
+        pytest.param("<<: [{a: 1}, {a: 2, b: 3}]", {"a": 1, "b": 3}, id="the-first-of-several"),
+        pytest.param('"<<": 1', {"<<": 1}, id="quoted-it-is-a-key"),
+    ],
+)
+def test_anchors_aliases_and_merge_keys_are_read(text, value):
+    assert [parsed.value for parsed in parse_yaml(text)] == [value]
+
+
+def test_what_an_alias_repeats_is_a_value_of_its_own():
+    (parsed,) = parse_yaml("a: &x {b: 1}\nc: *x")
+    parsed.value["a"]["b"] = 2
+    assert parsed.value["c"] == {"b": 1}
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -45,10 +72,15 @@ def test_plain_words_are_read_as_kubectl_reads_them(text, value):
     ("text", "message"),
     [
         pytest.param("a: 1\nb: 2\na: 3", "line 3: 'a' is given twice, the first time in line 1", id="duplicate-key"),
-        pytest.param("a: &x 1", "line 1: &x: anchors and aliases are not accepted", id="anchor"),
-        pytest.param("a:\n- *x", "line 2: *x: anchors and aliases are not accepted", id="alias"),
-        pytest.param("*x : 1", "line 1: x: anchors and aliases are not accepted", id="alias-as-key"),
-        pytest.param("<<: {a: 1}", "line 1: merge keys (<<) are not accepted", id="merge-key"),
+        pytest.param("a:\n- *x", "line 2: *x: nothing before it in this document is named &x", id="alias-of-nothing"),
+        pytest.param("a: &x\n- *x", "line 2: *x: nothing before it in this document is named &x", id="within-itself"),
+        pytest.param("a: &x 1\n---\na: *x", "line 3: *x: nothing before it", id="alias-of-another-document"),
+        pytest.param("a: &x b\n*x : 1", "line 2: *x: an alias cannot be a key", id="alias-as-key"),
+        pytest.param("<<: 1", "line 1: << takes an object", id="merge-of-a-number"),
+        pytest.param("a: 1\n<<: {a: 2}", "line 2: << has 'a', too, which stands before it in line 1", id="late-merge"),
+        pytest.param(BILLION_LAUGHS, "line 7: *a5: aliases repeat too much: over 4194304 in all", id="billion-laughs"),
+        pytest.param(LONG_TEXT, "line 2: *a: aliases repeat too much", id="long-text-many-times"),
+        pytest.param(DEEP, "line 11: nested deeper than 100 levels", id="deeper-by-aliases"),
         pytest.param("a: .nan", "line 1: .nan is no number that JSON can hold", id="not-a-number"),
         pytest.param("a: -.inf", "line 1: -.inf is no number that JSON can hold", id="infinity"),
         pytest.param("a: !!binary aGk=", "line 1: tag tag:yaml.org,2002:binary is not accepted", id="tag"),
