@@ -228,6 +228,8 @@ class Settings(BaseModel):
     removal_needs_budget: bool = True
     """``rollout.removalNeedsBudget``: a removal counts against maxUnavailable also where nothing is wanted any more or
     the binding has failed."""
+    rollout_stalled_seconds: Seconds = Field(default=600, ge=10, le=604_800)
+    """How long a rollout may stand still, beyond its ``unavailablePeriodSeconds``, until it counts as stalled."""
     force_delete_seconds: float = Field(default=900, ge=30, le=3600, allow_inf_nan=False)
     """So long a leaving member is waited for that does not answer."""
     expiration_mode: ExpirationMode = ExpirationMode.FORCEFUL
@@ -327,6 +329,7 @@ class Settings(BaseModel):
                 workloads_enabled=self.workloads_enabled,
             ),
             removal_needs_budget=self.removal_needs_budget,
+            stalled_after=timedelta(seconds=self.rollout_stalled_seconds),
             force_delete_after=timedelta(seconds=self.force_delete_seconds),
             workers=self.reconcile_workers,
             writes_at_once=self.write_concurrency,

@@ -42,7 +42,8 @@ from scorer.rollout.documents import (
     status_of,
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
-from scorer.rollout.placement_status import condition_type
+from scorer.rollout.placement_status import JUDGED_AGAIN, condition_type, is_judged_again
+from scorer.rollout.stalling import STALLED
 
 _SNAPSHOT: Final = re.compile(r"-(0|[1-9][0-9]*)-snapshot\Z", re.ASCII)
 _INVALID: Final = ("SchedulingPolicyInvalid", "InvalidResourceSelectors")
@@ -209,8 +210,21 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
     scheduled = current_condition(document, condition_type(document, "Scheduled")) or {}
     if scheduled.get("reason") in _INVALID:
         return "invalid", str(scheduled.get("message", ""))
-    if scheduled.get("status") in (None, UNKNOWN):
+    judged_again = is_judged_again(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
+    if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
+    state, why = _progress_of_all(document, clusters)
+    if judged_again:
+        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+    if state == "rolling out" and (stalled := current_condition(document, condition_type(document, STALLED))):
+        return "stalled", str(stalled.get("message", ""))
+    if state == "available" and scheduled["status"] == FALSE:
+        return "short", str(scheduled.get("message", ""))
+    return state, why
+
+
+def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
+    """Return how far a placement is on all clusters, the worst first, and what is in the way."""
     busy = [cluster for cluster in clusters if cluster["state"] not in _DONE]
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
@@ -218,8 +232,6 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "external", "waits for a staged update run"
     if busy:
         return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
-    if scheduled["status"] == FALSE:
-        return "short", str(scheduled.get("message", ""))
     return "available", ""
 
 

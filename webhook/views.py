@@ -3,10 +3,11 @@
 Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page shows nothing else.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
@@ -17,10 +18,21 @@ from scorer.api.quantity import read_quantity
 from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
 from scorer.framework.status import Category
 from scorer.plugins.cluster_eligibility import ineligibility
-from scorer.rollout.documents import is_deleting
-from scorer.rollout.placement_status import condition_type
+from scorer.rollout.bindings import AVAILABLE
+from scorer.rollout.documents import current_condition, find_current, generation_of, is_deleting
+from scorer.rollout.placement_status import (
+    JUDGED_AGAIN,
+    SCHEDULED,
+    condition_type,
+    expected_conditions,
+    is_judged_again,
+)
+from scorer.rollout.stalling import STALLED, failed_object
 from webhook.controllers.family import FAMILIES, Family
 from webhook.kube.cache import Cache
+
+_NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
+"""In these states not all is well, whether or not there are clusters enough."""
 
 _STATES = {
     Category.CLUSTER_LEAVING: "leaving",
@@ -121,32 +133,70 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
     policy = spec.get("policy") or {}
     generation = document["metadata"].get("generation", 0)
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    scheduled = conditions.get(condition_type(document, "Scheduled")) or {}
-    current = scheduled.get("observedGeneration") == generation
-    reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
-    clusters = [_placed(entry, generation) for entry in reported]
-    names = {entry["cluster"] for entry in clusters}
-    clusters += _removals(cache, family, document, names)
-    live = [entry for entry in clusters if entry["state"] != "removing"]
-    state, why = _placement_state(document, scheduled if current else {}, clusters)
+    scheduled = conditions.get(condition_type(document, SCHEDULED)) or {}
+    bindings = cache.labelled(
+        family.binding, PARENT_PLACEMENT, document["metadata"]["name"], document["metadata"].get("namespace", "")
+    )
+    live = {
+        str(binding["spec"]["targetCluster"]): binding
+        for binding in bindings
+        if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
+    }
+    judged_again = bool(live) and is_judged_again(document)
+    if judged_again:  # until then the status names no cluster: what holds is what the bindings say
+        clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
+    else:
+        reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
+        clusters = [_placed(entry, generation) for entry in reported]
+    clusters = [{**entry, "serves": _serves(entry, live.get(entry["cluster"]))} for entry in clusters]
+    picked = len(clusters)
+    clusters += _removals(bindings, {entry["cluster"] for entry in clusters})
+    state, why = _placement_state(document, clusters, judged_again=judged_again)
+    stalled = find_current(conditions.values(), condition_type(document, STALLED), generation) or {}
+    if stalled and state == "rolling out":
+        state, why = "stalled", str(stalled.get("message", ""))
     kind = policy.get("placementType") or "PickAll"
+    wanted = _wanted(kind, policy)
+    current = scheduled.get("observedGeneration") == generation
+    has_all = picked >= (wanted or 0) if judged_again else current and scheduled.get("status") == TRUE
     return {
         "ref": str(ref),
         "kind": ref.kind,
         "namespace": ref.namespace,
         "name": ref.name,
         "type": kind,
-        "wanted": _wanted(kind, policy),
-        "picked": len(live),
-        "available": sum(entry["state"] == "available" for entry in live),
-        "satisfied": current and scheduled.get("status") == TRUE,
+        "wanted": wanted,
+        "picked": picked,
+        "available": sum(entry["serves"] == "new" for entry in clusters),
+        "availableOld": sum(entry["serves"] == "old" for entry in clusters),
+        "satisfied": has_all and state not in _NOT_SATISFIED,
+        "judgedAgain": judged_again,
+        "stalledSince": stalled.get("lastTransitionTime"),
         "state": state,
         "why": why,
         "generation": generation,
         "clusters": clusters,
         "conditions": list(conditions.values()),
-        "decidedAt": scheduled.get("lastTransitionTime"),
+        "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),
     }
+
+
+def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
+    """Return what a binding says, as an entry of ``placementStatuses``."""
+    found = (current_condition(binding, word) for word in expected_conditions(placement))
+    return {
+        "clusterName": str(binding["spec"]["targetCluster"]),
+        "conditions": [condition for condition in found if condition is not None],
+        "failedPlacements": (binding.get("status") or {}).get("failedPlacements") or [],
+    }
+
+
+def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
+    """Return which release is available on a cluster: ``new``, ``old``, or neither as far as is known."""
+    if entry["state"] == "available":
+        return "new"
+    known = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
+    return "old" if known is not None and known.get("status") == TRUE else ""
 
 
 def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
@@ -169,7 +219,7 @@ def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
         return {
             "cluster": entry["clusterName"],
             "state": _progress(condition),
-            "detail": _failure(entry) or condition.get("message") or condition.get("reason", ""),
+            "detail": failed_object(entry) or condition.get("message") or condition.get("reason", ""),
         }
     kinds = {condition["type"] for condition in entry.get("conditions") or ()}
     done = bool(kinds & {"Available", "DiffReported"})
@@ -189,35 +239,34 @@ def _progress(condition: Mapping[str, Any]) -> str:
             return "applying"
 
 
-def _failure(entry: Mapping[str, Any]) -> str:
-    failed = entry.get("failedPlacements") or ()
-    if not failed:
-        return ""
-    first = failed[0]
-    where = f"{first['namespace']}/" if first.get("namespace") else ""
-    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return f"{first['kind']} {where}{first['name']}: {first['condition'].get('message', '')}{more}"
-
-
-def _removals(cache: Cache, family: Family, document: JsonObject, names: Iterable[str]) -> list[JsonObject]:
+def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[JsonObject]:
     found = {}
-    for binding in cache.labelled(
-        family.binding, PARENT_PLACEMENT, document["metadata"]["name"], document["metadata"].get("namespace", "")
-    ):
+    for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
-        if (is_deleting(binding) or binding["spec"].get("state") == "Unscheduled") and cluster not in names:
+        if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
             detail = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
-            found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail}
+            found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
     return [found[cluster] for cluster in sorted(found)]
 
 
-def _placement_state(document: JsonObject, scheduled: Mapping[str, Any], clusters: list[JsonObject]) -> tuple[str, str]:
+def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:
     if is_deleting(document):
         return "removing", "the placement is being deleted"
+    scheduled = current_condition(document, condition_type(document, SCHEDULED)) or {}
     if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
         return "invalid", str(scheduled.get("message", ""))
-    if scheduled.get("status") in (None, UNKNOWN):
+    if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
+    state, why = _progress_of_all(document, clusters)
+    if judged_again:
+        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+    if state == "available" and scheduled["status"] == FALSE:
+        return "short", str(scheduled.get("message", ""))
+    return state, why
+
+
+def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:
+    """Return how far a placement is on the clusters that are picked, and what is in the way."""
     by_state: dict[str, list[JsonObject]] = {}
     for entry in clusters:
         by_state.setdefault(entry["state"], []).append(entry)
@@ -228,6 +277,4 @@ def _placement_state(document: JsonObject, scheduled: Mapping[str, Any], cluster
         return "external", "waits for a staged update run"
     if busy:
         return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
-    if scheduled["status"] == FALSE:
-        return "short", str(scheduled.get("message", ""))
     return "available", ""

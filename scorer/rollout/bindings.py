@@ -197,17 +197,15 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 
-def rollout_started_status(
-    document: JsonObject, *, started: bool, message: str, now: datetime, message_counts: bool = False
-) -> JsonObject | None:
+def rollout_started_status(document: JsonObject, *, started: bool, message: str, now: datetime) -> JsonObject | None:
     """Return the binding's ``status`` with RolloutStarted set, None when it says so already.
 
     Args:
         document: The binding as stored; the condition is made for its present generation.
         started: False: held back by the limits of the rolling update.
-        message: For people; a new message alone is no reason to write, unless *message_counts*.
+        message: For people. Why it is held back is renewed when it changes; of one that has started, new words alone
+            are no reason to write.
         now: The time of a transition.
-        message_counts: Write also when only the message is another one.
     """
     generation, status = generation_of(document), TRUE if started else FALSE
     reason = "RolloutStarted" if started else "RolloutNotStartedYet"
@@ -216,7 +214,7 @@ def rollout_started_status(
         same = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         if condition.get("type") != ROLLOUT_STARTED or same != (status, reason, generation):
             continue
-        if not message_counts or condition.get("message") == message:
+        if started or condition.get("message") == message:
             return None
     made = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
     others = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.bindings import (
     APPLIED,
@@ -29,15 +29,20 @@ from scorer.rollout.documents import (
     find_current,
     generation_of,
     is_deleting,
+    metadata,
     name_of,
     namespace_of,
     spec_of,
     status_of,
 )
-from scorer.rollout.planner import Wanted
+from scorer.rollout.planner import Limits, Wanted
+from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
 
 RESYNC = timedelta(minutes=30)
 """How long until a placement that is not complete is looked at again without an event."""
+
+JUDGED_AGAIN = "being judged again"
+"""Said of a placement that has been changed, while what was decided before is shown."""
 
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
@@ -148,15 +153,19 @@ class PlacementReport:
         status: The whole ``status``.
         events: Only what has just become true.
         complete: Scheduled and everything expected is True.
+        look_again: How long until the rollout counts as stalled if nothing moves; None: that is not to be expected.
     """
 
     status: JsonObject
     events: tuple[Event, ...]
     complete: bool
+    look_again: timedelta | None = None
 
     @property
     def requeue_after(self) -> timedelta | None:
         """When to look again without an event."""
+        if self.look_again is not None:
+            return min(self.look_again, RESYNC)
         return None if self.complete else RESYNC
 
 
@@ -184,6 +193,14 @@ def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
     )
 
 
+def is_judged_again(placement: JsonObject) -> bool:
+    """Say whether a placement has been changed, and there is no decision on that yet."""
+    if is_deleting(placement) or generation_of(placement) <= 1:
+        return False
+    scheduled = current_condition(placement, condition_type(placement, SCHEDULED)) or {}
+    return scheduled.get("status") in (None, UNKNOWN)
+
+
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
     """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8)."""
     scheduled = _condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
@@ -201,6 +218,7 @@ def placement_status(
     now: datetime,
     *,
     snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
+    stalled_after: timedelta | None = None,
 ) -> PlacementReport:
     """Decide the status of a placement whose selectors are in order.
 
@@ -211,8 +229,9 @@ def placement_status(
         latest: The content in force; None before there is one, and of no interest with an External strategy.
         now: The time of a transition.
         snapshots: By name of the master, those that bindings point at. Only needed for an External strategy.
+        stalled_after: How long a rolling update may stand still until it is said to be stalled; None: for ever.
     """
-    return _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots).report()
+    return _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after).report()
 
 
 def _condition(
@@ -231,6 +250,7 @@ class _Reporter:
         latest: SnapshotView | None,
         now: datetime,
         snapshots: Mapping[str, SnapshotView],
+        stalled_after: timedelta | None,
     ) -> None:
         strategy = spec_of(placement).get("strategy") or {}
         self._placement = placement
@@ -238,13 +258,15 @@ class _Reporter:
         self._latest = latest
         self._now = now
         self._snapshots = snapshots
+        self._stalled_after = stalled_after
         self._external = strategy.get("type") == StrategyType.EXTERNAL
         self._expected = expected_conditions(placement)
         self._wanted = Wanted.of(spec_of(placement).get("policy"))
         policy = name_of(policy_snapshot or {})
+        self._all = tuple(bindings)
         counting = (
             binding
-            for binding in bindings
+            for binding in self._all
             if not is_deleting(binding) and spec_of(binding).get("schedulingPolicySnapshotName") == policy
         )
         # A live binding hides an Unscheduled one of the same cluster.
@@ -281,11 +303,33 @@ class _Reporter:
             conditions += self._external_conditions(entries, status)
         else:
             conditions += self._conditions(entries)
+        look_again = self._stall(entries, conditions)
         synced = condition_type(self._placement, STATUS_SYNCED)
         kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
-        status["conditions"] = [*merge_conditions(old, conditions), *kept]
+        stalled = condition_type(self._placement, STALLED)  # its time is when something moved last
+        before = [condition for condition in old if condition.get("type") != stalled]
+        status["conditions"] = [*merge_conditions(before, conditions), *kept]
         complete = is_complete(self._placement, status)
-        return PlacementReport(status, tuple(self._events(old_status, conditions, complete=complete)), complete)
+        events = tuple(self._events(old_status, conditions, complete=complete))
+        return PlacementReport(status, events, complete, look_again)
+
+    def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
+        """Add to *conditions* that the rollout is stalled, if it is; else return how long until it will be."""
+        if self._stalled_after is None or self._external:
+            return None
+        picked = {entry["clusterName"] for entry in entries}
+        leaving = (each for each in self._all if spec_of(each).get("targetCluster") not in picked)
+        created = parse_time(metadata(self._placement).get("creationTimestamp") or format_time(self._now))
+        rest = find_rest(entries, self._expected[-1], leaving, created)
+        if rest is None:
+            return None
+        left = rest.since + self._stalled_after + _unavailable_period(self._placement) - self._now
+        if left > timedelta():
+            return left
+        message = f"nothing has moved since {format_time(rest.since)}; {rest.cluster}: {rest.why}"
+        stalled = _condition(self._placement, STALLED, TRUE, STALLED_REASON, message, rest.since)
+        conditions.append(stalled)
+        return None
 
     def _is_synced(self) -> bool:
         return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
@@ -401,7 +445,7 @@ class _Reporter:
         return str(spec_of(self._bindings.get(cluster) or {}).get("resourceSnapshotName") or "")
 
     def _events(
-        self, before: Mapping[str, Any], conditions: Iterable[JsonObject], *, complete: bool
+        self, before: Mapping[str, Any], conditions: Sequence[JsonObject], *, complete: bool
     ) -> Iterator[Event]:
         generation, old = generation_of(self._placement), before.get("conditions") or ()
         by_type = {condition_type(self._placement, word): word for word in self._expected}
@@ -410,8 +454,19 @@ class _Reporter:
             known = find_current(old, condition["type"], generation)
             if word and condition["status"] == TRUE and not (known and known.get("status") == TRUE):
                 yield Event(_WORDS[word].event, condition["message"])
+        stalled = condition_type(self._placement, STALLED)
+        if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
+            yield Event("PlacementRolloutStalled", now["message"], "Warning")
         if complete and not is_complete(self._placement, before):
             yield Event("PlacementRolloutCompleted", "the rollout is complete")
+
+
+def _unavailable_period(placement: JsonObject) -> timedelta:
+    """Return how long a cluster may have to prove itself, which is no standstill."""
+    try:
+        return Limits.of(spec_of(placement).get("strategy")).unavailable_period
+    except (OverflowError, TypeError):  # one that admission refuses
+        return timedelta()
 
 
 def _status(entry: JsonObject, word: str) -> str:

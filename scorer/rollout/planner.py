@@ -30,6 +30,10 @@ CLEANUP_RETRY = timedelta(seconds=5)
 """How long to wait for a binding that is being deleted to make room for its successor (rollout.md 7.5)."""
 
 
+_MOST_NAMED = 3
+"""Clusters that one reason names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """How many clusters the placement asks for.
@@ -149,6 +153,7 @@ class RolloutPlan:
         blocked: Would be updated or bound if the limits allowed: RolloutStarted False.
         held_removals: Would be removed if the limits allowed, or their cluster were free; nothing is written on them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
+        unready: Count as taken away: not available, or not for long enough.
         waiting: Would be looked at if nothing else held their cluster: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind it.
@@ -163,6 +168,7 @@ class RolloutPlan:
     blocked: tuple[BindingView, ...] = ()
     held_removals: tuple[BindingView, ...] = ()
     up_to_date: tuple[BindingView, ...] = ()
+    unready: tuple[BindingView, ...] = ()
     waiting: tuple[BindingView, ...] = ()
     budget: Budget = Budget()
     requeue_after: timedelta | None = None
@@ -215,6 +221,7 @@ def plan_rollout(
             Action.NOTHING_TO_ROLL,
             held_removals=tuple(classes.held_removals),
             up_to_date=tuple(classes.up_to_date),
+            unready=tuple(classes.unready),
             waiting=tuple(classes.waiting),
             budget=budget,
         )
@@ -232,10 +239,29 @@ def plan_rollout(
         blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
         held_removals=_by_name(paid[room_to_remove:], classes.held_removals),
         up_to_date=tuple(classes.up_to_date),
+        unready=tuple(classes.unready),
         waiting=tuple(classes.waiting),
         budget=budget,
         requeue_after=_requeue_after(classes.waits, limits.unavailable_period),
     )
+
+
+def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
+    """Say why one of ``plan.blocked`` has to wait: the limits, and who goes first or is not ready."""
+    budget = plan.budget
+    room = f"{max(0, budget.max_to_remove)} may be taken away now"
+    if binding.state is BindingState.SCHEDULED:
+        room = f"{max(0, budget.max_to_add)} may be added now"
+    said = f"waits: {budget.ready} of {budget.target} clusters are ready, so {room}"
+    if first := (*plan.update, *plan.bind, *plan.remove):
+        return f"{said}; {_clusters(first)} first"
+    return f"{said}; not ready: {_clusters(plan.unready)}" if plan.unready else said
+
+
+def _clusters(bindings: Iterable[BindingView]) -> str:
+    names = sorted({binding.cluster for binding in bindings})
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def cleanup_gate(bindings: Sequence[BindingView]) -> RolloutPlan | None:
@@ -286,6 +312,7 @@ class _Classes:
     up_to_date: list[BindingView] = field(default_factory=list)
     waiting: list[BindingView] = field(default_factory=list)
     held_removals: list[BindingView] = field(default_factory=list)
+    unready: list[BindingView] = field(default_factory=list)
     waits: list[timedelta | None] = field(default_factory=list)
 
     def has_candidates(self) -> bool:
@@ -315,6 +342,7 @@ def _classify(
             classes.ready += 1
             classes.may_vanish += binding.deleting
         else:
+            classes.unready.append(binding)
             classes.waits.append(wait)
         if binding.deleting:
             continue

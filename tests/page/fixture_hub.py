@@ -9,7 +9,7 @@ import asyncio
 import copy
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -161,6 +161,9 @@ def make_placement(
     why: str = "",
     details: Json | None = None,
     decided: float = 41,
+    old: Sequence[str] = (),
+    stalled: float | None = None,
+    judged_again: bool = False,
 ) -> Json:
     """Return one item of ``GET /v1/placements``; *states* maps the picked clusters to their rollout state."""
     scope, *rest = ref.split("/")
@@ -173,12 +176,21 @@ def make_placement(
         "wanted": wanted,
         "picked": len(states),
         "available": sum(one == "available" for one in states.values()),
-        "satisfied": wanted is None or len(states) >= wanted,
+        "availableOld": len(old),
+        "satisfied": (wanted is None or len(states) >= wanted) and state not in ("failed", "stalled"),
+        "judgedAgain": judged_again,
+        "stalledSince": None if stalled is None else ago(stalled),
         "state": state,
         "why": why,
         "generation": 2,
         "clusters": [
-            {"cluster": name, "state": one, "detail": (details or {}).get(name, "")} for name, one in states.items()
+            {
+                "cluster": name,
+                "state": one,
+                "detail": (details or {}).get(name, ""),
+                "serves": "new" if one == "available" else "old" if name in old else "",
+            }
+            for name, one in states.items()
         ],
         "conditions": [
             {

@@ -117,7 +117,21 @@ async def test_a_stretch_tells_span_limit_and_budget(hub, open_page):
         'budgets[1] (nodes "2", schedule "0 */12 * * *", duration 3h)'
     )
     await opened.page.locator("#budgets-title").hover()
-    await expect(detail).to_contain_text(re.compile(r"^Now: every reason (4|2) until "))
+    await expect(detail).to_contain_text(re.compile(r"^Now: every reason (3 of 4|1 of 2) left until "))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "deleting", "says"),
+    [
+        pytest.param("1", 1, "Now: every reason none of 1 left", id="used-up"),
+        pytest.param("3", 1, "Now: every reason 2 of 3 left", id="partly-used"),
+        pytest.param("1", 0, "Now: every reason 1 of 1 left", id="unused"),
+        pytest.param("0", 0, "Now: every reason never opens", id="shut"),
+    ],
+)
+async def test_what_is_left_now_is_said_and_of_how_much(hub, open_page, nodes, deleting, says):
+    opened = await open_budgets(open_page, hub, make_pool("general", {"nodes": nodes}, deleting=deleting))
+    await expect(opened.page.locator(".heat-detail")).to_have_text(says)
 
 
 async def test_what_never_opens_is_marked_and_what_was_meant_is_shown(hub, open_page):
@@ -244,7 +258,8 @@ DRAW = """async ([from, address]) => {
   const calendar = await (await fetch(path)).json();
   const heat = new Heat();
   document.body.append(heat.element);
-  heat.update(calendar.items[0], Date.parse(calendar.from), Date.parse(calendar.until));
+  const [start, end] = [Date.parse(calendar.from), Date.parse(calendar.until)];
+  heat.update(calendar.items[0], start, end, { at: start, items: [] });
   return {
     ticks: [...heat.axis.children].map((one) => [one.textContent, Math.round(parseFloat(one.style.left) * 48) / 100]),
     labels: [...heat.element.querySelector(".heat-strip").children].map((one) => one.getAttribute("aria-label")),

@@ -170,7 +170,7 @@ async def test_the_cards_are_sums_over_the_answers(open_page):
     opened = await open_page()
     assert await texts(opened.page.locator(".card")) == [
         "Member clusters 12 9 eligible · 1 leaving · 1 silent · 1 not joined",
-        "Placements 9 6 satisfied · 1 pending · 2 short",
+        "Placements 9 5 satisfied · 1 pending · 2 short · 1 failed",
         "Rolling out 2 3 of 6 clusters updated",
         "Bindings 24 20 available · 2 applying · 1 waiting · 1 failed",
     ]
@@ -397,6 +397,50 @@ async def test_rollout_states_and_details(hub, open_page):
         "1 waiting jumpingcat: waits for tallcrane (maxUnavailable 1)",
     ]
     assert await texts(opened.page.locator(".rollout .sub")) == ["RollingUpdate, maxUnavailable 25%, maxSurge 1"]
+
+
+async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_release_serves(hub, open_page):
+    states = {"bravelion": "available", "tallcrane": "applying", "jumpingcat": "waiting", "calmheron": "waiting"}
+    why = "nothing has moved since 2026-03-01T10:00:00Z; tallcrane: Deployment web/front: 0 of 3 ready"
+    hub.placements = [
+        make_placement(
+            "crp/web",
+            "PickN",
+            states,
+            wanted=4,
+            state="stalled",
+            why=why,
+            old=["jumpingcat", "calmheron"],
+            stalled=1500,
+        )
+    ]
+    opened = await open_page("crp/web")
+    row = opened.page.locator(".placements a")
+    await expect(row.locator(".num")).to_have_text(["wanted 4", "picked 4", "available 1 + 2 old"])
+    await expect(row.locator(".why")).to_have_text(why)
+    sub = opened.page.locator("#placement-sub")
+    await expect(sub).to_contain_text("picked 4 · 1 available · 2 on the old release")
+    await expect(sub).to_contain_text("stalled, nothing has moved for 25 m")
+    waiting = opened.page.locator(".rollout-states li", has_text="2 waiting")
+    await expect(waiting).to_contain_text("all of them serve the old release meanwhile")
+    cards = await texts(opened.page.locator(".card"))
+    assert "Placements 1 0 satisfied · 1 stalled" in cards
+    assert "Rolling out 1 1 of 4 clusters updated" in cards
+    await opened.assert_quiet()
+
+
+async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page):
+    states = {"bravelion": "available", "smartfish": "available"}
+    hub.placements = [make_placement("crp/web", "PickN", states, wanted=3, why="being judged again", judged_again=True)]
+    hub.placements[0] |= {"decidedAt": None}
+    opened = await open_page("crp/web")
+    row = opened.page.locator(".placements a")
+    await expect(row.locator(".num")).to_have_text(["wanted 3", "picked 2", "available 2"])
+    await expect(row.locator(".pill")).to_have_text("available, judged again")
+    await expect(opened.page.locator("#placement-sub")).to_have_text(
+        "PickN 3 · picked 2 · 2 available · being judged again"
+    )
+    await opened.assert_quiet()
 
 
 async def test_the_numbers_behind_a_row_are_one_key_away(open_page):

@@ -222,7 +222,7 @@ def test_what_holds_a_deletion_is_named():
     [
         pytest.param(make_placement(), "available", "", id="available"),
         pytest.param(make_placement(condition("Other")), "pending", "not scheduled yet", id="pending"),
-        pytest.param(make_placement(generation=2), "pending", "not scheduled yet", id="scheduled-before-a-change"),
+        pytest.param(make_placement(generation=2), "available", "being judged again", id="scheduled-before-a-change"),
         pytest.param(
             make_placement(
                 condition("ClusterResourcePlacementScheduled", "False", "SchedulingPolicyUnfulfilled", "1 of 2")

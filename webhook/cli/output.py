@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _GAP: Final = "   "
 _STYLES: Final = {
     **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept"), "green"),
-    **dict.fromkeys(("False", "failed", "invalid", "refused", "no"), "red"),
+    **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
     **dict.fromkeys(("rolling out", "short", "pending", "Unknown"), "yellow"),
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from scorer.api.crd import PRINTER_COLUMNS, Column
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import SCORE_PREFIX
@@ -21,6 +21,8 @@ from webhook.cli.output import format_json
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
 """External scores of a member cluster with what is left of their time; no column of a definition can show that."""
+UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
+"""Of the clusters of a placement, on how many the latest release is available: the others may still serve another."""
 JOINED: Final = Column("Joined", ".status", "joined")
 """In the place of the definition's: a member that nobody has heard of since the hub began has only its agent's word."""
 _YEARS: Final = timedelta(days=2 * 365)
@@ -43,6 +45,8 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
         columns = _defined(definition) if definition else (AGE,)
     if kind == MEMBER_CLUSTER:
         columns = (*(JOINED if column.name == JOINED.name else column for column in columns), SCORES)
+    if kind in (PLACEMENT, RESOURCE_PLACEMENT):
+        columns = (*(column for column in columns if column != AGE), UPDATED, AGE)
     return tuple(column for column in columns if wide or not column.wide)
 
 
@@ -70,6 +74,8 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
         return "<invalid>"
     if kind == "scores":
         return _scores(value, now)
+    if kind == "updated":
+        return _updated(value)
     if kind == "joined":
         return _joined(value)
     if isinstance(value, dict | list):
@@ -95,6 +101,16 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
 def _span(duration: timedelta) -> str:
     """Write a span as everything that explains does; one of years in years, for a table has no room for its days."""
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
+
+
+def _updated(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return `3/6` for three of six clusters; the list names a condition less where something is not there yet."""
+    picked = [entry.get("conditions") or () for entry in entries if entry.get("clusterName")]
+    done = sum(
+        any(each.get("type") in ("Available", "DiffReported") and each.get("status") == "True" for each in conditions)
+        for conditions in picked
+    )
+    return f"{done}/{len(picked)}"
 
 
 def _joined(status: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.meta import JsonObject
+from scorer.rollout.placement_status import JUDGED_AGAIN
 from webhook.tree import ClusterState, ObjectState, title_of_object
 from webhook.validation.field import printable
 
@@ -25,7 +26,7 @@ _GAP: Final = "  "
 _QUIET: Final = (ObjectState.APPLIED, ObjectState.SAME, ObjectState.AVAILABLE)
 _STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("available", "reported", "applied", "same"), "green"),
-    **dict.fromkeys(("failed", "invalid"), "red"),
+    **dict.fromkeys(("failed", "invalid", "stalled"), "red"),
     **dict.fromkeys(
         ("applying", "waiting", "not yet", "rolling out", "pending", "short", "external", "differs"), "yellow"
     ),
@@ -64,9 +65,10 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
     clusters, missing = tree["clusters"], tree["missing"]
     shown = clusters if everything else [each for each in clusters if not _is_told_in_one_line(each)][:MOST_CLUSTERS]
     apart = {id(each) for each in shown}
-    told_below = tree["placement"]["state"] in ("failed", "rolling out")
+    placement = tree["placement"]
+    told_below = placement["state"] in ("failed", "rolling out") and not placement["why"].startswith(JUDGED_AGAIN)
     return Node(
-        placement_line({**tree["placement"], "why": ""} if told_below else tree["placement"]),
+        placement_line({**placement, "why": ""} if told_below else placement),
         (
             *_about(tree["placement"]),
             *(_cluster(each, tree["placement"]["resourceIndex"], everything=everything) for each in shown),

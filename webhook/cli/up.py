@@ -246,7 +246,7 @@ def _row(item: dict[str, Any]) -> list[str]:
         str(item["type"]),
         wanted,
         str(item["picked"]),
-        str(item["available"]),
+        str(item["available"]) + (f" (+{item['availableOld']} old)" if item["availableOld"] else ""),
         str(item["state"]),
         str(item["why"]),
     ]

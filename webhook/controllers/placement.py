@@ -175,7 +175,15 @@ class PlacementController:
                 if group.name
             }
         policy = policies[0] if policies else None
-        return placement_status(placement, policy, bindings, latest, self._now(), snapshots=snapshots)
+        return placement_status(
+            placement,
+            policy,
+            bindings,
+            latest,
+            self._now(),
+            snapshots=snapshots,
+            stalled_after=self._settings.stalled_after,
+        )
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
         status, copied = await self._copy_status(family.ref(placement), placement, report.status)

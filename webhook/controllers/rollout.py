@@ -27,7 +27,7 @@ from scorer.rollout.bindings import (
     views,
 )
 from scorer.rollout.documents import current_condition, is_deleting
-from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
+from scorer.rollout.planner import Action, RolloutPlan, Wanted, blocked_reason, plan_rollout
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from scorer.rollout.writes import replace
 from webhook.controllers.family import FAMILY_OF, Family
@@ -171,15 +171,11 @@ class RolloutController:
         overrides: Mapping[str, Overrides],
         holds: Mapping[str, Hold],
     ) -> None:
-        budget = plan.budget
-        limits = (
-            f"{budget.ready} of {budget.target} clusters are ready, so {max(0, budget.max_to_remove)} may be taken away"
-        )
         for binding in plan.waiting:
             message = WAITS_FOR_MEMBER + holds[binding.cluster].message
             self._mark(family, documents[binding.name], started=False, message=message)
         for binding in plan.blocked:
-            self._mark(family, documents[binding.name], started=False, message=f"waits: {limits} now")
+            self._mark(family, documents[binding.name], started=False, message=blocked_reason(plan, binding))
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
         if plan.action is not Action.ROLL:
@@ -199,13 +195,7 @@ class RolloutController:
         self._mark(family, stored, started=True, message=message)
 
     def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str) -> None:
-        status = rollout_started_status(
-            document,
-            started=started,
-            message=message,
-            now=self._now(),
-            message_counts=waits_for_member(document) or message.startswith(WAITS_FOR_MEMBER),
-        )
+        status = rollout_started_status(document, started=started, message=message, now=self._now())
         if status is not None:
             self._hub.report(family.binding, document, status)
 

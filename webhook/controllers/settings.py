@@ -16,6 +16,7 @@ class LoopSettings:
         snapshots: How often placed content may change.
         selection: Which kinds and namespaces placements may select.
         removal_needs_budget: False: what has failed, or is not wanted at all any more, is removed without limit.
+        stalled_after: How long a rollout may stand still until its placement says that it is stalled.
         force_delete_after: So long a leaving member is waited for.
         workers: Keys of one controller that are reconciled at once.
         writes_at_once: Writes under way at once.
@@ -26,6 +27,7 @@ class LoopSettings:
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
     removal_needs_budget: bool = True
+    stalled_after: timedelta = timedelta(minutes=10)
     force_delete_after: timedelta = timedelta(minutes=15)
     workers: int = 16
     writes_at_once: int = 32

@@ -14,6 +14,9 @@ class PlacedCluster(AnswerModel):
     state: Literal["available", "applying", "waiting", "failed", "removing"]
     detail: str
     """Why it is not available."""
+    serves: Literal["new", "old", ""]
+    """Which release is available there: the latest, or an earlier one that waits to be replaced; empty: it is not known
+    that any is."""
 
 
 class Placement(AnswerModel):
@@ -30,17 +33,25 @@ class Placement(AnswerModel):
     """How many clusters it wants; null for all."""
     picked: int
     available: int
-    """On how many of them everything is available."""
+    """On how many of them everything of the latest release is available."""
+    available_old: int
+    """On how many others an earlier release is, until their turn comes."""
     satisfied: bool
-    """Whether it has all the clusters it wants."""
-    state: Literal["available", "rolling out", "external", "pending", "removing", "short", "failed", "invalid"]
+    """Whether it has all the clusters it wants, and it is neither failed, nor stalled, nor going."""
+    judged_again: bool
+    """Whether it has been changed and there is no decision on that yet: clusters and states are the last known."""
+    stalled_since: Instant | None
+    """When something moved last, where the rollout has stood still for too long; else null."""
+    state: Literal[
+        "available", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"
+    ]
     why: str
     """Why it is not available, empty where it is."""
     generation: int
     clusters: list[PlacedCluster]
     conditions: list[Condition]
     decided_at: Instant | None
-    """When the decision last changed; null before the first one."""
+    """When the decision last changed; null before the first one, and while it is being judged again."""
 
 
 class PlacementDetail(Placement):

@@ -159,7 +159,8 @@ export class BudgetsView {
       return;
     }
     head.children[2].href = calendarPath([pool], known.start, Math.round((known.end - known.start) / DAY));
-    heat.update(known.item, known.start, known.end);
+    const { at, items } = this.overview;
+    heat.update(known.item, known.start, known.end, { at: Date.parse(at), items: items.filter((item) => item.pool === pool) });
     const found = notes(known.item);
     if (isNews(below, [known.item.unusable, known.item.lints, found.map(({ key }) => key), known.item.budgets])) below.replaceChildren(...found.map(note));
   }

@@ -145,13 +145,13 @@ export class Heat {
     next.focus();
   }
 
-  /** Show the calendar of a pool from `start` to `end` (milliseconds). */
-  update(pool, start, end) {
-    if (!isNews(this.element, [pool, start, end])) return;
+  /** Show the calendar of a pool from `start` to `end` (milliseconds), and what the overview says of each reason `now`. */
+  update(pool, start, end, present) {
+    if (!isNews(this.element, [pool, start, end, present])) return;
     this.element.classList.toggle("long", end - start > 3 * DAY);
     this.element.style.setProperty("--hours", (end - start) / (end - start > 3 * DAY ? DAY : HOUR));
     const reasons = inOrder(pool.reasons);
-    this.summary = summaryOf(reasons);
+    this.summary = summaryOf(reasons, present);
     this.drawAxis(start, end);
     patchList(this.rows, reasons, ({ reason }) => reason,
       ({ reason }) => h("div", { class: "heat-row" }, h("span", { class: "heat-reason" }, reason), h("div", { class: "heat-strip", role: "group", "aria-label": reason })),
@@ -195,19 +195,25 @@ export class Heat {
   }
 }
 
-/** What is allowed at the beginning, and until when; reasons of which the same is to be said are named together. */
-function summaryOf(reasons) {
+/** What is left now, of how much, and until when; reasons of which the same is to be said are named together. */
+function summaryOf(reasons, present) {
   const same = new Map();
-  for (const reason of reasons) same.set(now(reason), [...(same.get(now(reason)) ?? []), reason.reason]);
+  for (const reason of reasons) {
+    const text = now(reason, present.items.find((item) => item.reason === reason.reason), present.at);
+    same.set(text, [...(same.get(text) ?? []), reason.reason]);
+  }
   const parts = [...same].map(([text, names]) => `${names.length === reasons.length && names.length > 1 ? "every reason" : names.join(", ")} ${text}`);
   return `Now: ${parts.join(" · ")}`;
 }
 
-function now(reason) {
-  const [first] = reason.spans;
+function now(reason, item, at) {
+  const first = reason.spans.find((span) => Date.parse(span.end) > at) ?? reason.spans.at(-1);
   const kind = look(first, reason.neverOpens);
   if (kind === "never") return "never opens";
-  const change = reason.spans.find((span) => look(span, reason.neverOpens) !== kind || span.limit !== first.limit);
+  const change = reason.spans.find((span) => Date.parse(span.start) > at && (look(span, reason.neverOpens) !== kind || span.limit !== first.limit));
   const until = change ? ` until ${moment(Date.parse(change.start))}` : "";
-  return `${{ unlimited: "no limit", shut: "none" }[kind] ?? number(first.limit)}${until}`;
+  if (kind === "unlimited") return `no limit${until}`;
+  if (kind === "shut") return `none${until}`;
+  const { remaining, limit } = item ?? { remaining: first.limit, limit: first.limit };
+  return `${remaining ? number(remaining) : "none"} of ${number(limit)} left${until}`;
 }

@@ -29,12 +29,14 @@ function progress(placement) {
     const own = clusters.filter((c) => c.state === state);
     const told = own.filter((c) => c.detail && state !== "available");
     const silent = own.filter((c) => !told.includes(c)).map((c) => c.cluster);
+    const old = own.filter((c) => c.serves === "old").length;
     const lines = [];
     if (silent.length) {
       const rest = silent.length - NAMED_CLUSTERS;
       lines.push(h("p", {}, silent.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "")));
     }
     for (const c of told.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, c.cluster), `: ${c.detail}`));
+    if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release meanwhile`));
     if (told.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(told.length - NAMED_CLUSTERS)} more`));
     return h("li", {}, h("span", {}, pill(`${number(n)} ${state}`, tone(state))), h("div", {}, lines));
   });
@@ -108,8 +110,12 @@ export class PlacementView {
     if (isNews(this.body, "placement")) this.body.replaceChildren(...this.all);
     say(this.title, fullName(placement));
     const decided = Date.parse(placement.decidedAt ?? "");
-    if (isNews(this.sub, [numbers(placement), placement.decidedAt])) {
-      this.sub.replaceChildren(numbers(placement), ...(Number.isNaN(decided) ? [] : [" · ", ticking(decided, "decided ", " ago")]));
+    const stalled = Date.parse(placement.stalledSince ?? "");
+    if (isNews(this.sub, [numbers(placement), placement.decidedAt, placement.stalledSince, placement.judgedAgain])) {
+      this.sub.replaceChildren(numbers(placement),
+        ...(Number.isNaN(decided) ? [] : [" · ", ticking(decided, "decided ", " ago")]),
+        ...(placement.judgedAgain ? [" · being judged again"] : []),
+        ...(Number.isNaN(stalled) ? [] : [" · ", ticking(stalled, "stalled, nothing has moved for ", "")]));
     }
     this.json.hidden = false;
     this.json.href = placementPath(placement.ref);

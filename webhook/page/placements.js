@@ -6,10 +6,17 @@ import { tone } from "./states.js";
 
 const NAMED_CLUSTERS = 4; // more than these are summed up
 
-/** `PickN 3 · picked 3 · 2 available`: what was asked for and what became of it. */
+/** `PickN 3 · picked 3 · 2 available · 1 on the old release`: what was asked for and what became of it. */
 export function numbers(placement) {
+  const { available, availableOld } = placement;
   const wanted = placement.wanted === null || placement.wanted === undefined ? placement.type : `${placement.type} ${number(placement.wanted)}`;
-  return `${wanted} · picked ${number(placement.picked)} · ${number(placement.available)} available`;
+  const old = availableOld ? ` · ${number(availableOld)} on the old release` : "";
+  return `${wanted} · picked ${number(placement.picked)} · ${number(available)} available${old}`;
+}
+
+/** The state, and beside it that the last known one is shown while a change is being judged. */
+export function stateWords(placement) {
+  return placement.judgedAgain ? `${placement.state}, judged again` : placement.state;
 }
 
 function picks(placement) {
@@ -25,7 +32,7 @@ function amount(word, value, lacking) {
 }
 
 function content(placement) {
-  const { wanted, picked, available } = placement;
+  const { wanted, picked, available, availableOld } = placement;
   const open = wanted === null || wanted === undefined;
   return [
     h("span", { class: "row" },
@@ -33,8 +40,8 @@ function content(placement) {
         placement.namespace ? h("span", { class: "namespace" }, `${placement.namespace}/`) : null, placement.name),
       " ", amount("wanted", open ? "all" : number(wanted), false),
       " ", amount("picked", number(picked), !open && picked < wanted),
-      " ", amount("available", number(available), available < picked),
-      " ", pill(placement.state, tone(placement.state))),
+      " ", amount("available", availableOld ? `${number(available)} + ${number(availableOld)} old` : number(available), available < picked),
+      " ", pill(stateWords(placement), tone(placement.state))),
     h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}`),
     placement.why ? h("span", { class: "why" }, placement.why) : null,
   ].filter(Boolean);
@@ -92,7 +99,7 @@ export class PlacementsView {
         const link = element.firstElementChild;
         if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
-        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.state, placement.why, picks(placement)];
+        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, stateWords(placement), placement.why, picks(placement)];
         if (!isNews(link, facts)) return;
         link.replaceChildren(...content(placement));
         if (!isNew) flash(link);

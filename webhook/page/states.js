@@ -4,11 +4,11 @@ const TONES = {
   eligible: "good", available: "good", picked: "good", kept: "good",
   "rolling out": "busy", applying: "busy", upgrading: "busy",
   short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn",
-  silent: "bad", "not reporting": "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
+  stalled: "bad", silent: "bad", "not reporting": "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
 };
 
 export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "health unknown", "not joined"];
-export const PLACEMENT_STATES = ["available", "rolling out", "external", "pending", "removing", "short", "failed", "invalid"];
+export const PLACEMENT_STATES = ["available", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"];
 export const ROLLOUT_STATES = ["available", "applying", "waiting", "failed", "removing"];
 
 /** The tone of a state; states this page has not heard of are grey. */

@@ -13,12 +13,12 @@ function cards(clusters, placements, more) {
     out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet" });
   }
   if (placements) {
-    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state === "available" ? "short" : p.state), PLACEMENT_STATES);
+    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state === "available" && !p.judgedAgain ? "short" : p.state), PLACEMENT_STATES);
     const satisfied = placements.filter((p) => p.satisfied).length;
     const words = placements.length ? listed([["satisfied", satisfied], ...unmet]) : "none yet";
     out.push({ name: "Placements", value: placements.length, words });
 
-    const rolling = placements.filter((p) => p.state === "rolling out");
+    const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled");
     const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing");
     const updated = onTheirWay.filter((c) => c.state === "available").length;
     out.push({

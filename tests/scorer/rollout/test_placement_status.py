@@ -395,3 +395,82 @@ def test_the_namespace_of_the_copy_may_not_change():
     labelled = {**SHARED, "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace"}]}
     status = {"selectedResources": list(LATEST.identifiers)}
     assert reported_namespace(make_placement(1, status=status, **labelled)) == "shop"
+
+
+STALLED_AFTER = timedelta(minutes=10)
+BROKEN = {"kind": "Deployment", "name": "web", "namespace": "shop", "condition": {"message": "0 of 3 ready"}}
+
+
+class TestStalled:
+    """A rollout that does not move is said to be stalled: since when, and by what."""
+
+    def at(self, now, *bindings, before=None, **more):
+        """Decide at an instant, on the status that an earlier report has left."""
+        placement = make_placement(2, status=before.status if before else None, **more)
+        placement["metadata"]["creationTimestamp"] = NOW.isoformat()
+        return placement_status(placement, make_policy("ab"), bindings, LATEST, now, stalled_after=STALLED_AFTER)
+
+    def bindings(self):
+        return make_binding("a", "Available", good=False, failedPlacements=[BROKEN]), make_binding(
+            "b", "RolloutStarted", good=False
+        )
+
+    def said(self, report):
+        found = [each for each in report.status["conditions"] if each["type"] == "ClusterResourcePlacementStalled"]
+        return found[0] if found else None
+
+    def test_it_says_since_when_and_which_object(self):
+        quick = {"rollingUpdate": {"unavailablePeriodSeconds": 0}}
+        first = self.at(NOW, *self.bindings(), strategy=quick)
+        assert (self.said(first), first.requeue_after) == (None, STALLED_AFTER)
+        soon = self.at(NOW + STALLED_AFTER - timedelta(seconds=1), *self.bindings(), before=first, strategy=quick)
+        assert (self.said(soon), soon.requeue_after) == (None, timedelta(seconds=1))
+        late = self.at(NOW + STALLED_AFTER, *self.bindings(), before=soon, strategy=quick)
+        told = self.said(late)
+        assert told is not None
+        assert (told["status"], told["lastTransitionTime"]) == ("True", "2026-11-20T12:00:00Z")
+        assert told["message"] == "nothing has moved since 2026-11-20T12:00:00Z; a: Deployment shop/web: 0 of 3 ready"
+        assert [(each.reason, each.type) for each in late.events] == [("PlacementRolloutStalled", "Warning")]
+        again = self.at(NOW + 2 * STALLED_AFTER, *self.bindings(), before=late, strategy=quick)
+        assert (again.status, again.events) == (late.status, ())
+
+    def test_what_moves_is_not_stalled(self):
+        first = self.at(NOW, *self.bindings())
+        late = self.at(NOW + 2 * STALLED_AFTER, *self.bindings(), before=first)
+        assert self.said(late) is not None
+        moved = make_binding("a"), make_binding("b", "Applied", good=False)
+        assert self.said(self.at(NOW + 3 * STALLED_AFTER, *moved, before=late)) is None
+
+    def test_the_period_in_which_a_cluster_proves_itself_is_no_standstill(self):
+        slow = {"rollingUpdate": {"unavailablePeriodSeconds": 1200}}
+        first = self.at(NOW, *self.bindings(), strategy=slow)
+        assert first.requeue_after == timedelta(minutes=30)
+        assert self.said(self.at(NOW + timedelta(minutes=29), *self.bindings(), before=first, strategy=slow)) is None
+        assert self.said(self.at(NOW + timedelta(minutes=30), *self.bindings(), before=first, strategy=slow))
+
+    def test_a_period_that_slipped_past_admission_stops_nothing(self):
+        odd = {"rollingUpdate": {"unavailablePeriodSeconds": 86400000000000}}
+        first = self.at(NOW, *self.bindings(), strategy=odd)
+        assert self.said(self.at(NOW + STALLED_AFTER, *self.bindings(), before=first, strategy=odd))
+
+    def test_a_cluster_that_cannot_be_left_is_named(self):
+        gone = make_binding("c")
+        gone["metadata"] |= {"deletionTimestamp": NOW.isoformat(), "name": "shop-c"}
+        kept = make_binding("a"), make_binding("b"), gone
+        first = self.at(NOW, *kept)
+        late = self.at(NOW + timedelta(minutes=11), *kept, before=first)
+        told = self.said(late)
+        assert told is not None
+        assert told["message"].endswith("; c: its objects are being removed")
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            pytest.param({"strategy": {"type": "External"}}, id="update-runs-decide"),
+            pytest.param({}, id="all-is-well"),
+        ],
+    )
+    def test_others_are_never_stalled(self, more):
+        bindings = self.bindings() if more else (make_binding("a"), make_binding("b"))
+        first = self.at(NOW, *bindings, **more)
+        assert self.said(self.at(NOW + timedelta(days=1), *bindings, before=first, **more)) is None

@@ -12,7 +12,7 @@ from scorer.api.binding import BindingState
 from scorer.api.int_or_percent import scaled_up
 from scorer.api.placement import PlacementType
 from scorer.rollout.bindings import BindingView, Overrides
-from scorer.rollout.planner import Action, Invariant, Limits, RolloutPlan, Wanted, plan_rollout
+from scorer.rollout.planner import Action, Invariant, Limits, RolloutPlan, Wanted, blocked_reason, plan_rollout
 from tests.vector_families.rollout import LISTS
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -62,6 +62,24 @@ def test_r1_a_window_of_two_moves_over_six_clusters():
     assert plan(("PickN", 6), [*rolling, *fleet[2:]]).budget.max_to_remove == 0
     third = plan(("PickN", 6), [make_binding("a"), rolling[1], *fleet[2:]])
     assert clusters(third.update) == ["c"]
+
+
+def test_why_a_binding_is_blocked_names_who_goes_first_and_then_who_is_not_ready():
+    fleet = [old(name) for name in "abcdef"]
+    first = plan(("PickN", 6), fleet)
+    assert blocked_reason(first, first.blocked[0]) == (
+        "waits: 6 of 6 clusters are ready, so 2 may be taken away now; a, b first"
+    )
+    second = plan(("PickN", 6), [make_binding("a", health="failed"), make_binding("b", health="rolling"), *fleet[2:]])
+    assert (second.update, clusters(second.unready)) == ((), ["a", "b"])
+    assert blocked_reason(second, second.blocked[0]) == (
+        "waits: 4 of 6 clusters are ready, so 0 may be taken away now; not ready: a, b"
+    )
+    added = make_binding("x", "Scheduled", "none", snapshot="")
+    full = plan(("PickN", 6), [*(make_binding(name, health="rolling") for name in "abcdef"), added], maxSurge=0)
+    assert blocked_reason(full, full.blocked[0]) == (
+        "waits: 0 of 6 clusters are ready, so 0 may be added now; not ready: a, b, c and 3 more"
+    )
 
 
 def test_r2_a_first_placement_binds_everything_at_once():

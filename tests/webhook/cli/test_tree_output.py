@@ -167,3 +167,24 @@ class TestChanges:
             "a  available  drifted: 1 field",
             "a  ConfigMap shop/x  available  drifted: 1 field (/data/x)",
         ]
+
+
+def test_while_an_edit_is_judged_the_line_says_so_and_what_was_known_last():
+    tree = tree_of(make_binding("azov", *STARTED, NOT_APPLIED), generation=2)
+    assert lines(tree)[0] == (
+        "crp/web  PickN, wants 2, has 1, resources 1  rolling out: "
+        "being judged again; last known: azov: not applied: web-work"
+    )
+
+
+def test_a_stalled_rollout_says_since_when_in_the_line():
+    stalled = condition(
+        "ClusterResourcePlacementStalled", reason="NoProgress", message="nothing has moved since 10:00Z; azov: x"
+    )
+    scheduled = condition("ClusterResourcePlacementScheduled")
+    line = lines(
+        placement_tree(
+            Sources(make_placement(scheduled, stalled), [make_binding("azov", WAITS)], [], [make_snapshot(1)])
+        )
+    )[0]
+    assert line.endswith("stalled: nothing has moved since 10:00Z; azov: x")

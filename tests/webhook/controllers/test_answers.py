@@ -1,0 +1,79 @@
+"""What is said of a placement while it is changed, and when its rollout stands still."""
+
+from datetime import timedelta
+
+from scorer.api.kinds import PLACEMENT
+from scorer.api.meta import JsonObject
+from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, make_placement, pick_n, running
+from webhook.kube.ports import Key
+
+STRATEGY = {
+    "type": "RollingUpdate",
+    "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0, "unavailablePeriodSeconds": 0},
+}
+
+
+def deployment(image: str, simulate: str) -> JsonObject:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "annotations": {"harbormaster.dev/simulate": simulate}},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": image}]},
+            },
+        },
+    }
+
+
+async def release(world: World, image: str, simulate: str) -> None:
+    stored = await world.store.get(DEPLOYMENT, Key("web", "shop"))
+    made = deployment(image, simulate)
+    metadata = {**stored["metadata"], "annotations": made["metadata"]["annotations"]}
+    await world.store.replace(DEPLOYMENT, {**stored, "metadata": metadata, "spec": made["spec"]})
+
+
+async def test_a_stopped_rollout_says_why_it_stands_still_since_when_and_which_release_serves():
+    async with running(stalled_after=timedelta(seconds=1)) as world:
+        await world.add(*(make_member(name) for name in "abcd"))
+        await world.add(deployment("web:1", "ready-after=0s"), make_placement("p", strategy=STRATEGY))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        await release(world, "web:2", "never-ready")
+        await world.until(lambda: world.view("p")["state"] == "stalled")
+        found = world.view("p")
+        assert (found["picked"], found["available"], found["availableOld"], found["satisfied"]) == (4, 0, 3, False)
+        (updated,) = (entry["cluster"] for entry in found["clusters"] if entry["serves"] != "old")
+        assert f"; {updated}: Deployment shop/web: " in found["why"]
+        assert found["why"].startswith(f"nothing has moved since {found['stalledSince']}")
+        assert {entry["detail"] for entry in found["clusters"] if entry["serves"] == "old"} == {
+            f"waits: 3 of 4 clusters are ready, so 0 may be taken away now; not ready: {updated}"
+        }
+        before = world.hub.writes, world.store.resource_version
+        world.again()
+        await world.until(lambda: True)
+        assert (world.hub.writes, world.store.resource_version) == before
+        await release(world, "web:3", "ready-after=0s")
+        await world.until(lambda: world.view("p")["state"] == "available" and world.view("p")["available"] == 4)
+        found = world.view("p")
+        assert (found["availableOld"], found["stalledSince"], found["satisfied"]) == (0, None, True)
+        assert world.condition("p", "Stalled") == {}
+
+
+async def test_while_an_edit_is_judged_the_last_known_is_shown():
+    async with running() as world:
+        await world.add(*(make_member(name, nodes=nodes) for nodes, name in enumerate("abcd", 1)))
+        await world.add(make_placement("p", pick_n(2)))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        seen: list[JsonObject] = []
+        stop = world.cache.subscribe(PLACEMENT, lambda _old, _new: seen.append(world.view("p")))
+        await world.change(PLACEMENT, "p", policy=pick_n(3))
+        await world.until(lambda: world.view("p")["available"] == 3 and world.view("p")["state"] == "available")
+        stop()
+    judged = [view for view in seen if view["judgedAgain"]]
+    assert judged
+    assert {(view["state"], view["why"], view["wanted"]) for view in judged} == {("available", "being judged again", 3)}
+    assert [view for view in seen if view["picked"] < 2 or view["state"] == "pending"] == []
+    assert not seen[-1]["judgedAgain"]
