@@ -18,7 +18,7 @@ from typing import Any
 
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import dump_json
-from scorer.api.names import WORK_OBJECTS
+from scorer.api.names import KEEP, WORK_OBJECTS
 from scorer.rollout.documents import annotation
 
 
@@ -37,6 +37,7 @@ class Content:
     Args:
         ours: We own it.
         shared: Others own it, too.
+        marked: It is annotated to stay (`is_marked`).
         listed: Its Work still holds it.
         signed: What the Work holds is what the hub has written into it.
         going: The Work is on its way out, or gone.
@@ -48,6 +49,7 @@ class Content:
 
     ours: bool = True
     shared: bool = False
+    marked: bool = False
     listed: bool = False
     signed: bool = False
     going: bool = False
@@ -62,9 +64,18 @@ def fate(content: Content) -> Fate:
     asked = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older or not asked:
         return Fate.KEPT
-    if content.shared or (content.going and content.abandoned):
+    if content.shared or content.marked or (content.going and content.abandoned):
         return Fate.RELEASED
     return Fate.REMOVED
+
+
+def is_marked(live: Mapping[str, Any]) -> bool:
+    """Say whether an object on a member is to stay there: somebody wants to have it when it is placed no longer.
+
+    Meant for what was there before it was taken over. What else carries the mark stays as well: nobody can tell later
+    who made an object, and one that is kept by mistake can still be deleted.
+    """
+    return annotation(live, KEEP) == "true"
 
 
 def objects_digest(manifests: Iterable[Any]) -> str:

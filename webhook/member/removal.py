@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.kinds import APPLIED_WORK, Kind
+from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.membership.identity import HubMember, is_ours
-from scorer.rollout.removal import Content, Fate, fate, is_signed
+from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import Key, NotFoundError, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers
 from webhook.member.manifests import Identity, Manifest, Rejected
@@ -47,10 +47,10 @@ async def remove_left_overs(
             "objects that a Work no longer holds are kept: what it holds is not what the hub wrote", extra=fields
         )
         return left
-    refused = []
-    for identity, kind in await served_kinds(left, member):
+    refused, keeping = [], _Keeping(owner, content)
+    for identity, kind in await served_kinds(_inside_first(left), member):
         try:
-            await _settle(kind, Key(identity.name, identity.namespace), owner, member, content)
+            await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
         except StoreError as error:
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
@@ -63,7 +63,8 @@ async def remove_left_overs(
 async def remove_content(work: JsonObject, content: Content, member: MemberStore, now: datetime, us: HubMember) -> bool:
     """Do with all that a Work put on the member what is to be done with it; say whether that is done.
 
-    It goes with its AppliedWork, and what others own, too, stays. An AppliedWork that is another's is not of this Work.
+    It goes with its AppliedWork; what others own, too, stays, and so does what is marked to stay, with the namespace
+    that it is in. An AppliedWork that is another's is not of this Work.
     What is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
 
     Args:
@@ -87,9 +88,9 @@ async def remove_content(work: JsonObject, content: Content, member: MemberStore
     if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
     known = recorded(work, owner)
-    if found is Fate.RELEASED:
-        for identity, kind in await served_kinds(known, member):
-            await _settle(kind, Key(identity.name, identity.namespace), owner, member, content)
+    keeping = _Keeping(owner, content)
+    for identity, kind in await served_kinds(_inside_first(known), member):
+        await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
     if await _deleted(key, owner, member):
         return True
     marked = owner["metadata"].get("deletionTimestamp")
@@ -98,25 +99,60 @@ async def remove_content(work: JsonObject, content: Content, member: MemberStore
     return False
 
 
-async def _settle(kind: Kind, key: Key, owner: JsonObject, member: MemberStore, content: Content) -> None:
-    """Do with one object what is to be done with it: an object that is gone or not ours is left alone.
+class _Keeping:
+    """What is known of the objects of one AppliedWork, with the namespaces that have to stay for what is in them.
+
+    Objects are to be asked about before the namespaces that hold them, see `_inside_first`.
 
     Args:
-        kind: Of the object.
-        key: Of the object.
         owner: The AppliedWork.
-        member: Where it is.
-        content: What is known of it, but for who owns it.
+        content: What is known of all of its objects.
     """
-    name = owner["metadata"]["name"]
+
+    def __init__(self, owner: JsonObject, content: Content) -> None:
+        self._name = owner["metadata"]["name"]
+        self._content = content
+        self._spaces: set[str] = set()
+
+    def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, list[JsonObject]]:
+        """Return what is known of an object, and its other owners."""
+        about = live["metadata"]
+        others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == self._name)]
+        marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
+        if marked and about.get("namespace"):
+            self._spaces.add(about["namespace"])
+        ours = len(others) != len(owners(live))
+        return replace(self._content, ours=ours, shared=bool(others), marked=marked), others
+
+
+def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
+    return sorted(identities, key=lambda identity: not identity.namespace)
+
+
+async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> None:
+    """Do with one object what is to be done with it: an object that is gone or not ours is left alone."""
 
     async def change(live: JsonObject) -> None:
-        others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
-        match fate(replace(content, ours=len(others) != len(owners(live)), shared=bool(others))):
+        content, others = keeping.ask(kind, live)
+        match fate(content):
             case Fate.REMOVED:
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
             case Fate.RELEASED:
                 await member.replace(kind, with_owners(live, others))
+
+    await on_latest(kind, key, member, change)
+
+
+async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> None:
+    """Let go of one object that must not go with its AppliedWork.
+
+    What stays only because others own it, too, is left to the member's garbage collector: it takes our reference off.
+    """
+
+    async def change(live: JsonObject) -> None:
+        content, others = keeping.ask(kind, live)
+        if fate(content) is Fate.RELEASED and (content.marked or content.abandoned):
+            await member.replace(kind, with_owners(live, others))
 
     await on_latest(kind, key, member, change)
 

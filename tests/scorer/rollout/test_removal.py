@@ -42,6 +42,7 @@ def expected_fate(known):
     ]
     reasons_to_live_on = [
         *(["others own it"] if known["shared"] else []),
+        *(["somebody has marked it"] if known["marked"] else []),
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
     return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
@@ -52,6 +53,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
     for known in (dict(zip(FACTS, values, strict=True)) for values in removed):
         assert known["ours"]
         assert not known["shared"]
+        assert not known["marked"]
         assert not known["leaving"]
         assert not known["older"]
         assert known["ordered"] if known["going"] else known["signed"]

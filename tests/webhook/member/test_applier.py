@@ -248,6 +248,62 @@ async def test_an_abandoned_work_leaves_its_objects(cluster):
     assert len(cluster.member) == 2
 
 
+MARK = {"harbormaster.dev/keep": "true"}
+
+
+async def was_there(cluster, *documents):
+    """Have objects on the member before anything is placed."""
+    for document in documents:
+        kind = NAMESPACE if document["kind"] == "Namespace" else CONFIG_MAP
+        await cluster.member.create(kind, document)
+
+
+def marked(document):
+    return {**document, "metadata": {**document["metadata"], "annotations": MARK}}
+
+
+async def test_what_was_taken_over_stays_when_it_is_marked_to(cluster):
+    """With its namespace, which takes everything in it along; what is not marked goes as always."""
+    await was_there(cluster, namespace(), marked(config_map(level="ours")))
+    await cluster.place(namespace(), config_map(), config_map("other"))
+    await cluster.reconcile()
+    assert (await cluster.live(CONFIG_MAP, "settings"))["metadata"]["ownerReferences"]
+    await cluster.remove()
+    assert (await cluster.reconcile()).gone
+    for kind, name, space in ((CONFIG_MAP, "settings", "web"), (NAMESPACE, "web", "")):
+        live = await cluster.live(kind, name, space)
+        assert not live["metadata"].get("ownerReferences"), name
+        assert not live["metadata"].get("deletionTimestamp"), name
+    assert await cluster.live(CONFIG_MAP, "other") is None
+
+
+async def test_what_a_work_no_longer_holds_stays_when_it_is_marked_to(cluster):
+    await was_there(cluster, namespace(), marked(config_map(level="ours")))
+    await cluster.place(namespace(), config_map(), config_map("other"))
+    await cluster.reconcile()
+    await cluster.place()
+    await cluster.reconcile()
+    assert not (await cluster.live(CONFIG_MAP, "settings"))["metadata"].get("ownerReferences")
+    assert not (await cluster.live(NAMESPACE, "web", ""))["metadata"].get("ownerReferences")
+    assert await cluster.live(CONFIG_MAP, "other") is None
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+
+
+async def test_a_mark_made_by_hand_is_left_alone_while_the_object_is_placed(cluster):
+    await cluster.place(namespace(), config_map())
+    await cluster.reconcile()
+    live = await cluster.live(NAMESPACE, "web", "")
+    await cluster.edit(NAMESPACE, "web", "", metadata=with_metadata(live, annotations=MARK)["metadata"])
+    await cluster.reconcile()
+    await cluster.place(namespace(), config_map(level="debug"))
+    await cluster.reconcile()
+    await cluster.remove()
+    assert (await cluster.reconcile()).gone
+    assert (await cluster.live(NAMESPACE, "web", ""))["metadata"]["annotations"]["harbormaster.dev/keep"] == "true"
+
+
 async def test_a_work_waits_until_its_applied_work_is_gone(cluster):
     await cluster.place(namespace(), config_map())
     await cluster.reconcile()
