@@ -11,6 +11,7 @@ from tests.webhook.controllers.world import CONFIG_MAP, make_member, make_placem
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
 from webhook.services import PlacementRef
 
+EVENT = KINDS["events.k8s.io", "Event"]
 SECRET, STORAGE_CLASS = KINDS["", "Secret"], KINDS["storage.k8s.io", "StorageClass"]
 MACHINES = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -143,6 +144,15 @@ async def test_a_kind_in_a_namespace_that_may_not_be_read_is_left_out(closed):
         await world.add(secret(), make_member("a"), make_placement("p"))
         await world.until(lambda: world.view("p")["state"] == "available")
         assert selected(world, "p") == {("Namespace", "shop"), ("ConfigMap", "rates")}
+        await world.until(lambda: left_out(world) != [])
+        assert left_out(world) == [
+            "not placed, if there are any: Secret: secrets is forbidden: harbormaster cannot list it"
+        ]
+
+
+def left_out(world) -> list[str]:
+    """What Events say of kinds that are not placed."""
+    return [each["note"] for each in world.store.objects(EVENT) if each["reason"] == "PlacementKindsNotRead"]
 
 
 async def test_a_lost_right_takes_nothing_away():

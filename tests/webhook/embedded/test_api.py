@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, CoreV1Api, CustomObjectsApi
+from yarl import URL
 
 from webhook.admission.context import AdmissionSettings, Context, KnownKinds, UserInfo
 from webhook.embedded.api import add_routes, merge_patch
@@ -352,6 +353,15 @@ class TestRefusals:
     )
     async def test_paths_that_lead_nowhere(self, api, path):
         await assert_status(await api.get(path), 404, "NotFound")
+
+    @pytest.mark.parametrize("path", ["shop/%2E%2E/vault", "shop%2F..%2Fvault", "..", "shop%252F..%252Fvault"], ids=str)
+    async def test_no_segment_leads_into_another_namespace(self, api, path):
+        for name in ("shop", "vault"):
+            await api.post("/api/v1/namespaces", json=make_namespace(name))
+        await api.post("/api/v1/namespaces/vault/configmaps", json=make_map("a"))
+        assert (await api.get("/api/v1/namespaces/vault/configmaps/a")).status == 200
+        url = URL(f"/api/v1/namespaces/{path}/configmaps/a", encoded=True)
+        await assert_status(await api.get(url), 404, "NotFound")
 
     @pytest.mark.parametrize(
         ("body", "word"),
