@@ -5,7 +5,7 @@ Source: placement-api.md 3.10.
 
 from pydantic import Field
 
-from scorer.api.int_or_percent import IntOrString
+from scorer.api.int_or_percent import LARGEST, IntOrString
 from scorer.api.meta import ApiModel, ApiObject
 
 _PERCENT = "^(100|[0-9]{1,2})%$"
@@ -14,8 +14,10 @@ _PERCENT = "^(100|[0-9]{1,2})%$"
 class DisruptionBudgetSpec(ApiModel):
     """``spec`` of a disruption budget; one of the two fields. Their grammar is a rule of admission (B-02)."""
 
-    max_unavailable: IntOrString | None = Field(default=None, json_schema_extra={"pattern": _PERCENT})
-    min_available: IntOrString | None = Field(default=None, json_schema_extra={"pattern": _PERCENT})
+    max_unavailable: IntOrString | None = Field(
+        default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT}
+    )
+    min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT})
 
 
 class ClusterResourcePlacementDisruptionBudget(ApiObject):

@@ -6,6 +6,9 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
+LARGEST = 2**31 - 1
+"""The largest integer: a typed client fails on the whole list because of one that is larger."""
+
 PERCENT = re.compile(r"([0-9]{1,2}|100)%", re.ASCII)
 
 
@@ -30,6 +33,11 @@ def _int_or_string(value: object) -> int | str:
 
 
 IntOrString: TypeAlias = Annotated[int | str, _IntOrString]
+
+
+def count_or_percent(value: int | str) -> bool:
+    """Say whether *value* is an integer from 0 to `LARGEST`, or a percentage of 0% to 100%."""
+    return 0 <= value <= LARGEST if isinstance(value, int) else percent(value) is not None
 
 
 def percent(value: int | str) -> int | None:

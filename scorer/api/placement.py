@@ -9,12 +9,13 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from scorer.api.conditions import Condition, Conditions
-from scorer.api.int_or_percent import IntOrString
+from scorer.api.int_or_percent import LARGEST, IntOrString
 from scorer.api.label_selector import LabelKey, LabelSelector, LabelValue
 from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Name, Time
 from scorer.api.quantity import LONGEST_QUANTITY
 
 _PERCENT = "^(100|[0-9]{1,2})%$"
+LONGEST_PERIOD_SECONDS: Final = 2**31 - 1
 LONGEST_PROPERTY_NAME: Final = 512
 PropertyName = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_PROPERTY_NAME})]
 ClusterName = Annotated[str, Field(max_length=255)]
@@ -163,9 +164,13 @@ class StrategyType(StrEnum):
 class RollingUpdate(ApiModel):
     """The limits of a rolling update."""
 
-    max_unavailable: IntOrString = Field(default="25%", json_schema_extra={"minimum": 0, "pattern": _PERCENT})
-    max_surge: IntOrString = Field(default="25%", json_schema_extra={"minimum": 0, "pattern": _PERCENT})
-    unavailable_period_seconds: int = Field(default=60, ge=0)
+    max_unavailable: IntOrString = Field(
+        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+    )
+    max_surge: IntOrString = Field(
+        default="25%", json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+    )
+    unavailable_period_seconds: int = Field(default=60, ge=0, le=LONGEST_PERIOD_SECONDS)
 
 
 class ServerSideApplyConfig(ApiModel):

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from scorer.api.conditions import Conditions
 from scorer.api.duration import LONGEST_DURATION
-from scorer.api.int_or_percent import IntOrString
+from scorer.api.int_or_percent import LARGEST, IntOrString
 from scorer.api.label_selector import LabelKey, LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Name, Time
 from scorer.api.placement import ApplyStrategy, NamespacedName
@@ -46,7 +46,9 @@ class Stage(ApiModel):
     name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
     label_selector: LabelSelector | None = None
     sorting_label_key: LabelKey | None = None
-    max_concurrency: IntOrString = Field(default=1, json_schema_extra={"pattern": "^(100|[1-9][0-9]?)%$"})
+    max_concurrency: IntOrString = Field(
+        default=1, json_schema_extra={"maximum": LARGEST, "pattern": "^(100|[1-9][0-9]?)%$"}
+    )
     before_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=1)
     after_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=2)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from scorer.api.int_or_percent import IntOrString
+from scorer.api.int_or_percent import LARGEST, IntOrString
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import ApiModel, ApiObject, Int32, JsonObject
 from scorer.api.upgrade import UTC_OFFSET, Name, ObservedStatus, TimeOfDay, UtcOffset, Weekday
@@ -34,8 +34,13 @@ FAILURES_PATTERN: Final = "^(?:[0-9]+|(?:100|[0-9]{1,2})%)$"
 """Both are about text, where a count may stand as well as a percentage: ``"2"`` is 2."""
 
 _LONGEST_COUNT: Final = 10
-_CONCURRENCY: JsonObject = {"minimum": 1, "maxLength": _LONGEST_COUNT, "pattern": CONCURRENCY_PATTERN}
-_FAILURES: JsonObject = {"minimum": 0, "maxLength": _LONGEST_COUNT, "pattern": FAILURES_PATTERN}
+_CONCURRENCY: JsonObject = {
+    "minimum": 1,
+    "maximum": LARGEST,
+    "maxLength": _LONGEST_COUNT,
+    "pattern": CONCURRENCY_PATTERN,
+}
+_FAILURES: JsonObject = {"minimum": 0, "maximum": LARGEST, "maxLength": _LONGEST_COUNT, "pattern": FAILURES_PATTERN}
 
 
 class GateType(StrEnum):

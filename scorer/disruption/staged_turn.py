@@ -5,6 +5,7 @@ Source: staged-updates.md 6 to 9.
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE, Conditions, find_condition
 from scorer.api.duration import parse_wait_time
@@ -18,6 +19,9 @@ from scorer.api.staged_update import (
     StageTaskType,
 )
 from scorer.disruption.member_answer import MemberAnswer, MemberReason
+
+_LONGEST_WAIT: Final = timedelta(hours=2562047)
+"""What 64 bits of nanoseconds hold."""
 
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
@@ -114,7 +118,10 @@ def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
 
 
 def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -> timedelta:
-    """Return how long the wait after a stage still takes; it began when the stage was done with its clusters."""
+    """Return how long the wait after a stage still takes; it began when the stage was done with its clusters.
+
+    One that cannot be read, or is longer than can be counted, does not end by itself: `_LONGEST_WAIT`.
+    """
     plan, said = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()
     texts = [task.wait_time for task in tasks if task.type is StageTaskType.TIMED_WAIT and task.wait_time]
@@ -123,7 +130,7 @@ def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -
     try:
         return max(timedelta(), said.last_transition_time + parse_wait_time(texts[0]) - now)
     except (ValueError, OverflowError):
-        return timedelta()
+        return _LONGEST_WAIT
 
 
 def _planned(run: ClusterStagedUpdateRun, name: str) -> Stage | None:

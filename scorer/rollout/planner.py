@@ -16,7 +16,7 @@ from typing import Any
 
 from scorer.api.binding import BindingState
 from scorer.api.int_or_percent import scaled_up
-from scorer.api.placement import PlacementType
+from scorer.api.placement import LONGEST_PERIOD_SECONDS, PlacementType
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
     BindingView,
@@ -82,14 +82,24 @@ class Limits:
 
     @classmethod
     def of(cls, strategy: Mapping[str, Any] | None) -> "Limits":
-        """Read ``spec.strategy``; what is absent or null takes its default."""
+        """Read ``spec.strategy``; what is absent or null takes its default.
+
+        Raises:
+            ValueError: The period is no time that could be waited for.
+        """
         rolling = (strategy or {}).get("rollingUpdate") or {}
         given = {key: value for key, value in rolling.items() if value is not None}
         return cls(
             given.get("maxUnavailable", "25%"),
             given.get("maxSurge", "25%"),
-            timedelta(seconds=given.get("unavailablePeriodSeconds", 60)),
+            _period(given.get("unavailablePeriodSeconds", 60)),
         )
+
+
+def _period(seconds: object) -> timedelta:
+    if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST_PERIOD_SECONDS:
+        raise ValueError(f"unavailablePeriodSeconds {seconds!r} is no integer from 0 to {LONGEST_PERIOD_SECONDS}")
+    return timedelta(seconds=seconds)
 
 
 class Action(StrEnum):
@@ -210,7 +220,10 @@ def plan_rollout(
         return gate
     if latest_snapshot is None:
         return RolloutPlan(Action.NO_SNAPSHOT)
-    limits = Limits.of(strategy)
+    try:
+        limits = Limits.of(strategy)
+    except ValueError as error:
+        return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
     classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides, held)
     try:
         budget = _budget(classes, wanted, limits)

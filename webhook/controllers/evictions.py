@@ -41,7 +41,7 @@ from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.placement_status import Event
 from webhook.controllers.family import CLUSTER
 from webhook.controllers.removal import remove_meant
-from webhook.controllers.result import DONE, Result, RetryError
+from webhook.controllers.result import DONE, Result, StuckError
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.kube.catching_up import list_again
 from webhook.kube.hub import Hub
@@ -81,7 +81,7 @@ class EvictionController:
 
         Raises:
             ConflictError: Somebody wrote to the eviction or the binding first; the queue tries again.
-            RetryError: A binding of the placement cannot be read.
+            StuckError: A binding of the placement cannot be read.
         """
         async with self._turn:
             known = self._hub.cache.get(EVICTION, name)
@@ -175,7 +175,7 @@ class EvictionController:
         try:
             outcome = decide_eviction(eviction, placement, bindings, budget)
         except ValueError as error:
-            raise RetryError(f"a binding of placement {name} cannot be read: spec.state: {error}") from error
+            raise StuckError(f"a binding of placement {name} cannot be read: spec.state: {error}") from error
         doomed = (binding for binding in bindings if outcome.deletes and name_of(binding) == outcome.binding)
         return outcome, next(doomed, None)
 

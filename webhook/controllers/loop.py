@@ -8,9 +8,9 @@ Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import (
@@ -22,6 +22,7 @@ from scorer.api.kinds import (
     NAMESPACED_OVERRIDE,
     NAMESPACED_OVERRIDE_SNAPSHOT,
     NODE,
+    NODE_POOL,
     OVERRIDE,
     OVERRIDE_SNAPSHOT,
     PLACEMENT_STATUS,
@@ -43,6 +44,7 @@ from scorer.rollout.selection import is_concerned
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.events import EventRecorder
 from webhook.controllers.evictions import EvictionController
+from webhook.controllers.failures import Concerned, FailureTeller
 from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
 from webhook.controllers.members import WATCHED as WATCHED_OF_MEMBERS
 from webhook.controllers.members import MemberController, concerned_member
@@ -51,6 +53,7 @@ from webhook.controllers.observer import NOBODY, QueueObserver
 from webhook.controllers.overrides import OverrideController, OverrideRef, placement_of
 from webhook.controllers.placement import PlacementController
 from webhook.controllers.queue import WorkQueue
+from webhook.controllers.result import Result
 from webhook.controllers.rollout import RolloutController, waits_for_member
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
@@ -59,7 +62,7 @@ from webhook.controllers.turns import Turns
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.kube.cache import Handler, read_member
 from webhook.kube.hub import Hub
-from webhook.kube.ports import ServedKinds, StoreError
+from webhook.kube.ports import Key, ServedKinds, StoreError
 from webhook.kube.reservations import LeaseReservations
 from webhook.member_holds import HubMemberHolds, seen_in
 from webhook.node_pools import HubNodePools
@@ -101,6 +104,8 @@ REQUIRED: tuple[Kind, ...] = (
 
 _WAITING: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT})
 """The disruptions of members that are ours."""
+
+K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
 
@@ -153,29 +158,28 @@ class Loop:
         placements = PlacementController(hub, now, record, self.selectables, settings)
         works = WorkGenerator(hub, now, served, record)
         members = MemberController(hub, now, record, settings.force_delete_after)
-        self.members = WorkQueue[str]("member", members.reconcile, observer)
-        self.overrides = WorkQueue[OverrideRef]("override", OverrideController(hub, record).reconcile, observer)
-        self.placements = WorkQueue[PlacementRef]("placement", placements.reconcile, observer)
-        self.scheduling = WorkQueue[PlacementRef]("scheduler", self.scheduler.reconcile, observer)
-        self.rollouts = WorkQueue[PlacementRef](
-            "rollout",
-            RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).reconcile,
-            observer,
-        )
-        self.works = WorkQueue[BindingRef]("work", works.reconcile, observer)
-        self.evictions = WorkQueue[str](
-            "eviction",
-            EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).reconcile,
-            observer,
-        )
-        self.back_reports = WorkQueue[PlacementRef](
-            "back_report", BackReportController(hub, served, record).reconcile, observer
-        )
+        rollouts = RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT))
+        evictions = EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record)
+        back_reports = BackReportController(hub, served, record)
+
+        def queue(
+            name: str, reconcile: Callable[[K], Awaitable[Result]], concerned: Callable[[K], Concerned]
+        ) -> WorkQueue[K]:
+            return WorkQueue[K](name, reconcile, observer, FailureTeller[K](hub, now, record, name, concerned))
+
+        self.members = queue("member", members.reconcile, _of_kind(MEMBER_CLUSTER))
+        self.overrides = queue("override", OverrideController(hub, record).reconcile, _override_of)
+        self.placements = queue("placement", placements.reconcile, _placement_of)
+        self.scheduling = queue("scheduler", self.scheduler.reconcile, _placement_of)
+        self.rollouts = queue("rollout", rollouts.reconcile, _placement_of)
+        self.works = queue("work", works.reconcile, _binding_of)
+        self.evictions = queue("eviction", evictions.reconcile, _of_kind(EVICTION))
+        self.back_reports = queue("back_report", back_reports.reconcile, _placement_of)
         self._pools = HubNodePools(hub.cache, with_pods=False) if _keeps_nodes_trimmed(settings) else None
         self.node_pools: WorkQueue[str] | None = None
         if self._pools is not None:
             controller = NodePoolController(hub, self._pools, now, record)
-            self.node_pools = WorkQueue[str]("node_pool", controller.reconcile, observer)
+            self.node_pools = queue("node_pool", controller.reconcile, _of_kind(NODE_POOL))
             self._subscriptions += [self._pools.end, self._pools.subscribe(self.node_pools.add)]
 
     def _gate(self) -> tuple[LeaseReservations | None, Mapping[MemberDisruption, Turns]]:
@@ -498,6 +502,22 @@ class Loop:
         if self._pools is not None and self.node_pools is not None:
             for name in self._pools.names():
                 self.node_pools.add(name)
+
+
+def _of_kind(kind: Kind) -> Callable[[str], Concerned]:
+    return lambda name: Concerned(kind, Key(name, ""))
+
+
+def _override_of(ref: OverrideRef) -> Concerned:
+    return Concerned(ref.kind, Key(ref.name, ref.namespace))
+
+
+def _placement_of(ref: PlacementRef) -> Concerned:
+    return Concerned(FAMILY_OF[ref.kind].placement, Key(ref.name, ref.namespace))
+
+
+def _binding_of(ref: BindingRef) -> Concerned:
+    return Concerned(FAMILY_OF[ref.kind].binding, Key(ref.name, ref.namespace))
 
 
 def _binding_ref(family: Family, binding: JsonObject) -> BindingRef:

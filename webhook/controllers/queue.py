@@ -11,10 +11,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from webhook.controllers.observer import NOBODY, Outcome, QueueObserver
-from webhook.controllers.result import Result, RetryError, TerminalError
+from webhook.controllers.result import Result, RetryError, StuckError, TerminalError
 from webhook.kube.ports import ConflictError, StoreError, UnavailableError
 
 K = TypeVar("K", bound=Hashable)
@@ -25,7 +25,25 @@ AT_ONCE = 0.05
 """Seconds before a key that asks to be looked at again at once is, at least: it must not spin, so each time in a row
 it waits as long as after a failure."""
 
+TOLD_AFTER = 3
+"""So many times in a row a controller has failed on an object before it is said on the object."""
+
 log = logging.getLogger(__name__)
+
+
+K_contra = TypeVar("K_contra", contravariant=True)
+
+
+class Teller(Protocol[K_contra]):
+    """Tells people on which objects a controller fails; quick."""
+
+    def failing(self, key: K_contra, error: Exception) -> None:
+        """It fails, and will again unless something changes."""
+        ...
+
+    def passed(self, key: K_contra) -> None:
+        """It does not fail any more, or never has."""
+        ...
 
 
 class WorkQueue(Generic[K]):
@@ -35,14 +53,22 @@ class WorkQueue(Generic[K]):
         name: Of the controller, for logs and metrics.
         reconcile: Does the work for one key.
         observer: Is told what is done.
+        teller: Is told what fails, from the third time in a row on.
     """
 
     def __init__(
-        self, name: str, reconcile: Callable[[K], Awaitable[Result]], observer: QueueObserver = NOBODY
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[Result]],
+        observer: QueueObserver = NOBODY,
+        teller: Teller[K] | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
         self._observer = observer
+        self._teller = teller
+        self._broken: dict[K, int] = {}
+        """How often in a row a key has failed for another reason than that something was not ready."""
         self._line: deque[tuple[K, float]] = deque()
         self._waiting: set[K] = set()
         self._working: set[K] = set()
@@ -131,10 +157,13 @@ class WorkQueue(Generic[K]):
             result = await self._reconcile(key)
         except TerminalError as error:
             self._failures.pop(key, None)
+            self._tell(key, error, TOLD_AFTER)
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
             outcome = Outcome.REQUEUE
             self._back_off(key, error.after)
+            if isinstance(error, StuckError):
+                self._tell(key, error)
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except ConflictError:
             self._back_off(key)
@@ -143,12 +172,17 @@ class WorkQueue(Generic[K]):
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except StoreError as error:
             self._back_off(key)
+            self._tell(key, error)
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except Exception:  # the loop outlives our bugs: logged with the traceback, tried again with backoff
+        except Exception as error:  # the loop outlives our bugs: logged with the traceback, tried again with backoff
             self.failed += 1
             self._back_off(key)
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
+            self._tell(key, error)
         else:
+            self._broken.pop(key, None)
+            if self._teller is not None:
+                self._teller.passed(key)
             outcome = Outcome.SUCCESS if result.requeue_after is None else Outcome.REQUEUE
             if result.requeue_after is not None and result.requeue_after <= timedelta():
                 self._set_timer(key, max(self._next_backoff(key), AT_ONCE))
@@ -158,6 +192,11 @@ class WorkQueue(Generic[K]):
                     self.add_after(key, result.requeue_after)
         finally:
             self._observer.finished(self.name, outcome, time.monotonic() - begun)
+
+    def _tell(self, key: K, error: Exception, times: int = 1) -> None:
+        self._broken[key] = self._broken.get(key, 0) + times
+        if self._teller is not None and self._broken[key] >= TOLD_AFTER:
+            self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
         backoff = self._next_backoff(key)

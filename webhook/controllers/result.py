@@ -33,5 +33,9 @@ class RetryError(Exception):
         self.after = after
 
 
+class StuckError(RetryError):
+    """Try again later, but somebody has to put something right first: it is said on the object before long."""
+
+
 class TerminalError(Exception):
     """Nothing can be done until the object changes."""

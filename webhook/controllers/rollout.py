@@ -34,7 +34,7 @@ from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import wanted_overrides
 from webhook.controllers.promises import with_promises
 from webhook.controllers.removal import remove_meant
-from webhook.controllers.result import DONE, Result, RetryError, soonest
+from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.settings import LoopSettings
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
 from webhook.kube.hub import Hub, at_once
@@ -98,7 +98,7 @@ class RolloutController:
         )
         if plan.error is not None:
             log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
-            raise RetryError(plan.error.message)
+            raise StuckError(plan.error.message)
         if name is not None:
             by_name = {document["metadata"]["name"]: document for document in documents}
             if self._turns is not None and plan.action is Action.ROLL:

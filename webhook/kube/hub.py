@@ -19,6 +19,7 @@ from typing import Final
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.rollout.failing import keeping_failures
 from scorer.rollout.writes import Verb, Write
 from webhook.kube.cache import Cache
 from webhook.kube.ports import (
@@ -157,17 +158,27 @@ class Hub:
             case Verb.DELETE:
                 await self.delete(kind, write.document)
 
-    def report(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
+    def report(
+        self, kind: Kind, document: JsonObject, status: JsonObject, *, tells_failures: bool = False
+    ) -> JsonObject:
         """Say what the status of an object is, and return the object with it.
 
         Nothing happens when it says so already, or when the object is another one by now: then a change has come, or
         comes, for whose sake it is decided anew.
+
+        Args:
+            kind: Its kind.
+            document: As it was when the status was decided.
+            status: The whole of it.
+            tells_failures: The conditions of failing controllers are as in *status*, too; else they stay as they are.
         """
         known = self.cache.get(kind, *key_of(document))
         if known is None or known["metadata"].get("uid") != document["metadata"].get("uid"):
             return document
         if known["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
+        if not tells_failures:
+            status = keeping_failures(status, known)
         place = (*kind.group_kind, key_of(document))
         pending = self._pending.get(place)
         if known.get("status", {}) == status and (pending is None or pending.shown is known):

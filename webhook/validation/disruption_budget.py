@@ -8,7 +8,7 @@ from typing import Final
 
 from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudget, DisruptionBudgetSpec
 from scorer.api.field_path import FieldPath
-from scorer.api.int_or_percent import percent
+from scorer.api.int_or_percent import LARGEST, count_or_percent
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from webhook.admission.context import Context
@@ -67,8 +67,8 @@ def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
 def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
     """A limit is an integer or a percentage; digits in quotes are neither (B-02)."""
     for name, value in (("maxUnavailable", spec.max_unavailable), ("minAvailable", spec.min_available)):
-        if value is not None and (value < 0 if isinstance(value, int) else percent(value) is None):
-            why = "must be an integer of at least 0 or a percentage of 0% to 100%"
+        if value is not None and not count_or_percent(value):
+            why = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
             yield invalid(SPEC / name, value, why, "B-02")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from scorer.api.field_path import FieldPath
-from scorer.api.int_or_percent import percent
+from scorer.api.int_or_percent import LARGEST, count_or_percent, percent
 from scorer.api.meta import JsonObject
 from scorer.api.placement import (
     ClusterAffinity,
@@ -174,13 +174,13 @@ RULES: Final = (
     deny("P-46", "An External strategy takes no rollingUpdate.", _VALIDATOR),
     schema(
         "P-47",
-        "unavailablePeriodSeconds is an integer of at least 0.",
+        "unavailablePeriodSeconds is an integer from 0 to 2147483647.",
         CRD,
         "spec.strategy.rollingUpdate.unavailablePeriodSeconds",
     ),
     schema(
         "P-48",
-        "maxUnavailable and maxSurge are integers of at least 0 or percentages of 0% to 100%.",
+        "maxUnavailable and maxSurge are integers from 0 to 2147483647 or percentages of 0% to 100%.",
         f"{CRD}, {_VALIDATOR}",
         "spec.strategy.rollingUpdate",
     ),
@@ -603,8 +603,9 @@ def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Ite
     zeros = []
     for name, value in limits.items():
         share = percent(value)
-        if (value if isinstance(value, int) else -1 if share is None else share) < 0:
-            yield invalid(at / name, value, "must be an integer of at least 0 or a percentage of 0% to 100%", "P-48")
+        if not count_or_percent(value):
+            why = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
+            yield invalid(at / name, value, why, "P-48")
         elif value == 0 or share == 0:
             zeros.append(name)
     if len(zeros) == 2:

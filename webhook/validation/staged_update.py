@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
-from scorer.api.duration import parse_wait_time
+from scorer.api.duration import LONGEST_DURATION, parse_wait_time
 from scorer.api.field_path import FieldPath
+from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
 from webhook.admission.context import Context
@@ -35,7 +36,7 @@ RULES: Final = (
     schema("S-02", "A stage name is 1 to 63 lower-case letters and digits.", CRD, "spec.stages.*.name"),
     schema(
         "S-03",
-        "maxConcurrency is an integer of at least 1 or a percentage of 1% to 100%.",
+        "maxConcurrency is an integer from 1 to 2147483647 or a percentage of 1% to 100%.",
         f"{CRD}, CEL",
         "spec.stages.*.maxConcurrency",
     ),
@@ -114,9 +115,9 @@ def validate_stage(stage: Stage, at: FieldPath) -> Iterator[Finding]:
 
 def validate_max_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldError]:
     """At least 1 cluster, or 1% to 100% of the stage, without leading zeros (S-03)."""
-    fits = value >= 1 if isinstance(value, int) else _CONCURRENCY.fullmatch(value)
+    fits = 1 <= value <= LARGEST if isinstance(value, int) else _CONCURRENCY.fullmatch(value)
     if not fits:
-        yield invalid(at, value, "must be an integer of at least 1 or a percentage of 1% to 100%", "S-03")
+        yield invalid(at, value, f"must be an integer from 1 to {LARGEST} or a percentage of 1% to 100%", "S-03")
 
 
 def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
@@ -157,7 +158,7 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
         yield FieldError(
             here, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (here, at / "type")
         )
-    if not _WAIT_TIME.fullmatch(task.wait_time):
+    if len(task.wait_time) > LONGEST_DURATION or not _WAIT_TIME.fullmatch(task.wait_time):
         yield invalid(here, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
         return
     try:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from webhook.controllers.queue import AT_ONCE, LONGEST_BACKOFF, WorkQueue
-from webhook.controllers.result import DONE, Result, RetryError, TerminalError, soonest
-from webhook.kube.ports import ConflictError, StoreError
+from webhook.controllers.result import DONE, Result, RetryError, StuckError, TerminalError, soonest
+from webhook.kube.ports import ConflictError, StoreError, UnavailableError
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
@@ -42,7 +42,8 @@ class Bench:
         self.working = 0
         self.most_working = 0
         self._act = act
-        self.queue: WorkQueue[str] = WorkQueue("bench", self._reconcile)
+        self.told: list[tuple[str, str]] = []
+        self.queue: WorkQueue[str] = WorkQueue("bench", self._reconcile, teller=self)
 
     async def _reconcile(self, key: str) -> Result:
         self.calls.append((round(asyncio.get_running_loop().time(), 6), key))
@@ -52,6 +53,12 @@ class Bench:
             return await self._act(self, key) or DONE if self._act else DONE
         finally:
             self.working -= 1
+
+    def failing(self, key: str, error: Exception) -> None:
+        self.told.append((key, str(error)))
+
+    def passed(self, key: str) -> None:
+        self.told.append((key, ""))
 
     @property
     def keys(self) -> list[str]:
@@ -299,3 +306,51 @@ def test_cancelling_clears_the_timers():
 )
 def test_soonest(results, expected):
     assert soonest(*results) == expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(OverflowError("days=1000000000"), id="a-mistake-of-ours"),
+        pytest.param(StoreError("the server says no"), id="a-refusal-of-the-store"),
+        pytest.param(StuckError("spec.strategy: unreadable"), id="what-somebody-has-to-put-right"),
+    ],
+)
+def test_what_fails_three_times_in_a_row_is_told_until_it_passes(error):
+    async def act(bench, key):
+        if len(bench.calls) <= 4:
+            raise error
+
+    assert Bench(act).run(adding("a")).told == [("a", str(error))] * 2 + [("a", "")]
+
+
+def test_what_is_not_tried_again_is_told_at_once():
+    async def act(bench, key):
+        raise TerminalError("two latest snapshots")
+
+    assert Bench(act).run(adding("a")).told == [("a", "two latest snapshots")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(RetryError("not yet", after(1)), id="not-ready"),
+        pytest.param(ConflictError("somebody wrote first"), id="conflict"),
+        pytest.param(UnavailableError("the hub is away"), id="outage"),
+    ],
+)
+def test_what_passes_by_itself_is_not_told(error):
+    async def act(bench, key):
+        if len(bench.calls) <= 10:
+            raise error
+
+    assert Bench(act).run(adding("a")).told == [("a", "")]
+
+
+def test_failures_that_are_not_in_a_row_are_not_told():
+    async def act(bench, key):
+        bench.queue.add_after(key, after(1))
+        if len(bench.calls) % 3:
+            raise OverflowError
+
+    assert {error for _, error in Bench(act).run(adding("a", wait=20)).told} == {""}

@@ -72,7 +72,7 @@ def make_waiting(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["0s", "0m0s", "1s1h1m", "1h1h", "0.5s", "1.05h", "2562047h", "2562048h", "9" * 40 + "h", "1s" * 200]
+    "text", ["0s", "0m0s", "1s1h1m", "1h1h", "0.5s", "1.05h", "2562047h", "2562048h", "9" * 40 + "h", "1s" * 100]
 )
 def test_wait_times(text):
     """S-10: there is no longest one (2.5)."""

@@ -387,6 +387,8 @@ def test_an_eviction_names_one_binding_for_ever():
         pytest.param({"maxUnavailable": "30"}, {("B-02", "spec.maxUnavailable")}, id="B-02-digits"),
         pytest.param({"minAvailable": -1}, {("B-02", "spec.minAvailable")}, id="B-02-negative"),
         pytest.param({"minAvailable": 1.5}, {("B-02", "spec.minAvailable")}, id="B-02-float"),
+        pytest.param({"minAvailable": 2**31 - 1}, set(), id="B-02-largest"),
+        pytest.param({"minAvailable": 2**31}, {("B-02", "spec.minAvailable")}, id="B-02-more-than-32-bits"),
         pytest.param({"minAvailable": "00%"}, set(), id="B-02-leading-zero-is-fine"),
     ],
 )

@@ -447,7 +447,17 @@ def test_property_names(name, fits):
             {("P-48", "spec.strategy.rollingUpdate.maxUnavailable"), ("P-48", "spec.strategy.rollingUpdate.maxSurge")},
             id="P-48-bool-and-float",
         ),
-        pytest.param({"rollingUpdate": {"maxUnavailable": "05%", "maxSurge": 2**40}}, set(), id="P-48-fits"),
+        pytest.param({"rollingUpdate": {"maxUnavailable": "05%", "maxSurge": 2**31 - 1}}, set(), id="P-48-fits"),
+        pytest.param(
+            {"rollingUpdate": {"maxUnavailable": 2**31, "maxSurge": 2**40}},
+            {("P-48", "spec.strategy.rollingUpdate.maxUnavailable"), ("P-48", "spec.strategy.rollingUpdate.maxSurge")},
+            id="P-48-more-than-32-bits",
+        ),
+        pytest.param(
+            {"rollingUpdate": {"unavailablePeriodSeconds": 86_400_000_000_000}},
+            {("P-47", "spec.strategy.rollingUpdate.unavailablePeriodSeconds")},
+            id="P-47-longer-than-any-clock-counts",
+        ),
         pytest.param(
             {"applyStrategy": {"whenToApply": "Never"}},
             {("P-49", "spec.strategy.applyStrategy.whenToApply")},

@@ -1,0 +1,58 @@
+"""What an object says about a controller that fails on it: one condition for each, gone when the controller passes.
+
+Whoever else makes the status of such an object anew does not have to know of them (`keeping_failures`).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import TRUE, make_condition, merge_conditions
+from scorer.api.meta import JsonObject
+from scorer.rollout.documents import conditions_of, generation_of, status_of
+
+LONGEST_MESSAGE: Final = 1024
+"""Characters of what went wrong; it may repeat whatever was written on the object."""
+_PREFIX: Final = "harbormaster.dev/"
+_SUFFIX: Final = "Failed"
+
+
+def failure_type(controller: str) -> str:
+    """Return the type of the condition of a controller: ``harbormaster.dev/BackReportFailed``."""
+    return _PREFIX + "".join(word.capitalize() for word in controller.split("_")) + _SUFFIX
+
+
+def keeping_failures(status: JsonObject, document: JsonObject) -> JsonObject:
+    """Return a new status of an object with the failures that the object tells of now, and no others."""
+    new, now = status.get("conditions") or (), conditions_of(document)
+    failures = [condition for condition in now if _is_of_failure(condition)]
+    if not failures and not any(map(_is_of_failure, new)):
+        return status
+    return {**status, "conditions": [*(entry for entry in new if not _is_of_failure(entry)), *failures]}
+
+
+def _is_of_failure(condition: Mapping[str, Any]) -> bool:
+    kind = str(condition.get("type"))
+    return kind.startswith(_PREFIX) and kind.endswith(_SUFFIX)
+
+
+def failing_status(
+    document: JsonObject, controller: str, reason: str, message: str, now: datetime
+) -> JsonObject | None:
+    """Return the whole status of an object that a controller fails on; None when it says so already."""
+    kind, generation = failure_type(controller), generation_of(document)
+    old = conditions_of(document)
+    said = next((condition for condition in old if condition.get("type") == kind), None)
+    made = make_condition(kind, TRUE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    (made,) = merge_conditions(old, [made])
+    if made == said:
+        return None
+    others = [condition for condition in old if condition.get("type") != kind]
+    return {**status_of(document), "conditions": [*others, made]}
+
+
+def passed_status(document: JsonObject, controller: str) -> JsonObject | None:
+    """Return the whole status of an object that a controller does not fail on; None when it says nothing else."""
+    kind, old = failure_type(controller), conditions_of(document)
+    others = [condition for condition in old if condition.get("type") != kind]
+    return None if len(others) == len(old) else {**status_of(document), "conditions": others}

@@ -1,0 +1,61 @@
+"""A controller that fails on an object says so on the object, once, until it passes."""
+
+from typing import Any
+
+from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, Kind
+from tests.webhook.controllers.world import World, make_member, make_placement, pick_n, running
+from webhook.kube.ports import Key
+from webhook.services import PlacementRef
+
+AGES = 86_400_000_000_000
+REF = PlacementRef(PLACEMENT.kind, "p")
+
+
+def failure(world: World, kind: Kind, name: str) -> dict[str, Any]:
+    conditions = ((world.cache.get(kind, name) or {}).get("status") or {}).get("conditions") or ()
+    return next((entry for entry in conditions if entry["type"].endswith("Failed")), {})
+
+
+async def test_a_rollout_that_cannot_be_planned_says_so_on_the_placement_until_it_can():
+    """The period slipped past admission: no clock counts so far."""
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p", pick_n(1)))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"unavailablePeriodSeconds": AGES}}
+        await world.change(PLACEMENT, "p", strategy=strategy)
+        await world.until(lambda: bool(failure(world, PLACEMENT, "p")))
+        said = failure(world, PLACEMENT, "p")
+        assert (said["type"], said["status"]) == ("harbormaster.dev/RolloutFailed", "True")
+        assert f"spec.strategy.rollingUpdate: unavailablePeriodSeconds {AGES}" in said["message"]
+        before = world.store.resource_version
+        tries = world.loop.rollouts.reconciled
+        world.loop.placements.add(REF)
+        world.loop.rollouts.add(REF)
+        await world.until(lambda: world.loop.rollouts.reconciled > tries)
+        assert world.store.resource_version == before, "it failed again and wrote something"
+        await world.change(PLACEMENT, "p", strategy={"type": "RollingUpdate"})
+        await world.until(lambda: not failure(world, PLACEMENT, "p") and world.view("p")["state"] == "available")
+        stored = await world.store.get(PLACEMENT, Key("p"))
+        assert len(stored["status"]["conditions"]) == 6
+
+
+async def test_a_member_on_which_the_controller_stumbles_says_so():
+    """What stumbles is a mistake of ours, whatever it is; here an annotation that nobody checks."""
+    async with running() as world:
+        await world.add(make_member("a"))
+        await world.until(lambda: bool(world.cache.fleet.members))
+        reconcile = world.loop.members._reconcile
+
+        async def stumble(name: str) -> Any:
+            if name == "a" and not (world.cache.get(MEMBER_CLUSTER, name) or {})["spec"].get("taints"):
+                raise OverflowError("date value out of range")
+            return await reconcile(name)
+
+        world.loop.members._reconcile = stumble
+        world.loop.members.add("a")
+        await world.until(lambda: bool(failure(world, MEMBER_CLUSTER, "a")))
+        said = failure(world, MEMBER_CLUSTER, "a")
+        assert (said["type"], said["reason"]) == ("harbormaster.dev/MemberFailed", "OverflowError")
+        assert said["message"].endswith("date value out of range")
+        await world.change(MEMBER_CLUSTER, "a", taints=[{"key": "k", "effect": "NoSchedule"}])
+        await world.until(lambda: not failure(world, MEMBER_CLUSTER, "a"))

@@ -1,0 +1,91 @@
+"""Says on an object that its controller fails on it, so that nobody has to look for it in a log.
+
+An object whose status is not the loop's to write gets an Event instead.
+"""
+
+from collections.abc import Callable, Hashable
+from datetime import datetime
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from scorer.api.kinds import (
+    BINDING,
+    EVICTION,
+    MEMBER_CLUSTER,
+    NAMESPACED_BINDING,
+    PLACEMENT,
+    RESOURCE_PLACEMENT,
+    Kind,
+)
+from scorer.api.meta import JsonObject
+from scorer.rollout.failing import failing_status, failure_type, passed_status
+from scorer.rollout.placement_status import Event
+from webhook.controllers.result import StuckError, TerminalError
+from webhook.kube.hub import Hub
+from webhook.kube.ports import Key
+from webhook.validation.field import printable
+
+K = TypeVar("K", bound=Hashable)
+
+WITH_STATUS: Final = frozenset({PLACEMENT, RESOURCE_PLACEMENT, BINDING, NAMESPACED_BINDING, MEMBER_CLUSTER, EVICTION})
+"""Kinds whose status is the loop's to write."""
+
+
+class Concerned(NamedTuple):
+    """The object that a key of a queue is about."""
+
+    kind: Kind
+    key: Key
+
+
+class FailureTeller(Generic[K]):
+    """Tells of the failures of one controller.
+
+    Args:
+        hub: Where the objects are.
+        now: The clock.
+        record: Takes events.
+        controller: Its name.
+        concerned: Returns the object that a key is about.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        controller: str,
+        concerned: Callable[[K], Concerned],
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._controller = controller
+        self._concerned = concerned
+        self._told: dict[K, str] = {}
+        """What was said of objects that only an Event tells of."""
+
+    def failing(self, key: K, error: Exception) -> None:
+        """Tell that *error* came up again and again; nothing when that is told already."""
+        kind, name = self._concerned(key)
+        document = self._hub.cache.get(kind, *name)
+        if document is None:
+            return
+        reason = "CannotGoOn" if isinstance(error, (StuckError, TerminalError)) else type(error).__name__
+        message = printable(f"the {self._controller} controller fails again and again: {str(error) or reason}")
+        if kind in WITH_STATUS:
+            status = failing_status(document, self._controller, reason, message, self._now())
+            if status is not None:
+                self._hub.report(kind, document, status, tells_failures=True)
+        elif self._told.get(key) != message:
+            self._told[key] = message
+            self._record(document, Event(failure_type(self._controller).rpartition("/")[2], message, "Warning"))
+
+    def passed(self, key: K) -> None:
+        """Take back what was told."""
+        self._told.pop(key, None)
+        kind, name = self._concerned(key)
+        if kind not in WITH_STATUS:
+            return
+        document = self._hub.cache.get(kind, *name)
+        if document is not None and (status := passed_status(document, self._controller)) is not None:
+            self._hub.report(kind, document, status, tells_failures=True)
