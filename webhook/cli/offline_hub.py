@@ -113,7 +113,7 @@ def store(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) ->
     Raises:
         UserError: An object that decisions depend on has the wrong shape; every mistake is named.
     """
-    problems = [line for one in loaded if one.kind in _READ for line in _shape_mistakes(one)]
+    problems = [line for one in loaded if one.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(one)]
     if problems:
         raise UserError(problems)
     instant = now or newest_heartbeat(one.document for one in loaded if one.kind == kinds.MEMBER_CLUSTER) or clock

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from scorer.api.label_selector import dns_label_error
 from webhook.cli.failure import UserError
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document
@@ -63,6 +64,10 @@ def command(
         raise UserError(str(error)) from error
     if url and (not url.startswith("https://") or set(url) & set("@?#")):
         raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, query or fragment")
+    if not url.isascii():
+        raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+    if mistake := dns_label_error(service):
+        raise UserError(f"--service {service[:64]!a}: {mistake}")
     trust = _trust(ca) if ca else b""
     endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.service_account, below)
     objects = webhook_configurations(endpoint, settings.admission())

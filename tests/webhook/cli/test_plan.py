@@ -57,6 +57,23 @@ def entries(result):
 class TestOnFiles:
     """``--on``."""
 
+    @pytest.mark.parametrize(
+        ("spec", "field"),
+        [
+            ("hello", "spec"),
+            ({"policy": 5}, "spec.policy"),
+            ({"policy": []}, "spec.policy"),
+            ({"policy": {"placementType": "PickN", "affinity": {"clusterAffinity": []}}}, "spec.policy.affinity.c"),
+            ({**placement()["spec"], "revisionHistoryLimit": "9" * 5000}, "spec.revisionHistoryLimit"),
+        ],
+        ids=["spec", "policy", "policy-list", "affinity", "number-of-5000-digits"],
+    )
+    def test_a_placement_there_that_is_none_is_told_with_its_field(self, cli, tmp_path, spec, field):
+        there = write(tmp_path / "hub.yaml", {**placement(), "spec": spec})
+        result = cli("plan", "--on", there, "-f", write(tmp_path / "new.yaml", placement("new")))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f": document 1: {field}" in result.stderr
+
     def test_f_is_what_is_applied_to_it(self, cli, base, tmp_path):
         file = write(tmp_path / "new.yaml", more(3), member("oslo", 30), placement("all"))
         result = cli("plan", "--on", base, "-f", file, "-o", "json", "--now", NOW)

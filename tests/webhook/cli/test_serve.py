@@ -78,6 +78,9 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
     [
         pytest.param(["--url", "http://a"], "--url 'http://a': must be https://HOST:PORT", id="no-tls"),
         pytest.param(["--url", "https://me@a"], "--url 'https://me@a': must be https://HOST:PORT", id="user-in-url"),
+        pytest.param(["--url", "https://h\udcff"], "--url 'https://h\\udcff': a host name", id="bytes-in-url"),
+        pytest.param(["--service", "\udcff"], "--service '\\udcff': ", id="bytes-in-service"),
+        pytest.param(["--service", "A b"], "--service 'A b': ", id="service"),
         pytest.param(["--port", "0"], "Invalid value for '--port'", id="port"),
         pytest.param(["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
         pytest.param(["--ca", "tls.key"], "tls.key: holds a private key", id="key-for-authority"),
