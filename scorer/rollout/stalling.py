@@ -5,6 +5,7 @@ are no move. Nothing here is in the reference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -91,5 +92,5 @@ def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
 
 def _transitions(entry: Mapping[str, Any]) -> Iterator[datetime]:
     for condition in entry.get("conditions") or ():
-        if text := condition.get("lastTransitionTime"):
-            yield parse_time(text)
+        with suppress(ValueError, OverflowError):  # one that somebody has written by hand tells nothing
+            yield parse_time(str(condition.get("lastTransitionTime") or ""))

@@ -416,7 +416,8 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
     ]
     opened = await open_page("crp/web")
     row = opened.page.locator(".placements a")
-    await expect(row.locator(".num")).to_have_text(["wanted 4", "picked 4", "available 1 + 2 old"])
+    await expect(row.locator(".num")).to_have_text(["wanted 4", "picked 4", "available 1"])
+    await expect(row.locator(".placement-picks")).to_contain_text(" · 2 on the old release")
     await expect(row.locator(".why")).to_have_text(why)
     sub = opened.page.locator("#placement-sub")
     await expect(sub).to_contain_text("picked 4 · 1 available · 2 on the old release")
@@ -436,7 +437,9 @@ async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page)
     opened = await open_page("crp/web")
     row = opened.page.locator(".placements a")
     await expect(row.locator(".num")).to_have_text(["wanted 3", "picked 2", "available 2"])
-    await expect(row.locator(".pill")).to_have_text("available, judged again")
+    await expect(row.locator(".pill")).to_have_text("available")
+    await expect(row.locator(".why")).to_have_text("being judged again")
+    assert "Placements 1 0 satisfied · 1 judged again" in await texts(opened.page.locator(".card"))
     await expect(opened.page.locator("#placement-sub")).to_have_text(
         "PickN 3 · picked 2 · 2 available · being judged again"
     )

@@ -8,15 +8,13 @@ const NAMED_CLUSTERS = 4; // more than these are summed up
 
 /** `PickN 3 · picked 3 · 2 available · 1 on the old release`: what was asked for and what became of it. */
 export function numbers(placement) {
-  const { available, availableOld } = placement;
   const wanted = placement.wanted === null || placement.wanted === undefined ? placement.type : `${placement.type} ${number(placement.wanted)}`;
-  const old = availableOld ? ` · ${number(availableOld)} on the old release` : "";
-  return `${wanted} · picked ${number(placement.picked)} · ${number(available)} available${old}`;
+  return `${wanted} · picked ${number(placement.picked)} · ${number(placement.available)} available${onOld(placement)}`;
 }
 
-/** The state, and beside it that the last known one is shown while a change is being judged. */
-export function stateWords(placement) {
-  return placement.judgedAgain ? `${placement.state}, judged again` : placement.state;
+/** On how many clusters an earlier release is available while they wait for the latest. */
+function onOld({ availableOld }) {
+  return availableOld ? ` · ${number(availableOld)} on the old release` : "";
 }
 
 function picks(placement) {
@@ -32,7 +30,7 @@ function amount(word, value, lacking) {
 }
 
 function content(placement) {
-  const { wanted, picked, available, availableOld } = placement;
+  const { wanted, picked, available } = placement;
   const open = wanted === null || wanted === undefined;
   return [
     h("span", { class: "row" },
@@ -40,9 +38,9 @@ function content(placement) {
         placement.namespace ? h("span", { class: "namespace" }, `${placement.namespace}/`) : null, placement.name),
       " ", amount("wanted", open ? "all" : number(wanted), false),
       " ", amount("picked", number(picked), !open && picked < wanted),
-      " ", amount("available", availableOld ? `${number(available)} + ${number(availableOld)} old` : number(available), available < picked),
-      " ", pill(stateWords(placement), tone(placement.state))),
-    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}`),
+      " ", amount("available", number(available), available < picked),
+      " ", pill(placement.state, tone(placement.state))),
+    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`),
     placement.why ? h("span", { class: "why" }, placement.why) : null,
   ].filter(Boolean);
 }
@@ -99,7 +97,7 @@ export class PlacementsView {
         const link = element.firstElementChild;
         if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
-        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, stateWords(placement), placement.why, picks(placement)];
+        const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, placement.why, picks(placement)];
         if (!isNews(link, facts)) return;
         link.replaceChildren(...content(placement));
         if (!isNew) flash(link);

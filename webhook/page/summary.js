@@ -13,7 +13,7 @@ function cards(clusters, placements, more) {
     out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet" });
   }
   if (placements) {
-    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state === "available" && !p.judgedAgain ? "short" : p.state), PLACEMENT_STATES);
+    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "judged again" : "short"), PLACEMENT_STATES);
     const satisfied = placements.filter((p) => p.satisfied).length;
     const words = placements.length ? listed([["satisfied", satisfied], ...unmet]) : "none yet";
     out.push({ name: "Placements", value: placements.length, words });

@@ -453,6 +453,13 @@ class TestStalled:
         first = self.at(NOW, *self.bindings(), strategy=odd)
         assert self.said(self.at(NOW + STALLED_AFTER, *self.bindings(), before=first, strategy=odd))
 
+    def test_a_time_that_nobody_can_read_tells_nothing(self):
+        first = self.at(NOW, *self.bindings())
+        for entry in first.status["placementStatuses"]:
+            for condition in entry["conditions"]:
+                condition["lastTransitionTime"] = "yesterday"
+        assert self.said(self.at(NOW + 2 * STALLED_AFTER, *self.bindings(), before=first))
+
     def test_a_cluster_that_cannot_be_left_is_named(self):
         gone = make_binding("c")
         gone["metadata"] |= {"deletionTimestamp": NOW.isoformat(), "name": "shop-c"}
