@@ -24,9 +24,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Self, TypeAlias, cast
+from typing import Final, Self, TypeAlias, cast
 
 from certs.authority import Leaf
+
+CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2: forward secrecy, and encryption that is authenticated as a whole; 1.3 has no others."""
 
 _Names: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
@@ -54,7 +57,7 @@ class _Context(ssl.SSLContext):
 
 
 class ServerContext:
-    """A listener's TLS context: TLS 1.2 or later, ALPN ``http/1.1``, certificate replaceable by `swap`.
+    """A listener's TLS context: TLS 1.2 (AEAD suites) or later, ALPN ``http/1.1``, certificate replaceable by `swap`.
 
     Client certificates are accepted, and not required, once `trust` has named authorities.
 
@@ -147,6 +150,7 @@ def _context(leaf: Leaf, authorities: _ClientAuthorities) -> _Context:
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.authorities = authorities
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     context.options |= ssl.OP_NO_TICKET  # of TLS 1.2; those of 1.3:
     context.num_tickets = 0

@@ -14,6 +14,7 @@ from typing import Final
 
 from aiohttp import web
 
+from webhook.connections import CONNECTIONS, Connections
 from webhook.endpoints import (
     admission,
     budgets,
@@ -33,6 +34,7 @@ from webhook.endpoints import (
 )
 from webhook.endpoints.answers import REQUEST_ID, request_id
 from webhook.endpoints.api import Api
+from webhook.endpoints.bodies import Bodies
 from webhook.endpoints.callers import SURFACES, Callers
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.doorkeeper import Doorkeeper
@@ -53,6 +55,8 @@ class Parts:
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
     continuation: Continuation = field(default_factory=Continuation.with_new_key)
+    connections: Connections = field(default_factory=lambda: Connections(1000, 200))
+    """Of the HTTPS listener."""
 
 
 PARTS: Final = web.AppKey("PARTS", Parts)
@@ -68,11 +72,22 @@ def make_app(parts: Parts) -> web.Application:
         webhook.settings.SettingsError: The file with the secret of the hooks cannot be used.
     """
     app = _application(parts)
+    app[CONNECTIONS] = parts.connections
     services, settings = parts.services, parts.settings
     doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.now)
-    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper)
+    bodies = Bodies(settings.bodies_bytes)
+    parts.metrics.watch_bodies(lambda: bodies.held)
+    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies)
     callers = Callers(parts.services, parts.settings, parts.metrics)
-    api = Api(app, parts.services, parts.settings, parts.metrics, callers=callers, continuation=parts.continuation)
+    api = Api(
+        app,
+        parts.services,
+        parts.settings,
+        parts.metrics,
+        callers=callers,
+        continuation=parts.continuation,
+        bodies=bodies,
+    )
     for surface in SURFACES:
         parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
     scoring.add_routes(api)

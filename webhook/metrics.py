@@ -186,6 +186,11 @@ class Metrics:
         self._in_flight = Gauge(
             "harbormaster_http_in_flight", "Requests being handled.", ("surface",), registry=self.registry
         )
+        self._bodies = Gauge(
+            "harbormaster_http_body_bytes",
+            "Bodies that are being read, or are long and being judged.",
+            registry=self.registry,
+        )
         self._rejected = Counter(
             "harbormaster_http_rejected",
             "Requests refused before they were understood.",
@@ -268,6 +273,10 @@ class Metrics:
     def watch_in_flight(self, surface: str, count: Callable[[], float]) -> None:
         """Read the number of requests being handled from *count*, whenever metrics are asked for."""
         self._in_flight.labels(surface).set_function(count)
+
+    def watch_bodies(self, count: Callable[[], float]) -> None:
+        """Read how many bytes of bodies are held from *count*, whenever metrics are asked for."""
+        self._bodies.set_function(count)
 
     def watch_live_failures(self, count: Callable[[], float]) -> None:
         """Read how many live checks broke from *count*, whenever metrics are asked for."""

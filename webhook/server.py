@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -25,8 +26,10 @@ from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
 from certs.source import LeafSource, OwnLeaves
 from webhook.app import Parts, add_last_route, make_app, make_probe_app
+from webhook.connections import Connections, Listener
 from webhook.endpoints.continuation import Continuation, sealing_key
 from webhook.health import Health
+from webhook.http_protocol import protocol_of
 from webhook.metrics import Metrics
 from webhook.services import Services
 from webhook.settings import PREFIX, Settings
@@ -111,7 +114,8 @@ class Server:
         self._addresses: Addresses | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(self._leaf.key_pem))
-        parts = Parts(services, settings, self.health, self.metrics, continuation)
+        self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
+        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers)
         app, probes = make_app(parts), make_probe_app(parts)
         if extend is not None:
             extend(app)
@@ -153,10 +157,18 @@ class Server:
         settings = self.settings
         await self.renew_client_authorities()
         try:
-            https = await self._listen(
-                self._https, settings.host, settings.https_port, "https_port", self._tls.listener
+            await self._https.setup()
+            https = await listen(
+                self._https,
+                settings.host,
+                settings.https_port,
+                self._tls.listener,
+                settings,
+                "https_port",
+                self._callers,
             )
-            http = await self._listen(self._http, settings.http_host, settings.http_port, "http_port", None)
+            await self._http.setup()
+            http = await listen(self._http, settings.http_host, settings.http_port, None, settings, "http_port")
         except ListenError:
             await self._close()
             raise
@@ -164,12 +176,6 @@ class Server:
         await self.check_listener()
         self._housekeeping = asyncio.create_task(self._keep_house(), name="housekeeping")
         return self._addresses
-
-    async def _listen(
-        self, runner: web.AppRunner, host: str, port: int, setting: str, tls: ssl.SSLContext | None
-    ) -> tuple[str, int]:
-        await runner.setup()
-        return await listen(runner, host, port, tls, self.settings, setting)
 
     async def wait(self) -> None:
         """Return when housekeeping ends, which it does only by an error of ours; that error is raised."""
@@ -399,17 +405,25 @@ async def serve(server: Running, started: Callable[[Addresses], None] = lambda _
 
 
 class Site(web.BaseSite):
-    """A listener with a bound on the time of a TLS handshake and on the number of connections."""
+    """A listener that counts its sockets from accept on; see `webhook.connections`."""
 
-    __slots__ = ("_host", "_port", "_settings", "address")
+    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "address")
 
     def __init__(
-        self, runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, settings: Settings
+        self,
+        runner: web.AppRunner,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        settings: Settings,
+        connections: Connections,
     ) -> None:
         super().__init__(runner, ssl_context=tls)
         self._host = host
         self._port = port
         self._settings = settings
+        self._connections = connections
+        self._listener: Listener | None = None
         self.address = (host, port)
 
     @property
@@ -419,41 +433,54 @@ class Site(web.BaseSite):
 
     async def start(self) -> None:
         """Open the listener."""
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            self._accept,
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            ssl_handshake_timeout=self._settings.handshake_seconds if self._ssl_context else None,
-            backlog=self._backlog,
-        )
-        await super().start()
-        self._server = server
-        self.address = (self._host, server.sockets[0].getsockname()[1])
-
-    def _accept(self) -> asyncio.Protocol:
-        """Make the protocol of a new connection; when there are too many, the oldest idle one has to go."""
         server = self._runner.server
         assert server is not None
-        connections = server.connections
-        if len(connections) >= self._settings.connections:
-            for connection in connections:
-                if connection._current_request is None:  # the library has no public word for "idle"
-                    connection.force_close()
-                    break
-        return server()
+        self._listener = Listener(
+            self._host,
+            self._port,
+            self._connections,
+            partial(protocol_of, server),
+            tls=self._ssl_context,
+            handshake_seconds=self._settings.handshake_seconds,
+            backlog=self._backlog,
+        )
+        await self._listener.start()
+        await super().start()
+        self.address = (self._host, self._listener.port)
+
+    async def stop(self) -> None:
+        """Close the listener; connections stay."""
+        if self._listener is not None:
+            self._listener.close()
+        await super().stop()
 
 
 async def listen(
-    runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, settings: Settings, setting: str
+    runner: web.AppRunner,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    settings: Settings,
+    setting: str,
+    connections: Connections | None = None,
 ) -> tuple[str, int]:
     """Open a listener for a runner that is set up, and return its address.
+
+    Args:
+        runner: Answers.
+        host: Where to listen.
+        port: 0: any free one.
+        tls: None: plain.
+        settings: The limits.
+        setting: Name of the one that *port* is from.
+        connections: Who is connected; None: nobody else wants to know.
 
     Raises:
         ListenError: It could not be opened; *setting* is named.
     """
-    site = Site(runner, host, port, tls, settings)
+    if connections is None:
+        connections = Connections(settings.connections, settings.handshakes_per_address)
+    site = Site(runner, host, port, tls, settings, connections)
     try:
         await site.start()
     except OSError as error:

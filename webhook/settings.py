@@ -109,14 +109,18 @@ class Settings(BaseModel):
     admission_in_flight: int = Field(default=100, gt=0)
     """Admission requests handled at once; one more is answered 503."""
     connections: int = Field(default=1000, gt=0)
-    """Connections held open; one more closes the one that has been idle longest."""
+    """Connections held open, from accept on; one more closes the one that has been idle longest."""
+    handshakes_per_address: int = Field(default=200, gt=0)
+    """So many of them may be shaking hands from one address; one more ends the oldest."""
+    bodies_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
+    """Memory for bodies that are being read, or are long and being judged; who needs more is answered 503."""
     event_streams: int = Field(default=100, gt=0)
     """Viewers of ``/v1/events`` at once."""
     event_streams_per_caller: int = Field(default=20, gt=0)
     """How many of them one caller may be; the plain listener, where nobody is asked who they are, has no such limit."""
 
     body_seconds: Seconds = 5
-    handshake_seconds: Seconds = Field(default=10, gt=0)
+    handshake_seconds: Seconds = Field(default=3, gt=0)
     keepalive_seconds: Seconds = 120
     """Longer than the 90 s after which kube-apiserver closes an idle connection, so that it is never us (1.10)."""
     drain_seconds: Seconds = 15

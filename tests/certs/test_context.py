@@ -84,6 +84,30 @@ async def test_tls_1_1_is_refused_and_1_2_is_spoken(authority):
         assert writer.get_extra_info("ssl_object").version() == "TLSv1.2"
 
 
+def speaking_1_2(authority, ciphers) -> ssl.SSLContext:
+    client = client_context(authority)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.set_ciphers(ciphers)
+    return client
+
+
+@pytest.mark.parametrize("cipher", ["ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"])
+async def test_of_tls_1_2_aead_suites_are_spoken(authority, cipher):
+    context = ServerContext(authority.issue(NAMES, (), NOW))
+    async with listening(context) as port, dialled(port, speaking_1_2(authority, cipher)) as (_, writer):
+        assert writer.get_extra_info("ssl_object").cipher()[0] == cipher
+
+
+async def test_of_tls_1_2_no_other_suites_are_spoken(authority):
+    context = ServerContext(authority.issue(NAMES, (), NOW))
+    client = speaking_1_2(authority, "ECDHE-ECDSA-AES256-SHA384:ECDHE-ECDSA-AES128-SHA256")
+    async with listening(context) as port:
+        with pytest.raises(OSError):
+            async with dialled(port, client):
+                pass
+    assert all(suite["aead"] for suite in context.listener.get_ciphers())
+
+
 async def test_a_swap_serves_new_connections_and_leaves_old_ones_alone(authority):
     first, second = authority.issue(NAMES, (), NOW), authority.issue(NAMES, (), NOW)
     context = ServerContext(first)

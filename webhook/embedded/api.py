@@ -19,6 +19,7 @@ from scorer.api.staged_update import RunState
 from webhook.admission.context import Context
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.bearer import bearer_token
+from webhook.connections import vouch_for
 from webhook.embedded import discovery
 from webhook.embedded.answers import ApiError, json_response, of_store, success
 from webhook.embedded.owner import OwnerToken
@@ -98,6 +99,7 @@ class _Api:
         token = bearer_token(request.headers.get("Authorization", ""))
         if not self.owner.known(token):
             raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+        vouch_for(request)
 
     def _discover(self, request: web.Request, segments: list[str]) -> web.Response:
         _check_method(request, ("GET",))

@@ -14,7 +14,8 @@ Source: serving.md 1.3 and 1.8.
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import parse_qs
@@ -28,8 +29,16 @@ from webhook.admission.context import Context, PlacementAuthorization, UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
+from webhook.connections import vouch_for
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
-from webhook.endpoints.bodies import THREAD_BYTES, BodyTimeoutError, BodyTooLargeError, BrokenBodyError, read_body
+from webhook.endpoints.bodies import (
+    THREAD_BYTES,
+    Bodies,
+    BodyMemoryError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    BrokenBodyError,
+)
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.health import Health
 from webhook.hook_secrets import ROOT
@@ -48,6 +57,10 @@ BUDGET_MARGIN_SECONDS: Final = 0.5
 """How much earlier than the API server we give up, so that our answer still reaches it."""
 RIGHTS_MARGIN_SECONDS: Final = 0.5
 """What is left for an answer when the rights of the user, or a reservation, cannot be had in time."""
+LONG_AT_ONCE: Final = 2
+"""Reviews of more than `THREAD_BYTES` that are judged at once: what is read of one takes many times its bytes."""
+SHARE_OF_STRANGERS: Final = 0.2
+"""How much of the time reviews of strangers may take, all together."""
 LONGEST_QUERY: Final = 256
 """Characters of the query that are looked at."""
 
@@ -83,9 +96,10 @@ def add_routes(
     health: Health,
     metrics: Metrics,
     doorkeeper: Doorkeeper,
+    bodies: Bodies,
 ) -> None:
     """Serve both hooks, on their bare paths and on one path per kind, and all of that below the secret path."""
-    desk = _Desk(services, settings, health, metrics, doorkeeper)
+    desk = _Desk(services, settings, health, metrics, doorkeeper, bodies)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -153,14 +167,60 @@ def _budget(query: str) -> float:
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
 
+class TooManyStrangersError(Exception):
+    """Too many strangers wait for their turn; the message is fit for them."""
+
+
+class _Strangers:
+    """Lets strangers in one by one, and keeps the greater part of the time for the others.
+
+    Args:
+        most: So many may wait.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = max(1, most)
+        self._waiting = 0
+        self._turn = asyncio.Lock()
+        self._next = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn. Raises `TooManyStrangersError`."""
+        if self._waiting >= self._most:
+            raise TooManyStrangersError("too many reviews that are not the API server's")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                loop = asyncio.get_running_loop()
+                await asyncio.sleep(self._next - loop.time())
+                began = loop.time()
+                try:
+                    yield
+                finally:
+                    ended = loop.time()
+                    self._next = ended + (ended - began) * (1 / SHARE_OF_STRANGERS - 1)
+        finally:
+            self._waiting -= 1
+
+
 class _Desk:
     """Where reviews come in; counts those being handled."""
 
     def __init__(
-        self, services: Services, settings: Settings, health: Health, metrics: Metrics, doorkeeper: Doorkeeper
+        self,
+        services: Services,
+        settings: Settings,
+        health: Health,
+        metrics: Metrics,
+        doorkeeper: Doorkeeper,
+        bodies: Bodies,
     ) -> None:
         self.in_flight = 0
         self._doorkeeper = doorkeeper
+        self._bodies = bodies
+        self._strangers = _Strangers(settings.admission_in_flight // 2)
+        self._long = asyncio.Semaphore(LONG_AT_ONCE)
         self._context = services.admission
         self._access = services.access
         self._synced = services.synced
@@ -186,19 +246,16 @@ class _Desk:
             known = self._doorkeeper.knows(request, by_secret=by_secret)
             if not known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
+            if known and self._doorkeeper.tells_strangers:
+                vouch_for(request)
             if self._health.closed:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
-            if self.in_flight >= self._settings.admission_in_flight:
-                return self._refuse(503, "overload", "this replica is busy")
-            self.in_flight += 1
             try:
                 return await self._review(hook, request, judge, known=known)
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
-            finally:
-                self.in_flight -= 1
 
         return handle
 
@@ -208,26 +265,62 @@ class _Desk:
         return self._has_been_synced
 
     async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
+        """Read the body, then take a place: who is slow to send one takes none from others."""
+        started = asyncio.get_running_loop().time()
+        limit = self._settings.admission_body_bytes if known else min(THREAD_BYTES, self._settings.admission_body_bytes)
+        try:
+            async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
+                if self.in_flight >= self._settings.admission_in_flight:
+                    return self._refuse(503, "overload", "this replica is busy")
+                self.in_flight += 1
+                try:
+                    if known:
+                        return await self._judge(hook, request, body, judge, started, known=True)
+                    async with self._strangers.turn():
+                        return await self._judge(hook, request, body, judge, started, known=False)
+                finally:
+                    self.in_flight -= 1
+        except BodyTooLargeError as error:
+            return self._refuse(413, "size", str(error))
+        except BodyTimeoutError as error:
+            return self._refuse(408, "timeout", str(error))
+        except (BodyMemoryError, TooManyStrangersError) as error:
+            return self._refuse(503, "overload", str(error))
+        except BrokenBodyError as error:
+            return self._refuse(400, "malformed", str(error))
+
+    async def _judge(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
+        if len(body) <= THREAD_BYTES:
+            return await self._answer(hook, request, body, judge, started, known=known)
+        try:
+            async with asyncio.timeout_at(started + _budget(request.query_string)):
+                await self._long.acquire()
+        except TimeoutError:
+            return self._refuse(503, "deadline", "the time the caller allows is used up")
+        try:
+            return await self._answer(hook, request, body, judge, started, known=known)
+        finally:
+            self._long.release()
+
+    async def _answer(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
         loop = asyncio.get_running_loop()
-        started = loop.time()
         deadline = started + _budget(request.query_string)
         try:
-            body = await read_body(request, self._settings.admission_body_bytes, self._settings.body_seconds)
             if len(body) > THREAD_BYTES:
                 async with asyncio.timeout_at(deadline):
                     review = await asyncio.to_thread(parse_review, body)
             else:
                 review = parse_review(body)
-        except BodyTooLargeError as error:
-            return self._refuse(413, "size", str(error))
-        except BodyTimeoutError as error:
-            return self._refuse(408, "timeout", str(error))
-        except BrokenBodyError as error:
-            return self._refuse(400, "malformed", str(error))
         except BadReviewError as error:
             return self._refuse(error.code, "malformed", error.message)
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
+        if known:
+            vouch_for(request)
         try:
             if judge is not None:
                 asking = judge if known else _not_enforced

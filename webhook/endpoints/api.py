@@ -20,7 +20,14 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
 from webhook.endpoints.answers import has_json_body, request_id
-from webhook.endpoints.bodies import BodyTimeoutError, BodyTooLargeError, BrokenBodyError, beside_loop, read_body
+from webhook.endpoints.bodies import (
+    Bodies,
+    BodyMemoryError,
+    BodyTimeoutError,
+    BodyTooLargeError,
+    BrokenBodyError,
+    beside_loop,
+)
 from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
@@ -66,6 +73,7 @@ class Api:
         metrics: Where they are counted.
         callers: Finds out who asks; None: nobody is asked, and everybody may read everything.
         continuation: Seals the tokens that continue lists; None: with a key of this Api alone.
+        bodies: The memory for bodies; None: of this Api alone.
     """
 
     def __init__(
@@ -77,8 +85,10 @@ class Api:
         *,
         callers: Callers | None = None,
         continuation: Continuation | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         self.app = app
+        self._bodies = bodies or Bodies(settings.bodies_bytes)
         self.services = services
         self.settings = settings
         self.continuation = continuation or Continuation.with_new_key()
@@ -244,13 +254,17 @@ class Api:
             self.metrics.rejected(surface, "media_type")
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
-            return await read_body(request, limit, self.settings.body_seconds)
+            async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=True) as body:
+                return body
         except BodyTooLargeError as error:
             self.metrics.rejected(surface, "size")
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error
         except BodyTimeoutError as error:
             self.metrics.rejected(surface, "timeout")
             raise ProblemError(Problem.REQUEST_TIMEOUT, str(error), headers=_CLOSE) from error
+        except BodyMemoryError as error:
+            self.metrics.rejected(surface, "overload")
+            raise ProblemError(Problem.NOT_READY, str(error), headers=_CLOSE, retry_after=1) from error
         except BrokenBodyError as error:
             self.metrics.rejected(surface, "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error

@@ -31,6 +31,7 @@ from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
 from webhook.bearer import bearer_token, may_be_good
+from webhook.connections import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.metrics import Metrics
@@ -106,6 +107,7 @@ class Callers:
             if surface != "extender" or not self._anonymous_extender:
                 raise self._stranger(surface)
             caller = ANONYMOUS
+        vouch_for(request)
         request[_CALLER] = caller
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
             raise self._too_often(surface, f"{shown(caller)} asks too often", wait)

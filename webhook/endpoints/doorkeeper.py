@@ -24,6 +24,7 @@ class Doorkeeper:
 
     Attributes:
         refuses: Strangers are sent away.
+        tells_strangers: There is something by which they can be told.
 
     Args:
         settings: What makes the difference.
@@ -34,7 +35,7 @@ class Doorkeeper:
     def __init__(self, settings: Settings, secrets: tuple[str, ...], now: Callable[[], datetime]) -> None:
         self._certificate_only = settings.require_client_certificate
         self.refuses = self._certificate_only or not settings.plain_admission_paths
-        self._tells_strangers = settings.tells_strangers
+        self.tells_strangers = settings.tells_strangers
         self._names = frozenset(settings.admission_client_names)
         self._secrets = tuple(secret.encode() for secret in secrets)
         self._now = now
@@ -54,7 +55,7 @@ class Doorkeeper:
             request: A review, unread so far.
             by_secret: It came below the secret path.
         """
-        if not self._tells_strangers or (by_secret and not self._certificate_only):
+        if not self.tells_strangers or (by_secret and not self._certificate_only):
             return True
         connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         if connection is None:

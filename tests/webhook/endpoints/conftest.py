@@ -213,6 +213,11 @@ class Port:
         """Admission reviews being handled."""
         return self.sample("harbormaster_http_in_flight", surface="admission")
 
+    @property
+    def bodies_bytes(self) -> float:
+        """Of bodies that are being read."""
+        return self.sample("harbormaster_http_body_bytes")
+
     def sample(self, name: str, **labels: str) -> float:
         """One value of the metrics."""
         return self.server.metrics.registry.get_sample_value(name, labels)

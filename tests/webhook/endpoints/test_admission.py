@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
+
+from webhook.admission.authorization import Reviewed
 
 VALIDATE = "/validate"
 MEBIBYTE = 1024 * 1024
@@ -150,22 +153,67 @@ async def test_the_media_type_is_checked_before_readiness(launch, review_bytes):
         assert (await connection.post(VALIDATE, review_bytes(), **{"Content-Type": "text/plain"})).status == 415
 
 
+class SlowRights:
+    """Knows the rights of users, and says so when it is told to."""
+
+    def __init__(self):
+        self.answers = asyncio.Event()
+
+    async def review(self, _user, _wanted):
+        await self.answers.wait()
+        return Reviewed()
+
+
+def beginning(body: bytes) -> bytes:
+    """All of a request but the last ten bytes."""
+    members = f"Host: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"POST /validate HTTP/1.1\r\n{members}\r\n\r\n".encode() + body[:-10]
+
+
 async def test_too_many_at_once_are_sent_away(launch, review_bytes):
-    body = review_bytes()
-    lines = (
-        f"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    limited = launch(admission_in_flight=2)
+    body, rights = review_bytes(), SlowRights()
+    limited = launch(admission_in_flight=2, access=rights)
     async with limited as port, port.dial() as first, port.dial() as second, port.dial() as third:
-        for waiting in (first, second):
-            await waiting.send(lines.encode() + body[:10])
+        waiting = [asyncio.create_task(connection.post(VALIDATE, body)) for connection in (first, second)]
         await port.until(lambda: port.in_flight == 2)
         answer = await third.post(VALIDATE, body)
         assert_status(answer, 503, "ServiceUnavailable")
         assert answer.headers["Retry-After"] == "1"
-        for waiting in (first, second):
-            await waiting.send(body[10:])
-            assert (await waiting.answer()).status == 200
+        rights.answers.set()
+        assert [(await task).status for task in waiting] == [200, 200]
+
+
+async def test_a_body_that_does_not_come_takes_no_place_from_others(launch, review_bytes):
+    body = review_bytes()
+    async with launch(admission_in_flight=2) as port, AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(port.dial()) for _ in range(10)]
+        for connection in slow:
+            await connection.send(beginning(body))
+        await port.until(lambda: port.bodies_bytes == 10 * (len(body) - 10))
+        async with port.dial() as honest:
+            for _ in range(3):
+                assert (await honest.post(VALIDATE, body)).status == 200
+        await slow[0].send(body[-10:])
+        assert (await slow[0].answer()).status == 200
+    await port.until(lambda: not port.bodies_bytes)
+
+
+async def test_when_memory_for_bodies_is_used_up_the_oldest_that_is_not_complete_is_given_up(launch, review):
+    body = padded(review, MEBIBYTE)
+    async with launch(bodies_bytes=3 * MEBIBYTE) as port, AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(port.dial()) for _ in range(3)]
+        for number, connection in enumerate(slow, 1):
+            await connection.send(beginning(body))
+            await port.until(lambda number=number: port.bodies_bytes == number * (MEBIBYTE - 10))
+        async with port.dial() as honest:
+            assert (await honest.post(VALIDATE, body)).status == 200
+        answer = await slow[0].answer()
+        assert_status(answer, 503, "ServiceUnavailable")
+        assert answer.headers["Connection"] == "close"
+        for connection in slow[1:]:
+            await connection.send(body[-10:])
+            assert (await connection.answer()).status == 200
+    await port.until(lambda: not port.bodies_bytes)
 
 
 def padded(review, size: int) -> bytes:
@@ -247,8 +295,8 @@ async def test_a_client_that_goes_away_harms_nobody(port, review_bytes):
         await connection.send(
             b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
         )
-        await port.until(lambda: port.in_flight == 1)
-    await port.until(lambda: port.in_flight == 0)
+        await port.until(lambda: port.bodies_bytes)
+    await port.until(lambda: not port.bodies_bytes)
     async with port.dial() as connection:
         assert (await connection.post(VALIDATE, review_bytes())).status == 200
 

@@ -144,7 +144,7 @@ async def test_the_oldest_idle_connection_makes_room(launch, review_bytes):
         await port.until(lambda: not port.server._connections())  # the handshake with itself at the start
         async with port.dial() as busy, port.dial() as idle, port.dial() as younger:
             await busy.send(f"POST /validate HTTP/1.1\r\n{members}\r\n\r\n".encode() + body[:5])
-            await port.until(lambda: port.in_flight == 1)
+            await port.until(lambda: port.bodies_bytes)
             async with port.dial() as newcomer:
                 assert (await newcomer.post("/validate", body)).status == 200
                 assert await idle.ended()
@@ -159,7 +159,7 @@ async def test_while_draining_everything_is_answered_and_every_connection_is_clo
     async with launch(drain_limit_seconds=20) as port, port.dial() as kept, port.dial() as flying:
         assert "Connection" not in (await kept.post("/validate", body)).headers
         await flying.send(f"POST /validate HTTP/1.1\r\n{members}\r\n\r\n".encode() + body[:5])
-        await port.until(lambda: port.in_flight == 1)
+        await port.until(lambda: port.bodies_bytes)
         draining = asyncio.create_task(port.server.drain())
         await port.until(port.server.health.draining.is_set)
         async with port.dial(plain=True) as probe:
@@ -254,3 +254,27 @@ async def test_routes_of_others_can_be_added(launch):
         assert (answer.status, answer.body) == (200, b"hello")
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert (await connection.get("/api/v1/pods")).status == 404
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["http", "https"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"\x16\x03\x01 no http\r\n\r\n", id="no-http"),
+        pytest.param(b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", id="version"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nBad Header: \x00\r\n\r\n", id="header"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nLong: " + b"x" * 100_000 + b"\r\n\r\n", id="long"),
+        pytest.param(b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", id="length"),
+    ],
+)
+async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port, caplog, sent, plain):
+    caplog.set_level("INFO")
+    async with port.dial(plain=plain) as connection:
+        await connection.send(sent)
+        answer = await connection.answer()
+    assert (answer.status, answer.body) == (400, b"400 Bad Request\n")
+    assert "Server" not in answer.headers
+    (record,) = [record for record in caplog.records if record.name.startswith(("aiohttp", "webhook.http"))]
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage() + record.reason
+    assert len(record.reason) <= 256

@@ -1,0 +1,355 @@
+"""The sockets of a listener, counted from the moment they are accepted; and who has to go when there are too many.
+
+A socket costs memory before its TLS handshake is done, and whoever never begins one costs as much as an honest caller.
+So the bound holds from accept on, and handshakes have one of their own per address. The API server may come from the
+same address as those who attack (a proxy, konnectivity): hence nobody is turned away for others of his address. It is
+the oldest handshake that has to go, and an honest one is over in milliseconds; among those who are connected, it is the
+one who has been silent longest, and last of all those who have been *vouched for*: they have shown who they are.
+
+Time is bounded as well: all who have shown nothing share `STRANGERS_PER_SECOND` messages. Whoever comes with one is
+heard; but when there are more, they are not listened to for a while.
+
+Source: serving.md 8, "Slow clients".
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, cast
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+ACCEPTED_AT_ONCE: Final = 64
+"""So many sockets are accepted before others have their turn."""
+PAUSE_SECONDS: Final = 0.5
+"""How long to accept nobody when the system has no more sockets to give."""
+SHUTDOWN_SECONDS: Final = 3.0
+"""How long a client may take to say goodbye in TLS."""
+STRANGERS_PER_SECOND: Final = 200.0
+STRANGERS_AT_ONCE: Final = 400.0
+NOT_HEARD_SECONDS: Final = 1.0
+"""How long a stranger is not listened to when there have been too many."""
+_LOOKED_AT: Final = 32
+"""So many connections are looked at for one that may be closed: making room must cost the same for ever."""
+
+_log = logging.getLogger(__name__)
+
+
+def vouch_for(request: web.Request) -> None:
+    """Take note that who has sent *request* has shown who it is: when there are too many, it is the last to go."""
+    connections = request.app.get(CONNECTIONS)
+    if connections is not None:
+        connections.vouch(request.protocol)
+
+
+class Connection(asyncio.Protocol):
+    """One accepted socket; stands between the transport and the HTTP protocol.
+
+    Args:
+        socket_: Accepted.
+        address: Of the client.
+        connections: Among which it counts.
+        handler: The HTTP protocol.
+    """
+
+    __slots__ = ("_connections", "_socket", "_waiting", "address", "handler", "transport")
+
+    def __init__(
+        self, socket_: socket.socket, address: str, connections: "Connections", handler: RequestHandler
+    ) -> None:
+        self._socket = socket_
+        self._connections = connections
+        self.address = address
+        self.handler = handler
+        self.transport: asyncio.Transport | None = None
+        self._waiting: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being handled."""
+        return self.handler._current_request is None  # the library has no public word for "idle"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is done."""
+        self.transport = cast("asyncio.Transport", transport)  # that of uvloop does not say so
+        self._connections.opened(self)
+        self.handler.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """The client has said something."""
+        if not self._connections.heard(self) and self._waiting is None and self.transport is not None:
+            self.transport.pause_reading()
+            self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.listen_again)
+        self.handler.data_received(data)
+
+    def listen_again(self) -> None:
+        """Listen to the client, if it is not listened to now."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def eof_received(self) -> None:
+        """The client says no more."""
+        self.handler.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client is slow to read."""
+        self.handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        self.handler.resume_writing()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        """It has ended."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._connections.closed(self)
+        self.handler.connection_lost(error)
+
+    def end(self) -> None:
+        """Close it at once: nobody is waited for who may not want to say goodbye."""
+        if self.transport is not None:
+            self.transport.abort()
+        else:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class Connections:
+    """All of one listener.
+
+    Args:
+        limit: So many at most.
+        handshakes: So many of them, per address, that have not been opened yet.
+        paced: Strangers share what there is of `STRANGERS_PER_SECOND`.
+    """
+
+    def __init__(self, limit: int, handshakes: int, *, paced: bool = False) -> None:
+        self._limit = limit
+        self._handshakes = handshakes
+        self._beginning: dict[str, OrderedDict[Connection, None]] = {}
+        self._begun: OrderedDict[Connection, None] = OrderedDict()
+        self._strangers: OrderedDict[Connection, None] = OrderedDict()
+        self._vouched: OrderedDict[Connection, None] = OrderedDict()
+        self._of: dict[RequestHandler, Connection] = {}
+        self._paced = paced
+        self._left, self._since = STRANGERS_AT_ONCE, 0.0
+
+    def __len__(self) -> int:
+        return len(self._begun) + len(self._strangers) + len(self._vouched)
+
+    def admit(self, connection: Connection) -> bool:
+        """Count a socket that has just been accepted, and make room for it; False: there is none, it has to go."""
+        same = self._beginning.get(connection.address)
+        if same is not None and len(same) >= self._handshakes:
+            self._end(next(iter(same)))
+        if len(self) >= self._limit:
+            victim = self._victim()
+            if victim is None:
+                return False
+            self._end(victim)
+        self._beginning.setdefault(connection.address, OrderedDict())[connection] = None
+        self._begun[connection] = None
+        return True
+
+    def opened(self, connection: Connection) -> None:
+        """Take note that a handshake is done."""
+        if connection not in self._begun:  # it had to go, and does not know it yet
+            connection.end()
+            return
+        self._forget_beginning(connection)
+        self._strangers[connection] = None
+        self._of[connection.handler] = connection
+
+    def heard(self, connection: Connection) -> bool:
+        """Take note that a client is there, and say whether to go on listening to it."""
+        if connection in self._vouched:
+            self._vouched.move_to_end(connection)
+            return True
+        if connection in self._strangers:
+            self._strangers.move_to_end(connection)
+        return not self._paced or self._take_one()
+
+    def _take_one(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        left = min(STRANGERS_AT_ONCE, self._left + (now - self._since) * STRANGERS_PER_SECOND)
+        self._left, self._since = max(0.0, left - 1), now
+        return left >= 1
+
+    def vouch(self, handler: RequestHandler) -> None:
+        """Take note that the client of this HTTP protocol has shown who it is."""
+        connection = self._of.get(handler)
+        if connection is not None and connection in self._strangers:
+            del self._strangers[connection]
+            self._vouched[connection] = None
+            connection.listen_again()
+
+    def closed(self, connection: Connection) -> None:
+        """Take note that a socket is closed."""
+        if connection in self._begun:
+            self._forget_beginning(connection)
+        self._strangers.pop(connection, None)
+        self._vouched.pop(connection, None)
+        self._of.pop(connection.handler, None)
+
+    def end_beginning(self) -> None:
+        """Close all whose handshake is not done."""
+        for connection in tuple(self._begun):
+            self._end(connection)
+
+    def _end(self, connection: Connection) -> None:
+        self.closed(connection)
+        connection.end()
+
+    def _forget_beginning(self, connection: Connection) -> None:
+        del self._begun[connection]
+        same = self._beginning[connection.address]
+        del same[connection]
+        if not same:
+            del self._beginning[connection.address]
+
+    def _victim(self) -> Connection | None:
+        """Return who has to go; None: all are vouched for and busy."""
+        if len(self._begun) * 2 > self._limit:
+            return next(iter(self._begun))
+        return (
+            _idle_among(self._strangers)
+            or next(iter(self._strangers), None)
+            or next(iter(self._begun), None)
+            or _idle_among(self._vouched)
+        )
+
+
+def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
+    """Return the one that has been silent longest among those that wait for nothing."""
+    return next((each for each, _ in zip(group, range(_LOOKED_AT), strict=False) if each.is_idle), None)
+
+
+CONNECTIONS: Final = web.AppKey("CONNECTIONS", Connections)
+"""Those of the listener that an application answers on."""
+
+
+class Listener:
+    """Accepts sockets itself, so that they are counted before anything is spent on them.
+
+    Args:
+        host: Where to listen.
+        port: 0: any free one.
+        connections: Who is connected.
+        make_handler: Makes the HTTP protocol of a connection.
+        tls: None: plain.
+        handshake_seconds: How long a handshake may take.
+        backlog: How many the system holds that are not accepted yet.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        connections: Connections,
+        make_handler: Callable[[], RequestHandler],
+        *,
+        tls: ssl.SSLContext | None,
+        handshake_seconds: float,
+        backlog: int,
+    ) -> None:
+        self._where = host, port
+        self._connections = connections
+        self._make_handler = make_handler
+        self._tls = tls
+        self._handshake_seconds = handshake_seconds
+        self._backlog = backlog
+        self._loop = asyncio.get_running_loop()
+        self._sockets: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        """The real one."""
+        return int(self._sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Begin to accept.
+
+        Raises:
+            OSError: The address cannot be listened on.
+        """
+        host, port = self._where
+        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                listener = socket.socket(family, kind, protocol)
+                self._sockets.append(listener)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind(address)
+                listener.listen(self._backlog)
+                listener.setblocking(False)
+        except OSError:
+            self.close()
+            raise
+        for listener in self._sockets:
+            self._loop.add_reader(listener, self._accept, listener)
+
+    def close(self) -> None:
+        """Accept nobody any more; who is connected stays, who is shaking hands does not."""
+        for listener in self._sockets:
+            self._loop.remove_reader(listener)
+            listener.close()
+        self._sockets = []
+        self._connections.end_beginning()
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                _log.warning("no connection accepted", extra={"reason": error.strerror})
+                self._loop.remove_reader(listener)
+                self._loop.call_later(PAUSE_SECONDS, self._accept_again, listener)
+                return
+            self._welcome(accepted, str(address[0]))
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if listener in self._sockets:
+            self._loop.add_reader(listener, self._accept, listener)
+
+    def _welcome(self, accepted: socket.socket, address: str) -> None:
+        accepted.setblocking(False)
+        connection = Connection(accepted, address, self._connections, self._make_handler())
+        if not self._connections.admit(connection):
+            accepted.close()
+            return
+        task = self._loop.create_task(self._shake_hands(connection, accepted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _shake_hands(self, connection: Connection, accepted: socket.socket) -> None:
+        patience = {
+            "ssl_handshake_timeout": self._handshake_seconds,
+            "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
+        }
+        try:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.connect_accepted_socket(
+                lambda: connection, accepted, ssl=self._tls, **(patience if self._tls is not None else {})
+            )
+        except (OSError, TimeoutError) as error:  # whoever calls without TLS is nothing to write home about
+            _log.debug("no handshake", extra={"reason": str(error)})
+        finally:
+            if connection.transport is None:
+                self._connections.closed(connection)
