@@ -7,7 +7,7 @@ Source: serving.md 6.1.
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import accumulate
 from typing import Final
@@ -169,6 +169,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
         self.registry = registry or CollectorRegistry(auto_describe=True)
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
         ProcessCollector(registry=self.registry)
         Gauge(
             "harbormaster_build_info",
@@ -289,6 +290,15 @@ class Metrics:
     def watch_lag(self, seconds: Callable[[], float]) -> None:
         """Read the event loop's lag from *seconds*, whenever metrics are asked for."""
         self._lag.set_function(seconds)
+
+    def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Wait for *prepare* whenever metrics are asked for: what takes long is done there, beside the event loop."""
+        self._preparations.append(prepare)
+
+    async def prepared(self) -> None:
+        """Prepare everything that `exposition` shows."""
+        for prepare in self._preparations:
+            await prepare()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics in the format that suits the ``Accept`` header, and its content type."""

@@ -6,6 +6,7 @@ pools, and who makes pools is an operator.
 Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from math import inf
@@ -45,6 +46,17 @@ class PoolMetrics(Collector):
         self._now = now
         self._pools: dict[str, Outlook] = {}
         registry.register(self)
+
+    async def prepare(self) -> None:
+        """Find out in a thread what has changed, a pool at a time: many budgets take longer than others can wait.
+
+        Whoever shows the metrics without it has it done by `collect`.
+        """
+        for pool in tuple(self._views()):
+            counts, now = pool.counts(), self._now()
+            known = self._pools.get(pool.name)
+            if known is None or not known.holds(pool.budgets, counts, now):
+                self._pools[pool.name] = await asyncio.to_thread(outlook, pool.budgets, counts, now)
 
     def describe(self) -> Iterator[Metric]:
         """Yield the metrics without samples: registering them asks nobody."""

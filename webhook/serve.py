@@ -93,7 +93,8 @@ class Serve:
             access = AccessReviewer(hub, counts)
             history = RunHistory(self.cache, self._now)
             disruption = disruption_of(self.cache, store, self.settings, self._now)
-            PoolMetrics(metrics.registry, disruption.gate.views, self._now)
+            pools = PoolMetrics(metrics.registry, disruption.gate.views, self._now)
+            metrics.prepare_with(pools.prepare)
             services = Services(
                 HubAdvisor(self.cache, self._now, history),
                 HubChanges(self.cache),

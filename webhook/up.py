@@ -130,7 +130,8 @@ class Up:
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
             server = Server(services, self.settings, client_authorities=authorities, extend=extend)
             server.metrics.watch_cache(self.cache.freshness)
-            PoolMetrics(server.metrics.registry, self.disruption.gate.views, self._now)
+            pools = PoolMetrics(server.metrics.registry, self.disruption.gate.views, self._now)
+            server.metrics.prepare_with(pools.prepare)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)

@@ -1,9 +1,12 @@
 """What the metrics say of pools, and how often they search for it."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 from math import inf
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -11,7 +14,11 @@ from prometheus_client import CollectorRegistry
 from scorer.api.node_pool import Budget
 from scorer.disruption.gate import PoolView
 from scorer.disruption.nodes import PoolNode
+from scorer.disruption.outlook import outlook
 from webhook import pool_metrics
+from webhook.endpoints import probes
+from webhook.health import Health
+from webhook.metrics import Metrics
 from webhook.pool_metrics import PoolMetrics
 
 WEDNESDAY = datetime(2026, 6, 10, 12, tzinfo=UTC)
@@ -116,3 +123,24 @@ def test_what_is_kept_is_what_would_be_found_anew(budgets, steps):
         for word in ("allowed", "active", "next_opening_timestamp_seconds"):
             for reason in ("Empty", "Drifted"):
                 assert scrape(word, reason) == anew(word, reason)
+
+
+async def test_pools_are_judged_beside_the_event_loop_when_metrics_are_asked_for(monkeypatch):
+    threads = []
+
+    def noting(*asked):
+        threads.append(threading.get_ident())
+        return outlook(*asked)
+
+    monkeypatch.setattr(pool_metrics, "outlook", noting)
+    metrics = Metrics()
+    pools = (view(OFFICE_HOURS), view(Budget(), name="b"))
+    metrics.prepare_with(PoolMetrics(metrics.registry, lambda: pools, lambda: WEDNESDAY).prepare)
+    app = web.Application()
+    probes.add_routes(app, Health(), metrics)
+    async with TestClient(TestServer(app)) as client:
+        for _ in range(2):
+            answer = await client.get("/metrics")
+            assert 'harbormaster_disruption_allowed{nodepool="b",reason="Empty"} 1.0' in await answer.text()
+    assert len(threads) == 2, "each pool once, as nothing changed"
+    assert threading.get_ident() not in threads

@@ -27,6 +27,7 @@ def exposition(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.Respon
     """Return the handler that shows *metrics*."""
 
     async def handle(request: web.Request) -> web.Response:
+        await metrics.prepared()
         body, content_type = metrics.exposition(request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
