@@ -21,7 +21,7 @@ import click
 from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
-from webhook.cli.root import PLUGIN_NAME
+from webhook.cli.root import KUBECTL
 from webhook.data_folder import name_of_owner
 from webhook.settings import LOOPBACK_HOSTS, PREFIX
 
@@ -159,9 +159,9 @@ def namespace_of(found: Connection | Kubeconfig) -> str:
 
 
 def called_by_kubectl() -> bool:
-    """Say whether this process is ``kubectl harbormaster``."""
+    """Say whether this process is ``kubectl harbormaster``, or whatever name the plugin was given."""
     context = click.get_current_context(silent=True)
-    return context is not None and context.find_root().info_name == PLUGIN_NAME
+    return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
 
 def _up_could_be_meant(environment: Mapping[str, str]) -> bool:

@@ -17,9 +17,10 @@ import click
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import INTERRUPTED
 
-PLUGIN: Final = "kubectl-harbormaster"
-PLUGIN_NAME: Final = "kubectl harbormaster"
-"""What the program is called by those who call it by kubectl."""
+PLUGIN: Final = "kubectl-"
+"""How the file of a plugin of kubectl is called, before the name that its users type."""
+KUBECTL: Final = "kubectl "
+"""How the program is called by those who call it by kubectl, before that name."""
 BROKEN_PIPE: Final = 141
 
 
@@ -155,7 +156,7 @@ class Root(click.Group):
 def _program_name() -> str:
     """Return how the user called us; kubectl calls a plugin by its file name."""
     name = Path(sys.argv[0]).stem
-    return PLUGIN_NAME if name == PLUGIN else "harbormaster"
+    return KUBECTL + name.removeprefix(PLUGIN) if name.startswith(PLUGIN) else "harbormaster"
 
 
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from webhook.cli.connection import default_data
+from webhook.cli.connection import called_by_kubectl, default_data
 from webhook.cli.documents import Loaded, check_metadata, load
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
@@ -181,8 +181,9 @@ class _Session:
             ("data", self._folder),
         ):
             click.echo(f"{name + ':':<7}{value}")
-        suffix = "" if self._folder == default_data(os.environ).absolute() else f" --data {self._folder}"
-        click.echo(f"try:   harbormaster get crp{suffix}\n")
+        plugin = called_by_kubectl()
+        suffix = f" --data {self._folder}" if plugin or self._folder != default_data(os.environ).absolute() else ""
+        click.echo(f"try:   {'kubectl harbormaster' if plugin else 'harbormaster'} get crp{suffix}\n")
         sys.stdout.flush()
 
     async def _fill_and_wait(self, up: "Up") -> int:

@@ -48,6 +48,15 @@ def test_the_plugin_goes_by_the_name_that_kubectl_users_type():
     assert done.stdout.startswith("Usage: kubectl harbormaster plan ")
 
 
+def test_under_another_name_a_plugin_is_still_one(tmp_path):
+    """Else it would ask another hub than kubectl."""
+    (tmp_path / "kubectl-hm").symlink_to(SCRIPTS / "kubectl-harbormaster")
+    environment = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"} | {"HOME": str(tmp_path)}
+    done = program("get", "crp", name=tmp_path / "kubectl-hm", env=environment)
+    missing = tmp_path / ".kube" / "config"
+    assert done.stderr == f"error: kubeconfig {missing}: no such file or directory; name another: --kubeconfig FILE\n"
+
+
 def test_no_command_is_a_question_for_help():
     done = program()
     assert (done.returncode, done.stderr) == (0, "")
