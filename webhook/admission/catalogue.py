@@ -14,7 +14,7 @@ from scorer.api.cel import CEL_RULES
 from scorer.api.crd import structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
-from webhook.admission import impact
+from webhook.admission import impact, taking_over
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.defaulting import schema as schema_defaults
 from webhook.validation import guard_rail, override, upgrade
@@ -82,6 +82,9 @@ _LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an up
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
+    taking_over.warn_about_taking_over: (
+        warn(taking_over.RULE, "Says how many objects that members have already would go with the placement."),
+    ),
     live_placement.warn_about_number: (
         warn("X-05", "As many clusters as numberOfClusters have joined and fit the terms and tolerations."),
     ),

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.admission import impact
+from webhook.admission import impact, taking_over
 from webhook.admission.context import Context
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
@@ -92,7 +92,7 @@ _ENTRIES: Final = (
         placement_defaults.default,
         _CUD,
         warn_about_deletion=placement.warn_about_deletion,
-        live=(*impact.CHECKS, *live_placement.CHECKS),
+        live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
     ),
     Admitted(
         kinds.RESOURCE_PLACEMENT,
@@ -100,7 +100,7 @@ _ENTRIES: Final = (
         placement_defaults.default,
         _CUD,
         warn_about_deletion=placement.warn_about_deletion,
-        live=(*impact.CHECKS, *live_placement.CHECKS),
+        live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
     ),
     *(
         Admitted(

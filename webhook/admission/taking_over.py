@@ -1,0 +1,105 @@
+"""What a write of a placement makes ours that was on members before (X-29).
+
+By default a placement takes over what it finds, and what it has taken over goes with it later. What is there before
+anything is applied, the hub knows of namespaces, where agents report them, and of objects that the placement was told
+not to take: an agent says which it did not. Of everything else nobody knows; nothing is said of it.
+
+Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.plan_document import decide
+from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.work_status import ManifestReason
+from webhook.admission.context import Context, NotKnownError
+from webhook.admission.impact import planned_clusters
+from webhook.validation.existing import name_of, namespace_of
+from webhook.validation.field import FieldWarning
+from webhook.validation.live.check import LiveCheck, counted, dict_at, dicts_at, timed
+from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
+from webhook.validation.placement import SELECTORS
+
+RULE: Final = "X-29"
+
+_REFUSED: Final = frozenset({ManifestReason.NOT_TAKEN_OVER, ManifestReason.FAILED_TO_TAKE_OVER})
+_WHAT_MATTERS: Final = ("resourceSelectors", "policy", "strategy")
+
+
+def warn_about_taking_over(
+    document: JsonObject | None, old: JsonObject | None, context: Context
+) -> Iterator[FieldWarning]:
+    """Say how many objects that are on members already the placement would own."""
+    if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
+        return
+    took_over = old is not None and _takes_over(old)
+    if not _namespaces(document) and (old is None or took_over):  # nothing of this is known
+        return
+    held = {} if old is None else _bindings_by_cluster(document, context)
+    found: set[tuple[str, object]] = set()
+    for cluster in timed(_clusters(document, old, context), context):
+        known = took_over and cluster in held
+        names = _namespaces(document) - (_namespaces(old or {}) if known else frozenset())
+        found |= {(cluster, name) for name in names if _is_nobodys(cluster, name, context)}
+        if cluster in held and not took_over:
+            found |= {(cluster, identity) for identity in _refused(held[cluster])}
+    if found:
+        objects, clusters = len(found), len({cluster for cluster, _ in found})
+        text = f"{counted(objects, 'existing object')} would become ours, and go with the placement"
+        yield FieldWarning(SELECTORS, f"{text} ({counted(clusters, 'cluster')})", RULE)
+
+
+CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_taking_over,)
+
+
+def _takes_over(document: JsonObject) -> bool:
+    strategy = effective_apply_strategy(dict_at(document, "spec", "strategy").get("applyStrategy"))
+    return bool(strategy["type"] != "ReportDiff" and strategy["whenToTakeOver"] != "Never")
+
+
+def _changes(document: JsonObject, old: JsonObject) -> bool:
+    new, stored = dict_at(document, "spec"), dict_at(old, "spec")
+    return any(new.get(member) != stored.get(member) for member in _WHAT_MATTERS)
+
+
+def _bindings_by_cluster(document: JsonObject, context: Context) -> Mapping[str, JsonObject]:
+    relations = relations_of(document)
+    bindings = relations.children(relations.binding, name_of(document), namespace_of(document), context)
+    return {cluster_of(binding): binding for binding in bindings if holds_cluster(binding)}
+
+
+def _clusters(document: JsonObject, old: JsonObject | None, context: Context) -> frozenset[str]:
+    """Return the clusters that the placement would get; for a new one that takes neither bindings nor snapshots."""
+    if old is not None:
+        return planned_clusters(document, context)
+    try:
+        run = decide(document, context.hub.fleet, (), (), context.now)
+    except BrokenBindingError as error:
+        raise NotKnownError(name_of(document)) from error
+    return frozenset(pick.cluster for pick in run.picked)
+
+
+def _namespaces(document: JsonObject) -> frozenset[str]:
+    """Return the namespaces that are selected by name."""
+    terms = dicts_at(document, "spec", "resourceSelectors")
+    found = (term.get("name") for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind)
+    return frozenset(name for name in found if isinstance(name, str) and name)
+
+
+def _is_nobodys(cluster: str, namespace: str, context: Context) -> bool:
+    """Say whether a member has reported a namespace that no Work has put there."""
+    member = context.hub.fleet.member(cluster)
+    reported = member.status.namespaces if member is not None else None
+    return reported is not None and reported.get(namespace) == ""
+
+
+def _refused(binding: JsonObject) -> Iterator[object]:
+    """Yield what the agent found there and was told to leave alone; Namespaces by name, as above."""
+    for entry in dicts_at(binding, "status", "failedPlacements"):
+        if dict_at(entry, "condition").get("reason") in _REFUSED:
+            identity = tuple(str(entry.get(part) or "") for part in ("group", "kind", "namespace", "name"))
+            yield identity[3] if identity[:2] == NAMESPACE.group_kind else identity
