@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from scorer.api.crd import PRINTER_COLUMNS
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT
 from webhook.cli.printer_columns import _STEP, cells, columns_of, find_path, format_age
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -137,3 +137,16 @@ def test_external_scores_are_in_the_wide_table_of_members(annotations, words):
     assert dict(zip([column.name for column in columns], cells(member, columns, NOW), strict=True))["Scores"] == words
     assert "Scores" not in [column.name for column in columns_of(MEMBER_CLUSTER, wide=False)]
     assert "Scores" not in [column.name for column in PRINTER_COLUMNS[MEMBER_CLUSTER]]
+
+
+def test_a_placement_shows_on_how_many_clusters_the_latest_release_is_available():
+    def entry(name, *conditions):
+        return {"clusterName": name, "conditions": [{"type": kind, "status": status} for kind, status in conditions]}
+
+    shortfall = {"conditions": [{"type": "Scheduled", "status": "False"}]}
+    reached = [entry("a", ("RolloutStarted", "True"), ("Available", "True")), entry("b", ("RolloutStarted", "False"))]
+    columns = columns_of(PLACEMENT, wide=False)
+    assert [column.name for column in columns][-2:] == ["Updated", "Age"]
+    document = {"metadata": {"generation": 1}, "status": {"placementStatuses": [*reached, shortfall]}}
+    assert cells(document, columns, datetime(2026, 1, 1, tzinfo=UTC))[-2] == "1/2"
+    assert cells({"metadata": {}}, columns, datetime(2026, 1, 1, tzinfo=UTC))[-2] == ""
