@@ -172,7 +172,7 @@ class TestChanges:
 def test_while_an_edit_is_judged_the_line_says_so_and_what_was_known_last():
     tree = tree_of(make_binding("azov", *STARTED, NOT_APPLIED), generation=2)
     assert lines(tree)[0] == (
-        "crp/web  PickN, wants 2, has 1, resources 1  rolling out: "
+        "crp/web  PickN, wants 2, has 1, resource snapshot 1  rolling out: "
         "being judged again; last known: azov: not applied: web-work"
     )
 
