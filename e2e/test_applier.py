@@ -30,6 +30,7 @@ from webhook.kube.ports import Key, NotFoundError, Store, StoreError
 from webhook.kube.store import HubStore
 from webhook.member.applier import ABANDON, reconcile_work
 from webhook.member.fingerprints import Fingerprints
+from webhook.member.ports import MANAGER
 from webhook.member.remote import RemoteMember
 
 SPACE = "fleet-member-bravelion"
@@ -401,7 +402,8 @@ async def test_a_definition_travels_with_its_objects(bed, strategy):
     await bed.place(definition(group, "v1alpha1", "v1"), older, applyStrategy=strategy)
     await bed.reconcile()
     assert bed.writes(mark) == [("delete", f"/apis/{group}/v1/namespaces/{bed.space}/widgets/w")] + [
-        ("update", f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}{part}") for part in ("/status", "")
+        ("update", f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}{end}")
+        for end in ("/status", f"?fieldManager={MANAGER}")
     ]
     bed.cluster.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}")
     await until(lambda: bed.live(f"{group}/v1/widgets", "older") is None)
@@ -771,6 +773,30 @@ async def test_a_deleted_work_takes_its_objects_along(bed):
     with pytest.raises(ApiError, match="404"):
         bed.cluster.request("GET", f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}")
     await until(lambda: not served(bed, group))
+
+
+@pytest.mark.usefixtures("controller_manager")
+async def test_an_applied_work_that_somebody_deletes_takes_nothing_along(bed):
+    """The garbage collector would take the placed namespace, and with it what is local in it."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"{bed.space}-placed"}}
+    local = {**bed.config_map("local"), "metadata": {"name": "local", "namespace": f"{bed.space}-placed"}}
+    await bed.place(space, bed.config_map("own"), applyStrategy={"whenToTakeOver": "Never"})
+    await bed.reconcile()
+    bed.cluster.request("POST", f"/api/v1/namespaces/{bed.space}-placed/configmaps", local)
+    uid = bed.live("configmaps", "own")["metadata"]["uid"]
+    path = f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}"
+    before = bed.cluster.request("GET", path)[0]["metadata"]["uid"]
+    bed.cluster.request("DELETE", path)
+    await asyncio.sleep(1)  # the garbage collector has had its chance
+    await bed.reconcile()
+    assert bed.cluster.request("GET", path)[0]["metadata"]["uid"] != before
+    await asyncio.sleep(1)
+    assert await bed.reasons() == ["Applied", "Applied"]
+    assert bed.live("configmaps", "own")["metadata"]["uid"] == uid
+    placed, _ = bed.cluster.request("GET", f"/api/v1/namespaces/{bed.space}-placed")
+    assert "deletionTimestamp" not in placed["metadata"]
+    bed.cluster.request("GET", f"/api/v1/namespaces/{bed.space}-placed/configmaps/local")
+    await bed.assert_quiet()
 
 
 @pytest.mark.usefixtures("controller_manager")

@@ -64,6 +64,8 @@ PLACEMENT_CLEANUP = FLEET + "crp-cleanup"
 SCHEDULER_CLEANUP = FLEET + "scheduler-cleanup"
 SCHEDULER_BINDING_CLEANUP = FLEET + "scheduler-crb-cleanup"
 WORK_CLEANUP = FLEET + "work-cleanup"
+APPLIED_WORK_CLEANUP = OURS + "applied-work-cleanup"
+"""On an AppliedWork: whoever deletes it, its agent takes what it owns from it before it goes."""
 MEMBER_CLUSTER_FINALIZER = FLEET + "membercluster-finalizer"
 OVERRIDE_CLEANUP = FLEET + "override-cleanup"
 

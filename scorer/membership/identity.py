@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from scorer.api.meta import JsonObject
-from scorer.api.names import HUB_UID, LET_GO, MEMBER_NAMESPACE_PREFIX, member_namespace
+from scorer.api.names import APPLIED_WORK_CLEANUP, HUB_UID, LET_GO, MEMBER_NAMESPACE_PREFIX, member_namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,11 @@ def is_let_go(applied_work: Mapping[str, Any]) -> bool:
 
 
 def let_go(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork that its member has let go of."""
-    return _annotated(applied_work, {LET_GO: "true"})
+    """Return an AppliedWork that its member has let go of: nobody keeps it from being deleted any more."""
+    document = _annotated(applied_work, {LET_GO: "true"})
+    held = document["metadata"].get("finalizers") or ()
+    kept = [finalizer for finalizer in held if finalizer != APPLIED_WORK_CLEANUP]
+    return {**document, "metadata": {**document["metadata"], "finalizers": kept}} if held else document
 
 
 def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:

@@ -38,10 +38,11 @@ from webhook.member.fingerprints import Fingerprints
 from webhook.member.holding import is_held, note_applied
 from webhook.member.manifests import Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
 from webhook.member.owners import owner_reference
-from webhook.member.ownership import AnothersError, applied_work, refused_status
+from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
 from webhook.member.ports import MemberStore
 from webhook.member.removal import remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
+from webhook.member.rescue import made_anew
 from webhook.member.steps import Steps
 from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
@@ -50,6 +51,11 @@ from webhook.member.writing import Writer
 
 ABANDON: Final = OURS + "abandon"
 """Annotation of a Work: on deletion its objects stay on the member (rollout.md 18)."""
+
+MADE_ANEW: Final = "AppliedWorkMadeAnew"
+OWNER_DELETED: Final = (
+    "somebody on the member deleted the AppliedWork; what it owned stays, and belongs to the one made in its place"
+)
 
 WORDS: Final = (ABANDON, REMOVE, WORK_OBJECTS)
 """Annotations of a Work that change what is done about it, or what may be."""
@@ -109,6 +115,9 @@ async def reconcile_work(
     us = HubMember(hub_uid, key.namespace)
     try:
         owner = await applied_work(key, member, us)
+    except GoingError as error:
+        owner = await made_anew(error, work, member, us)
+        await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
         return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
     if await is_held(work, owner, word, hub, member, now):

@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from scorer.api.kinds import WORK
+from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
+from scorer.membership.identity import HubMember
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
@@ -20,6 +21,7 @@ from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
 from webhook.member.ports import MemberStore
 from webhook.member.requeue import Pace, next_pace
+from webhook.member.rescue import free_without_work
 from webhook.member.word import AskHub
 
 WORKERS: Final = 8
@@ -109,8 +111,20 @@ class Applying:
             group.create_task(self._agenda.run())
             group.create_task(self._objects.run())
             group.create_task(follow(self._hub, WORK, self, namespace=self._namespace, sleep=self._sleep))
+            group.create_task(self._look_for_orphans())
             for _ in range(self._workers):
                 group.create_task(self._worker())
+
+    async def _look_for_orphans(self) -> None:
+        """Look once at the AppliedWorks that are on their way out: what happened before is not told by a watch."""
+        try:
+            found = (await self._member.list(APPLIED_WORK)).items
+        except StoreError as error:
+            _log.warning("AppliedWorks not listed", extra={"error": str(error)})
+            return
+        for item in found:
+            if item["metadata"].get("deletionTimestamp"):
+                self._agenda.add(item["metadata"]["name"])
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`."""
@@ -156,8 +170,7 @@ class Applying:
         self._objects.forget(name)
 
     def _wake(self, name: str, seconds: float) -> None:
-        if name in self._works:
-            self._agenda.add_at(name, self._steady() + timedelta(seconds=seconds))
+        self._agenda.add_at(name, self._steady() + timedelta(seconds=seconds))
 
     async def _worker(self) -> None:
         while True:
@@ -212,7 +225,8 @@ class Applying:
     async def _clean_up_after(self, name: str) -> timedelta | None:
         """Settle what a Work that went early put on the member; return when to look again, None: it is done."""
         work = self._early.get(name)
-        if work is None:
+        if work is None:  # its AppliedWork may be on its way out
+            await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))
             return None
         outcome = await clean_up_after(work, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid)
         if not outcome.gone:

@@ -8,10 +8,10 @@ from datetime import datetime
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import APPLIED_STAND
+from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.documents import conditions_of, with_metadata
+from scorer.rollout.documents import conditions_of, with_finalizer, with_metadata
 from scorer.rollout.work_status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, served_kinds, written_down
@@ -20,6 +20,14 @@ from webhook.member.owners import is_applied_work, owners, with_owners
 from webhook.member.ports import MemberStore
 
 REASON = "AppliedWorkOfAnother"
+
+
+class GoingError(StoreError):
+    """The AppliedWork of the Work's name is on its way out; *found* is it."""
+
+    def __init__(self, found: JsonObject) -> None:
+        super().__init__(f"AppliedWork {found['metadata']['name']} is still being deleted on the member")
+        self.found = found
 
 
 class AnothersError(Exception):
@@ -33,17 +41,19 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
 
     Raises:
         AnothersError: It is another's.
-        StoreError: That of an earlier Work of the same name is still on its way out.
+        GoingError: It is on its way out.
+        StoreError: The member did not answer.
     """
     try:
         found = await member.get(APPLIED_WORK, Key(key.name))
     except NotFoundError:
         return await _make(key, member, us)
     if found["metadata"].get("deletionTimestamp"):
-        raise StoreError(f"AppliedWork {key.name} of an earlier Work is still being deleted on the member")
+        raise GoingError(found)
     match standing(found, us):
         case Standing.OURS:
-            return found
+            kept = with_finalizer(found, APPLIED_WORK_CLEANUP)
+            return found if kept is None else await member.replace(APPLIED_WORK, kept)
         case Standing.UNMARKED:
             return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
         case Standing.ANOTHERS:
@@ -77,7 +87,8 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
         "spec": {"workName": key.name, "workNamespace": key.namespace},
     }
     try:
-        return await member.create(APPLIED_WORK, taken_up(document, us))
+        made = taken_up(document, us)
+        return await member.create(APPLIED_WORK, with_finalizer(made, APPLIED_WORK_CLEANUP) or made)
     except AlreadyExistsError as error:
         raise ConflictError(str(error)) from error
     except NotFoundError as error:

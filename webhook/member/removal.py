@@ -13,7 +13,9 @@ from typing import Final
 
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, is_ours
+from scorer.rollout.documents import without_finalizer
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import Key, NotFoundError, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers
@@ -160,6 +162,8 @@ async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
     """Delete the AppliedWork, after what it owns; say whether it is gone."""
     try:
+        if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
+            owner = await member.replace(APPLIED_WORK, freed)
         if not owner["metadata"].get("deletionTimestamp"):
             await member.delete(APPLIED_WORK, key, uid=owner["metadata"]["uid"], foreground=True)
         await member.get(APPLIED_WORK, key)

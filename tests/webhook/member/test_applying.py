@@ -112,11 +112,11 @@ async def world():
     made = World()
     for store, name in ((made.hub, SPACE), (made.member, "default")):
         await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    task = asyncio.create_task(made.applying.run())
+    made.task = asyncio.create_task(made.applying.run())
     await made.rest()
     yield made
-    task.cancel()
-    await asyncio.wait([task])
+    made.task.cancel()
+    await asyncio.wait([made.task])
     made.hub.close()
     made.member.close()
 
@@ -159,14 +159,54 @@ async def test_what_is_done_by_hand_is_undone_within_a_second(world):
     assert await world.data("cart") == {"a": "1"}
 
 
-async def test_an_applied_work_deleted_by_hand_comes_back_with_its_objects(world):
-    await world.place("shop", config_map("cart", a="1"))
+async def test_an_applied_work_deleted_by_hand_comes_back_and_its_objects_never_went(world):
+    """Not even where nothing may be taken over: what was ours is given to the new one in the same pass."""
+    strategy = {"whenToTakeOver": "Never"}
+    await world.place("shop", config_map("cart", a="1"), config_map("till"), applyStrategy=strategy)
     await world.pass_time(60)
+    before = {name: await world.member.get(CONFIG_MAP, Key(name, "default")) for name in ("cart", "till")}
+    old = await world.member.get(APPLIED_WORK, Key("shop"))
     await world.member.delete(APPLIED_WORK, Key("shop"))
-    await world.rest()
-    assert await world.data("cart") is None
     await world.pass_time(3)
-    assert await world.data("cart") == {"a": "1"}
+    new = await world.member.get(APPLIED_WORK, Key("shop"))
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    for name, known in before.items():
+        live = await world.member.get(CONFIG_MAP, Key(name, "default"))
+        assert (live["metadata"]["uid"], live["data"]) == (known["metadata"]["uid"], known["data"])
+        assert [owner["uid"] for owner in live["metadata"]["ownerReferences"]] == [new["metadata"]["uid"]]
+    work = await world.hub.get(WORK, Key("shop", SPACE))
+    assert {found["status"] for found in work["status"]["conditions"]} == {"True"}
+    assert "AppliedWorkMadeAnew" in {event["reason"] for event in (await world.member.list(EVENT)).items}
+    await world.order("shop")
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(3)
+    assert (await world.data("cart"), await applied_works(world)) == (None, [])
+
+
+async def test_an_applied_work_without_a_work_leaves_its_objects_when_it_is_deleted(world):
+    """Its Work went without an order, and now somebody tidies up on the member."""
+    await world.place("shop", config_map("cart", a="1"))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    assert await applied_works(world) == ["shop"]
+    await world.member.delete(APPLIED_WORK, Key("shop"))
+    await world.pass_time(3)
+    assert await applied_works(world) == []
+    live = await world.member.get(CONFIG_MAP, Key("cart", "default"))
+    assert (live["data"], live["metadata"].get("ownerReferences")) == ({"a": "1"}, None)
+
+
+async def test_an_applied_work_that_went_while_nobody_looked_is_let_go_of_without_its_objects(world):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    world.task.cancel()
+    await asyncio.wait([world.task])
+    await world.member.delete(APPLIED_WORK, Key("shop"))
+    assert (await world.member.get(APPLIED_WORK, Key("shop")))["metadata"]["deletionTimestamp"]
+    world.task = asyncio.create_task(world.applying.run())
+    await world.pass_time(3)
+    assert (await applied_works(world), await world.data("cart")) == ([], {"a": "1"})
 
 
 async def test_at_rest_nothing_is_written_and_little_is_looked_at(world):
