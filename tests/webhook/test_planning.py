@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.rollout.documents import is_deleting
+from scorer.rollout.intent import meant
 from scorer.what_if.changes import CORDON
 from tests.scorer.builders import modest
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
@@ -106,7 +107,9 @@ async def carry_out(world, proposal):
         for binding in world.cache.list(BINDING):
             fixed = binding["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == "fixed"
             if binding["spec"]["targetCluster"] == name and not is_deleting(binding) and not fixed:
-                await world.store.delete(BINDING, Key(binding["metadata"]["name"]))
+                key = Key(binding["metadata"]["name"])
+                await world.store.replace(BINDING, meant(await world.store.get(BINDING, key)))  # as an eviction does
+                await world.store.delete(BINDING, key)
 
 
 def member(name, **more):
