@@ -291,6 +291,8 @@ def test_one_caller_may_ask_so_often(cluster, start_service):
     assert_problem(score(busy, fresh(cluster, "stranger")), 403, "forbidden")
     assert_unauthenticated(score(busy, "garbage"))
     assert "bad credentials" in assert_problem(score(busy, "more"), 429, "rate-limited")
+    newcomer = fresh(cluster, "stranger")  # which nobody has seen: it says for whom it is made, as garbage does not
+    assert_problem(score(busy, newcomer), 403, "forbidden")
     assert_problem(score(busy, token), 429, "rate-limited")
     busy.program.stop()
 

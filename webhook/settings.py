@@ -195,7 +195,7 @@ class Settings(BaseModel):
     request_burst: int = Field(default=100, gt=0)
     """How much of that may come at once."""
     failed_logins_per_second: Rate = 5
-    """So many bad credentials are looked at from one address."""
+    """How many bad credentials are looked at from one address; a token that was good before never waits for that."""
     metrics_auth: bool = False
     """Serve the metrics over HTTPS too, to callers who may ``get`` the path ``/metrics``."""
 
