@@ -19,16 +19,18 @@ import logging
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-ACCEPTED_AT_ONCE: Final = 64
+ACCEPTED_AT_ONCE: Final = 16
 """So many sockets are accepted before others have their turn."""
 PAUSE_SECONDS: Final = 0.5
 """How long to accept nobody when the system has no more sockets to give."""
+SHORTEST_SECONDS: Final = 0.05
+"""What there is for a handshake that has begun, however late."""
 SHUTDOWN_SECONDS: Final = 3.0
 """How long a client may take to say goodbye in TLS."""
 STRANGERS_PER_SECOND: Final = 200.0
@@ -55,20 +57,40 @@ class Connection(asyncio.Protocol):
         socket_: Accepted.
         address: Of the client.
         connections: Among which it counts.
-        handler: The HTTP protocol.
+        make_handler: Makes the HTTP protocol, when it is needed.
+        on_end: Called when it is closed before it has said anything.
     """
 
-    __slots__ = ("_connections", "_socket", "_waiting", "address", "handler", "transport")
+    __slots__ = ("_connections", "_handler", "_make_handler", "_on_end", "_socket", "_waiting", "address", "transport")
 
     def __init__(
-        self, socket_: socket.socket, address: str, connections: "Connections", handler: RequestHandler
+        self,
+        socket_: socket.socket,
+        address: str,
+        connections: "Connections",
+        make_handler: Callable[[], RequestHandler],
+        on_end: Callable[["Connection"], None],
     ) -> None:
         self._socket = socket_
         self._connections = connections
+        self._make_handler = make_handler
+        self._on_end = on_end
+        self._handler: RequestHandler | None = None
         self.address = address
-        self.handler = handler
         self.transport: asyncio.Transport | None = None
         self._waiting: asyncio.TimerHandle | None = None
+
+    @property
+    def accepted(self) -> socket.socket:
+        """The socket."""
+        return self._socket
+
+    @property
+    def handler(self) -> RequestHandler:
+        """The HTTP protocol."""
+        if self._handler is None:
+            self._handler = self._make_handler()
+        return self._handler
 
     @property
     def is_idle(self) -> bool:
@@ -119,9 +141,42 @@ class Connection(asyncio.Protocol):
         """Close it at once: nobody is waited for who may not want to say goodbye."""
         if self.transport is not None:
             self.transport.abort()
-        else:
-            with contextlib.suppress(OSError):  # it has ended by itself
-                self._socket.shutdown(socket.SHUT_RDWR)
+            return
+        self._on_end(self)
+        with contextlib.suppress(OSError):  # it has ended by itself
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class _Beginning:
+    """Those who are not connected yet, in order, altogether and by address."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[Connection, None] = OrderedDict()
+        self._same: dict[str, OrderedDict[Connection, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, connection: Connection) -> bool:
+        return connection in self._all
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._all)
+
+    def add(self, connection: Connection) -> None:
+        self._all[connection] = None
+        self._same.setdefault(connection.address, OrderedDict())[connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        if self._all.pop(connection, _MISSING) is _MISSING:
+            return
+        same = self._same[connection.address]
+        del same[connection]
+        if not same:
+            del self._same[connection.address]
+
+    def of(self, address: str) -> OrderedDict[Connection, None]:
+        return self._same.get(address, _NOBODY)
 
 
 class Connections:
@@ -129,15 +184,15 @@ class Connections:
 
     Args:
         limit: So many at most.
-        handshakes: So many of them, per address, that have not been opened yet.
+        handshakes: So many of them, per address, that have said nothing yet, and as many whose handshake is under way.
         paced: Strangers share what there is of `STRANGERS_PER_SECOND`.
     """
 
     def __init__(self, limit: int, handshakes: int, *, paced: bool = False) -> None:
         self._limit = limit
         self._handshakes = handshakes
-        self._beginning: dict[str, OrderedDict[Connection, None]] = {}
-        self._begun: OrderedDict[Connection, None] = OrderedDict()
+        self._silent = _Beginning()
+        self._begun = _Beginning()
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._vouched: OrderedDict[Connection, None] = OrderedDict()
         self._of: dict[RequestHandler, Connection] = {}
@@ -145,20 +200,26 @@ class Connections:
         self._left, self._since = STRANGERS_AT_ONCE, 0.0
 
     def __len__(self) -> int:
-        return len(self._begun) + len(self._strangers) + len(self._vouched)
+        return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
 
     def admit(self, connection: Connection) -> bool:
         """Count a socket that has just been accepted, and make room for it; False: there is none, it has to go."""
-        same = self._beginning.get(connection.address)
-        if same is not None and len(same) >= self._handshakes:
-            self._end(next(iter(same)))
+        self._make_room_among(self._silent, connection.address)
         if len(self) >= self._limit:
             victim = self._victim()
             if victim is None:
                 return False
             self._end(victim)
-        self._beginning.setdefault(connection.address, OrderedDict())[connection] = None
-        self._begun[connection] = None
+        self._silent.add(connection)
+        return True
+
+    def spoken(self, connection: Connection) -> bool:
+        """Take note that somebody has begun to speak; False: he had to go."""
+        if connection not in self._silent:
+            return False
+        self._silent.remove(connection)
+        self._make_room_among(self._begun, connection.address)
+        self._begun.add(connection)
         return True
 
     def opened(self, connection: Connection) -> None:
@@ -166,9 +227,14 @@ class Connections:
         if connection not in self._begun:  # it had to go, and does not know it yet
             connection.end()
             return
-        self._forget_beginning(connection)
+        self._begun.remove(connection)
         self._strangers[connection] = None
         self._of[connection.handler] = connection
+
+    def _make_room_among(self, group: _Beginning, address: str) -> None:
+        same = group.of(address)
+        if len(same) >= self._handshakes:
+            self._end(next(iter(same)))
 
     def heard(self, connection: Connection) -> bool:
         """Take note that a client is there, and say whether to go on listening to it."""
@@ -195,35 +261,31 @@ class Connections:
 
     def closed(self, connection: Connection) -> None:
         """Take note that a socket is closed."""
-        if connection in self._begun:
-            self._forget_beginning(connection)
-        self._strangers.pop(connection, None)
-        self._vouched.pop(connection, None)
-        self._of.pop(connection.handler, None)
+        self._silent.remove(connection)
+        self._begun.remove(connection)
+        if connection in self._strangers or connection in self._vouched:
+            self._strangers.pop(connection, None)
+            self._vouched.pop(connection, None)
+            del self._of[connection.handler]
 
     def end_beginning(self) -> None:
         """Close all whose handshake is not done."""
-        for connection in tuple(self._begun):
+        for connection in (*self._silent, *self._begun):
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
         self.closed(connection)
         connection.end()
 
-    def _forget_beginning(self, connection: Connection) -> None:
-        del self._begun[connection]
-        same = self._beginning[connection.address]
-        del same[connection]
-        if not same:
-            del self._beginning[connection.address]
-
     def _victim(self) -> Connection | None:
         """Return who has to go; None: all are vouched for and busy."""
-        if len(self._begun) * 2 > self._limit:
-            return next(iter(self._begun))
+        for group in (self._silent, self._begun):
+            if len(group) * 4 > self._limit:
+                return next(iter(group))
         return (
             _idle_among(self._strangers)
             or next(iter(self._strangers), None)
+            or next(iter(self._silent), None)
             or next(iter(self._begun), None)
             or _idle_among(self._vouched)
         )
@@ -233,6 +295,9 @@ def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
     """Return the one that has been silent longest among those that wait for nothing."""
     return next((each for each, _ in zip(group, range(_LOOKED_AT), strict=False) if each.is_idle), None)
 
+
+_MISSING: Final = object()
+_NOBODY: Final[OrderedDict[Connection, None]] = OrderedDict()
 
 CONNECTIONS: Final = web.AppKey("CONNECTIONS", Connections)
 """Those of the listener that an application answers on."""
@@ -270,6 +335,7 @@ class Listener:
         self._backlog = backlog
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
+        self._silent: dict[Connection, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -329,20 +395,44 @@ class Listener:
             self._loop.add_reader(listener, self._accept, listener)
 
     def _welcome(self, accepted: socket.socket, address: str) -> None:
+        """Wait until the client says something: before that, it costs nothing but the socket."""
         accepted.setblocking(False)
-        connection = Connection(accepted, address, self._connections, self._make_handler())
+        connection = Connection(accepted, address, self._connections, self._make_handler, self._forget)
         if not self._connections.admit(connection):
             accepted.close()
             return
-        task = self._loop.create_task(self._shake_hands(connection, accepted))
+        began = self._loop.time()
+        self._silent[connection] = self._loop.call_later(self._handshake_seconds, self._silent_too_long, connection)
+        self._loop.add_reader(accepted, self._begin, connection, began)
+
+    def _silent_too_long(self, connection: Connection) -> None:
+        self._connections.closed(connection)
+        connection.end()
+
+    def _forget(self, connection: Connection) -> None:
+        """Close a socket on which nothing has been said."""
+        timer = self._silent.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+            self._loop.remove_reader(connection.accepted)
+            connection.accepted.close()
+
+    def _begin(self, connection: Connection, began: float) -> None:
+        timer = self._silent.pop(connection, None)
+        if timer is None:
+            return
+        timer.cancel()
+        self._loop.remove_reader(connection.accepted)
+        if not self._connections.spoken(connection):
+            connection.accepted.close()
+            return
+        left = max(SHORTEST_SECONDS, self._handshake_seconds - (self._loop.time() - began))
+        task = self._loop.create_task(self._shake_hands(connection, connection.accepted, left))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _shake_hands(self, connection: Connection, accepted: socket.socket) -> None:
-        patience = {
-            "ssl_handshake_timeout": self._handshake_seconds,
-            "ssl_shutdown_timeout": SHUTDOWN_SECONDS,
-        }
+    async def _shake_hands(self, connection: Connection, accepted: socket.socket, seconds: float) -> None:
+        patience = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(

@@ -60,13 +60,18 @@ class Crowd:
         self.sockets.enter_context(ours)
         self.sockets.enter_context(theirs)
         theirs.setblocking(False)
-        made = Connection(ours, address, self.connections, Handler())
+        made = Connection(ours, address, self.connections, Handler, lambda _: None)
         made.theirs = theirs
         self.refused += not self.connections.admit(made)
         return made
 
-    def opens(self, address="10.0.0.1"):
+    def speaks(self, address="10.0.0.1"):
         made = self.comes(address)
+        assert self.connections.spoken(made)
+        return made
+
+    def opens(self, address="10.0.0.1"):
+        made = self.speaks(address)
         made.connection_made(Wire())
         return made
 
@@ -99,11 +104,20 @@ def has_gone(connection) -> bool:
         return False
 
 
-def test_the_oldest_handshake_of_an_address_makes_room_for_its_next(crowd):
-    first, second, other = crowd.comes(), crowd.comes(), crowd.comes("10.0.0.2")
-    third = crowd.comes()
+@pytest.mark.parametrize("how", ["comes", "speaks"])
+def test_the_oldest_handshake_of_an_address_makes_room_for_its_next(crowd, how):
+    come = getattr(crowd, how)
+    first, second, other = come(), come(), come("10.0.0.2")
+    third = come()
     assert [has_gone(each) for each in (first, second, other, third)] == [True, False, False, False]
     assert len(crowd) == 3
+
+
+def test_who_says_nothing_ends_no_handshake(crowd):
+    speaking = crowd.speaks()
+    silent = [crowd.comes() for _ in range(20)]
+    assert not has_gone(speaking)
+    assert sum(not has_gone(each) for each in silent) == 2
 
 
 def test_of_all_the_one_that_has_been_silent_longest_makes_room(crowd):
@@ -125,14 +139,11 @@ def test_who_is_vouched_for_goes_last(crowd):
     assert [has_gone(each) for each in (known, *busy)] == [False, True, False, False]
 
 
-def test_handshakes_take_no_more_than_half(crowd):
+def test_handshakes_take_no_more_than_a_quarter_when_there_is_no_room(crowd):
     opened = [crowd.opens() for _ in range(2)]
-    first, second = crowd.comes(), crowd.comes("10.0.0.2")
+    first, second = crowd.speaks(), crowd.speaks("10.0.0.2")
     crowd.comes("10.0.0.3")
-    assert [has_gone(each) for each in (*opened, first, second)] == [True, False, False, False]
-    crowd.comes("10.0.0.4")
-    assert has_gone(first)
-    assert not has_gone(opened[1])
+    assert [has_gone(each) for each in (*opened, first, second)] == [False, False, True, False]
 
 
 def test_where_all_are_vouched_for_and_busy_nobody_has_to_go(crowd):
@@ -146,9 +157,9 @@ def test_where_all_are_vouched_for_and_busy_nobody_has_to_go(crowd):
 
 
 def test_who_had_to_go_in_the_middle_of_a_handshake_does_not_count_when_it_succeeds(crowd):
-    first = crowd.comes()
-    crowd.comes()
-    crowd.comes()
+    first = crowd.speaks()
+    crowd.speaks()
+    crowd.speaks()
     wire = Wire()
     first.connection_made(wire)
     assert wire.ended
