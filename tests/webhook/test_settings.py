@@ -12,7 +12,7 @@ def test_the_defaults_are_those_of_the_reference():
     settings = Settings.read({})
     assert (settings.https_port, settings.http_port) == (9443, 8081)
     assert (settings.admission_body_bytes, settings.api_body_bytes) == (8 * 1024**2, 1024**2)
-    assert (settings.body_seconds, settings.handshake_seconds, settings.keepalive_seconds) == (5, 10, 120)
+    assert (settings.body_seconds, settings.handshake_seconds, settings.keepalive_seconds) == (5, 3, 120)
     assert (settings.drain_seconds, settings.drain_limit_seconds, settings.shutdown_seconds) == (15, 100, 10)
     assert (settings.admission_in_flight, settings.connections) == (100, 1000)
 
