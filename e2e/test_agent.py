@@ -34,6 +34,7 @@ INSTALLED = "harbormaster-system"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 CONFIG_MAP = KINDS["", "ConfigMap"]
+DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 MERGE = "application/merge-patch+json"
 PRICES = "updatedAt: 2026-01-01T00:00:00Z\nprices: {small: 0.1}\nregions: {north: {small: 0.2, large: 0.4}}\n"
 
@@ -204,7 +205,7 @@ def member(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[C
         found.request("POST", "/api/v1/namespaces", {"metadata": {"name": INSTALLED}})
         account = {"metadata": {"name": "harbormaster-agent"}}
         found.request("POST", f"/api/v1/namespaces/{INSTALLED}/serviceaccounts", account)
-        words = [HARBORMASTER, "rbac", "agent", "--apply=namespaces", "--apply=configmaps"]
+        words = [HARBORMASTER, "rbac", "agent", "--apply=namespaces", "--apply=configmaps", "--apply=crd"]
         rights = subprocess.run(words, capture_output=True, text=True, check=True)
         found.kubectl("apply", "--server-side", "-f", "-", given=rights.stdout)
         yield found
@@ -453,6 +454,35 @@ def test_it_joins_again(hub, member, agent):
     create(hub, WORK, make_work("shop", make_config_map("cart", "again", "shop")))
     wait_until(lambda: applied(hub, "shop"), "what was left behind is not taken over")
     assert read(member, CONFIG_MAP, "cart", "shop")["data"] == {"key": "again"}
+
+
+def test_what_the_agent_itself_stands_on_is_neither_applied_nor_removed(hub, member, agent):
+    """A hub of another make may send it; its end would be the end of all that is placed, or of the agent."""
+    definition = read(member, DEFINITION, APPLIED_WORK.resource)
+    kept = {
+        key: definition["metadata"][key] for key in ("name", "labels", "annotations") if key in definition["metadata"]
+    }
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": INSTALLED}}
+    manifests = [
+        {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": kept, "spec": definition["spec"]},
+        own,
+        make_config_map("note", "x", INSTALLED),
+        make_config_map("note", "x", "kube-system"),
+    ]
+    create(hub, WORK, make_work("own", *manifests, make_config_map("other", "x")))
+
+    def reasons() -> list[str]:
+        entries = read(hub, WORK, "own", SPACE)["status"]["manifestConditions"]
+        return [entry["conditions"][0]["reason"] for entry in entries]
+
+    wait_until(lambda: len(reasons()) == 5 and "PreparingToProcess" not in reasons(), "the Work is not applied")
+    said = reasons()
+    order_and_delete(hub, "own")
+    wait_until(lambda: not exists(hub, WORK, "own", SPACE), "the Work does not go")
+    assert exists(member, DEFINITION, APPLIED_WORK.resource), "the definition of AppliedWork went with a Work"
+    for kind, name in ((DEFINITION, APPLIED_WORK.resource), (KINDS["", "Namespace"], INSTALLED)):
+        assert not read(member, kind, name)["metadata"].get("deletionTimestamp"), f"{kind} {name} goes with a Work"
+    assert said == [*["RefusedByAgent"] * 4, "Applied"]
 
 
 def test_an_agent_at_the_wrong_cluster_neither_applies_nor_deletes(hub, member, agent, member_kubeconfig, folder):

@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from scorer.api.names import member_namespace
+from scorer.rollout.kind_rules import parse_kind_rules
+from scorer.rollout.never_placed import MemberLimits
 from webhook.health import Health
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
@@ -162,6 +164,9 @@ class Agent:
             word=self.membership.word,
             count=self._counts.passed,
             hub_uid=hub_uid,
+            limits=MemberLimits(
+                await self._home(), self.settings.blocked_namespaces, parse_kind_rules(self.settings.allowed_kinds)
+            ),
         )
         await self._applying.run()
 

@@ -17,8 +17,9 @@ from scorer.api.staged_update import RunState
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import LEASE_PREFIX
 from scorer.extender.preferences import Preferences
+from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selectable_kinds import SelectionSettings, parse_kind_rules
+from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.controllers.settings import LoopSettings
 
@@ -46,6 +47,7 @@ CLUSTER_LABELS: Final = (
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+NamespacePattern = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*\*?$", max_length=63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0.001, allow_inf_nan=False)]
 
@@ -163,6 +165,8 @@ class Settings(BaseModel):
     networking_agents: bool = False
     """M-09: exported services keep a member from leaving."""
     skipped_namespaces: tuple[str, ...] = ()
+    blocked_namespaces: tuple[NamespacePattern, ...] = Field(default=("kube-*",), max_length=100)
+    """In which an agent does nothing, besides its own and ``fleet-member-*``; ``*`` at the end: any rest."""
     """Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*``."""
     strict_overrides: bool = False
     """X-63 denies instead of warning."""
@@ -309,7 +313,7 @@ class Settings(BaseModel):
             block_pod_disruption_budgets=self.block_pod_disruption_budgets,
             unblocked_namespaces=frozenset({self.namespace}),
             networking_agents=self.networking_agents,
-            skipped_namespaces=frozenset(self.skipped_namespaces),
+            skipped_namespaces=frozenset({*self.skipped_namespaces, self.namespace}),
             strict_overrides=self.strict_overrides,
             staged_run_default_state=self.staged_runs_default_state,
             placement_authorization=self.placement_authorization,
@@ -331,6 +335,7 @@ class Settings(BaseModel):
                 blocked=self.blocked_kinds,
                 reserved_namespaces=",".join(self.skipped_namespaces),
                 workloads_enabled=self.workloads_enabled,
+                home=self.namespace,
             ),
             removal_needs_budget=self.removal_needs_budget,
             stalled_after=timedelta(seconds=self.rollout_stalled_seconds),
@@ -368,6 +373,7 @@ _LISTS: Final = {
     "ip_addresses",
     "allowed_users",
     "skipped_namespaces",
+    "blocked_namespaces",
     "extender_cluster_labels",
     "gate_members",
     "enforcement_exempt_users",
@@ -378,7 +384,7 @@ _JSON: Final = {"extender_default_preferences", "extender_node_pool_preferences"
 
 def _from_text(name: str, text: str) -> Any:
     if name in _LISTS:
-        return _split(text)
+        return split_list(text)
     if name not in _JSON:
         return text
     try:
@@ -387,7 +393,8 @@ def _from_text(name: str, text: str) -> Any:
         raise SettingsError(f"{PREFIX}{name.upper()}: {text[:64]!r}: is not JSON: {error}") from error
 
 
-def _split(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
+    """Read what is separated by commas; an empty text is an empty list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 

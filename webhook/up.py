@@ -23,7 +23,7 @@ from certs.client_authorities import AuthorityFile
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from scorer.rollout.selection import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges

@@ -12,6 +12,7 @@ from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
 from scorer.rollout.documents import label, metadata, name_of, namespace_of
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
 ENVELOPE_NAME = "kubernetes-fleet.io/envelope-name"
@@ -71,12 +72,17 @@ class EnvelopeKey:
         return f"{self.type} {self.namespace}/{self.name}" if self.namespace else f"{self.type} {self.name}"
 
 
-def unwrap(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind] = KINDS) -> list[JsonObject] | EnvelopeError:
+def unwrap(
+    envelope: JsonObject,
+    kinds: Mapping[tuple[str, str], Kind] = KINDS,
+    settings: SelectionSettings = DEFAULT_SETTINGS,
+) -> list[JsonObject] | EnvelopeError:
     """Return the objects in an envelope by key, or why they cannot be placed.
 
     Args:
         envelope: ClusterResourceEnvelope or ResourceEnvelope.
         kinds: Tells the scope of a kind; for a kind not in it, the object's own namespace does.
+        settings: What the operator decided about selection: it holds for what is wrapped, too.
     """
     key = EnvelopeKey.of(envelope)
     if len(key.name) > 63:
@@ -85,12 +91,14 @@ def unwrap(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind] = KINDS) 
     if not isinstance(data, Mapping) or not 0 < len(data) <= MANIFEST_LIMIT:
         return EnvelopeError(f"{key}: data holds {len(data)} objects, it must hold 1 to {MANIFEST_LIMIT}")
     for entry, content in sorted(data.items()):
-        if wrong := _content_error(key, content, kinds):
+        if wrong := _content_error(key, content, kinds, settings):
             return EnvelopeError(f"{key}: data[{entry}] {wrong}")
     return [data[entry] for entry in sorted(data)]
 
 
-def _content_error(key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str], Kind]) -> str:
+def _content_error(
+    key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str], Kind], settings: SelectionSettings
+) -> str:
     if not isinstance(content, Mapping) or not isinstance(metadata(content), Mapping):
         return "is no object"
     if not (content.get("apiVersion") and content.get("kind") and name_of(content)):
@@ -98,6 +106,8 @@ def _content_error(key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str
     group, name = group_kind(content)
     if group == PLACEMENT_GROUP:
         return f"is a {name}, which cannot be wrapped"
+    if why := settings.why_never_wrapped(content):
+        return f"is {name} {name_of(content)}, which {why}"
     kind, where = kinds.get((group, name)), namespace_of(content)
     if key.type == "ClusterResourceEnvelope":
         if where or (kind and kind.namespaced):

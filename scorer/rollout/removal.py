@@ -38,6 +38,7 @@ class Content:
         ours: We own it.
         shared: Others own it, too.
         marked: It is annotated to stay (`is_marked`).
+        untouchable: The agent does nothing to it (`scorer.rollout.never_placed`): an earlier one has applied it.
         listed: Its Work still holds it.
         signed: What the Work holds is what the hub has written into it.
         going: The Work is on its way out, or gone.
@@ -50,6 +51,7 @@ class Content:
     ours: bool = True
     shared: bool = False
     marked: bool = False
+    untouchable: bool = False
     listed: bool = False
     signed: bool = False
     going: bool = False
@@ -60,9 +62,16 @@ class Content:
 
 
 def fate(content: Content) -> Fate:
-    """Return what is to be done about an object: the only place where that is decided."""
+    """Return what is to be done about an object: the only place where that is decided.
+
+    What is untouchable stops being ours whether its end was asked for or not: else it would go with its owner.
+    """
     asked = content.ordered if content.going else content.signed and not content.listed
-    if not content.ours or content.leaving or content.older or not asked:
+    if not content.ours or content.leaving or content.older:
+        return Fate.KEPT
+    if content.untouchable:
+        return Fate.RELEASED
+    if not asked:
         return Fate.KEPT
     if content.shared or content.marked or (content.going and content.abandoned):
         return Fate.RELEASED

@@ -3,17 +3,22 @@
 Source: rollout.md 2.3 and 2.4; KubeFleet pkg/utils/apiresources.go.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP, is_reserved_namespace
+from scorer.api.kinds import NAMESPACE, group_kind, split_api_version
+from scorer.api.names import PLACEMENT_GROUP, is_reserved_namespace
+from scorer.rollout.documents import name_of, namespace_of
+from scorer.rollout.kind_rules import KindRule, parse_kind_rules
+from scorer.rollout.never_placed import is_fleet_group, why_never_placed
+
+HOME = "harbormaster-system"
+"""Where harbormaster runs unless the operator says otherwise."""
 
 ENVELOPE_KINDS = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
 
-_WORD = re.compile(r"[A-Za-z0-9.-]+", re.ASCII)
-_VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?", re.ASCII)
-_BLOCKED_GROUPS = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
 _BLOCKED_KINDS = frozenset(
     {
         ("", "Pod"),
@@ -27,39 +32,6 @@ _BLOCKED_KINDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class KindRule:
-    """One token of the option: a group, or some of its versions and kinds; an empty part means any."""
-
-    group: str
-    version: str = ""
-    kinds: frozenset[str] = frozenset()
-
-    def covers(self, group: str, version: str, kind: str) -> bool:
-        """Say whether the rule names this kind."""
-        return self.group == group and self.version in ("", version) and (not self.kinds or kind in self.kinds)
-
-
-def parse_kind_rules(text: str) -> tuple[KindRule, ...]:
-    """Read ``GROUP``, ``GROUP/VERSION``, ``GROUP/VERSION/Kind1,Kind2`` or ``v1/Kind1,Kind2``, separated by ``;``.
-
-    Raises:
-        ValueError: A token is none of these; the message shows it.
-    """
-    return tuple(_rule(token) for part in text.split(";") if (token := part.strip()))
-
-
-def _rule(token: str) -> KindRule:
-    parts = [part.strip() for part in token.split("/")]
-    if len(parts) <= 2 and _VERSION.fullmatch(parts[0]):
-        parts = ["", *parts]  # the core group is written without its empty name
-    kinds = frozenset(kind.strip() for kind in parts[2].split(",")) if len(parts) == 3 else frozenset[str]()
-    words = [*parts[1:2], *kinds, *([parts[0]] if parts[0] else [])]
-    if len(parts) > 3 or token.startswith("/") or not all(_WORD.fullmatch(word) for word in words):
-        raise ValueError(f"{token!r} is none of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2")
-    return KindRule(parts[0], parts[1] if len(parts) > 1 else "", kinds)
-
-
-@dataclass(frozen=True, slots=True)
 class SelectionSettings:
     """What the hub's operator decided about selection.
 
@@ -68,16 +40,24 @@ class SelectionSettings:
         blocked: Kinds never selected, besides the default ones. Not together with *allowed*.
         reserved_namespaces: Never selected, besides ``default``, ``kube-*`` and ``fleet-*``.
         workloads_enabled: The hub runs workloads itself: claims of volumes are then not propagated.
+        home: The namespace in which harbormaster runs on the hub: never selected, nor anything in it.
     """
 
     allowed: tuple[KindRule, ...] = ()
     blocked: tuple[KindRule, ...] = ()
     reserved_namespaces: frozenset[str] = frozenset()
     workloads_enabled: bool = False
+    home: str = HOME
 
     @classmethod
     def of(
-        cls, *, allowed: str = "", blocked: str = "", reserved_namespaces: str = "", workloads_enabled: bool = False
+        cls,
+        *,
+        allowed: str = "",
+        blocked: str = "",
+        reserved_namespaces: str = "",
+        workloads_enabled: bool = False,
+        home: str = HOME,
     ) -> "SelectionSettings":
         """Read the options; names of namespaces are separated by ``,`` or ``;``.
 
@@ -87,24 +67,48 @@ class SelectionSettings:
         if allowed.strip() and blocked.strip():
             raise ValueError("allowed and blocked kinds exclude each other")
         names = (name.strip() for name in reserved_namespaces.replace(";", ",").split(","))
-        return cls(
-            parse_kind_rules(allowed), parse_kind_rules(blocked), frozenset(filter(None, names)), workloads_enabled
-        )
+        reserved = frozenset(filter(None, names))
+        return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved, workloads_enabled, home)
 
     def is_selectable(self, group: str, version: str, kind: str) -> bool:
         """Say whether objects of the kind are ever selected."""
+        if is_fleet_group(group) and (group != PLACEMENT_GROUP or kind not in ENVELOPE_KINDS):
+            return False
         if self.allowed:
             return _any(self.allowed, group, version, kind)
         if group in _BLOCKED_GROUPS or (group, kind) in _BLOCKED_KINDS:
-            return False
-        if group == PLACEMENT_GROUP and kind not in ENVELOPE_KINDS:
             return False
         return not _any(self.blocked, group, version, kind)
 
     def is_reserved(self, namespace: str) -> bool:
         """Say whether the namespace is never selected."""
-        return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces
+        return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
+
+    def why_never_placed(self, document: Mapping[str, Any]) -> str:
+        """Say why an object is never placed whatever selects it, as the end of a sentence; empty when it may be.
+
+        An envelope may be: of what is in it, `why_never_wrapped` is asked.
+        """
+        group, kind = group_kind(document)
+        if group == PLACEMENT_GROUP and kind in ENVELOPE_KINDS:
+            return ""
+        return why_never_placed(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
+
+    def why_never_wrapped(self, document: Mapping[str, Any]) -> str:
+        """Say why an object in an envelope is not placed: what no selector takes, nothing else brings to a member."""
+        if why := self.why_never_placed(document):
+            return why
+        group, version = split_api_version(str(document.get("apiVersion") or ""))
+        kind, name = str(document.get("kind") or ""), name_of(document)
+        if not self.is_selectable(group, version, kind):
+            return "is of a kind that is never placed"
+        if (group, kind) == NAMESPACE.group_kind and self.is_reserved(name):
+            return "is a reserved namespace"
+        return ""
 
 
 def _any(rules: Iterable[KindRule], group: str, version: str, kind: str) -> bool:
     return any(rule.covers(group, version, kind) for rule in rules)
+
+
+DEFAULT_SETTINGS = SelectionSettings()

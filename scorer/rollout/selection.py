@@ -16,10 +16,9 @@ from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.placement import SelectionScope
 from scorer.rollout.documents import is_deleting, metadata, name_of, namespace_of, spec_of, status_of
-from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.never_placed import is_fleet_namespace
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.stored_content import is_placeable, order_key, resource_identifier, stored_content
-
-DEFAULT_SETTINGS = SelectionSettings()
 
 _SERVICE = KINDS["", "Service"]
 _ENDPOINTS = KINDS["", "Endpoints"]
@@ -119,6 +118,8 @@ class _Selector:
 
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
         """Return the selected objects as they are on the hub, term by term."""
+        if is_fleet_namespace(self._namespace, (self._settings.home,)):
+            raise _UserError(f"namespace {self._namespace} is of the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
         found: dict[tuple[str, str, str, str], JsonObject] = {}
         for at, term in enumerate(terms):
@@ -174,10 +175,19 @@ class _Selector:
         elif self._namespace:
             raise _UserError(f"{name} is cluster-scoped: a ResourcePlacement cannot select it")
         else:
-            yield from self._matching(kind, term, "")
+            yield from self._cluster_scoped(kind, term)
+
+    def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
+        """Find objects; one that is never placed is skipped by who takes all of a kind, and is a mistake else."""
+        everything = _takes_all(term)
+        for document in self._matching(kind, term, ""):
+            if not (why := self._settings.why_never_placed(document)):
+                yield document
+            elif not everything:
+                raise _UserError(f"{kind.kind} {name_of(document)} {why} and cannot be placed")
 
     def _namespaces(self, term: Mapping[str, Any]) -> Iterator[JsonObject]:
-        everything = not term.get("name") and not any((term.get("labelSelector") or {}).values())
+        everything = _takes_all(term)
         for document in self._matching(NAMESPACE, term, ""):
             name = name_of(document)
             if everything and self._settings.is_reserved(name):
@@ -218,6 +228,10 @@ class _Selector:
 
 def _is_namespace(term: Mapping[str, Any]) -> bool:
     return (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind
+
+
+def _takes_all(term: Mapping[str, Any]) -> bool:
+    return not term.get("name") and not any((term.get("labelSelector") or {}).values())
 
 
 def _scope(term: Mapping[str, Any]) -> SelectionScope:

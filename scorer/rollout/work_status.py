@@ -41,6 +41,7 @@ class ManifestReason(StrEnum):
     FOUND_GENERATE_NAME = "FoundGenerateName"
     DUPLICATED = "Duplicated"
     NOT_OURS = "AppliedWorkOfAnother"
+    REFUSED = "RefusedByAgent"
     FAILED_TO_FIND = "FailedToFindObjInMemberCluster"
     FAILED_TO_TAKE_OVER = "FailedToTakeOver"
     NOT_TAKEN_OVER = "NotTakenOver"

@@ -55,6 +55,7 @@ from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.intent import meant, unmeant
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.writes import Write, create, delete, replace
 
 ABANDON = OURS + "abandon"
@@ -146,6 +147,7 @@ def plan_works(
     report_back: Mapping[str, Any] | None = None,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
     now: datetime | None = None,
+    settings: SelectionSettings = DEFAULT_SETTINGS,
 ) -> WorkPlan:
     """Make the Works of a binding match its snapshot group, overrides and apply strategy.
 
@@ -157,8 +159,10 @@ def plan_works(
         report_back: The placement's ``strategy.reportBackStrategy``.
         kinds: Tells the scope of the kinds in envelopes.
         now: What written Works say when they were written; None: nothing.
+        settings: What the operator decided about selection. What is never placed is not put into a Work either, be it
+            from a snapshot that is older than that decision.
     """
-    return _WorkPlanner(binding, list(works), override, report_back, kinds, now).plan(group)
+    return _WorkPlanner(binding, list(works), override, report_back, kinds, now, settings).plan(group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,7 @@ class _WorkPlanner:
         report_back: Mapping[str, Any] | None,
         kinds: Mapping[tuple[str, str], Kind],
         now: datetime | None,
+        settings: SelectionSettings,
     ) -> None:
         spec = spec_of(binding)
         self._binding = binding
@@ -193,6 +198,7 @@ class _WorkPlanner:
         self._override = override
         self._kinds = kinds
         self._now = now
+        self._settings = settings
         self._strategy = {
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
@@ -320,7 +326,7 @@ class _WorkPlanner:
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
         if slot.envelope is None:
             return list(self._overridden(slot.contents))
-        contents = unwrap(slot.contents[0], self._kinds)
+        contents = unwrap(slot.contents[0], self._kinds, self._settings)
         if isinstance(contents, EnvelopeError):
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
         return sorted(self._overridden(contents), key=dump_json, reverse=True)
@@ -330,8 +336,12 @@ class _WorkPlanner:
             result = self._override(content)
             if isinstance(result, OverrideError):
                 raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
-            if result is not None:
-                yield result
+            if result is None:
+                continue
+            if why := self._settings.why_never_placed(result):
+                what = f"{result.get('kind')} {name_of(result)}"
+                raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
+            yield result
 
 
 def _hash_list(items: Sequence[Any] | None) -> str:

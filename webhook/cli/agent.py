@@ -29,6 +29,11 @@ on its hub (condition IdentityAccepted). Leaving clears the note. To make such a
 member all the same, run the agent once with --take-over: what was placed there stays, and Works that hold the same
 objects take them over.
 
+Not all that the hub sends is applied. Never touched are the fleet's own kinds and their definitions, the namespaces
+fleet-member-* and the agent's own, and cluster roles, webhooks and policies named harbormaster or harbormaster-*.
+Nor is what --blocked-namespaces names or --allowed-kinds leaves out. The Work says so of each such manifest (reason
+RefusedByAgent); what an earlier agent has applied of it stays, and is let go of.
+
 \b
 A price list (--prices) is YAML or JSON, in USD per hour:
   updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
@@ -68,6 +73,12 @@ _LONGEST_NAME: Final = 63 - len("fleet-member-")
 @click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Price list; else no cost is reported.")
 @click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes.")
 @click.option("-n", "--namespace", metavar="NS", help="Its own namespace, if not that of its ServiceAccount.")
+@click.option(
+    "--blocked-namespaces",
+    metavar="LIST",
+    help="In which it does nothing, besides its own and fleet-member-*; `*` at the end: any rest.  [default: kube-*]",
+)
+@click.option("--allowed-kinds", metavar="RULES", help="Nothing is done to other kinds; `v1/ConfigMap,Secret; apps`.")
 @click.option("--take-over", is_flag=True, help="Make the cluster this member, even if it was another.")
 @click.option("--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell.")
 def command(
@@ -81,6 +92,8 @@ def command(
     prices: Path | None,
     region: str,
     namespace: str | None,
+    blocked_namespaces: str | None,
+    allowed_kinds: str | None,
     take_over: bool,
     provider_command: str,
 ) -> int:
@@ -89,10 +102,17 @@ def command(
     provider = split_command(provider_command)
     from webhook.agent import AgentOptions
     from webhook.logs import configure
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings import Settings, SettingsError, split_list
 
     try:
-        settings = Settings.read(os.environ, http_host=http_host, http_port=http_port, namespace=namespace)
+        settings = Settings.read(
+            os.environ,
+            http_host=http_host,
+            http_port=http_port,
+            namespace=namespace,
+            blocked_namespaces=None if blocked_namespaces is None else split_list(blocked_namespaces),
+            allowed_kinds=allowed_kinds,
+        )
     except SettingsError as error:
         raise UserError(str(error)) from error
     configure(settings.log_format, settings.log_level)

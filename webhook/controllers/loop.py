@@ -156,7 +156,7 @@ class Loop:
         record = self.events.record
         self.scheduler = SchedulerController(hub, now)
         placements = PlacementController(hub, now, record, self.selectables, settings)
-        works = WorkGenerator(hub, now, served, record)
+        works = WorkGenerator(hub, now, served, record, settings.selection)
         members = MemberController(hub, now, record, settings.force_delete_after)
         rollouts = RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT))
         evictions = EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record)

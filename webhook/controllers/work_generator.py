@@ -16,6 +16,7 @@ from scorer.rollout.documents import is_deleting, label, with_finalizer, without
 from scorer.rollout.intent import meant
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.family import FAMILY_OF, Family
@@ -56,6 +57,7 @@ class WorkGenerator:
         now: The clock.
         served: Tells the scope of the kinds in envelopes.
         record: Takes the events that are worth telling.
+        selection: What may be placed at all.
     """
 
     def __init__(
@@ -64,11 +66,13 @@ class WorkGenerator:
         now: Callable[[], datetime],
         served: ServedKinds,
         record: Callable[[JsonObject, Event], None],
+        selection: SelectionSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._hub = hub
         self._now = now
         self._served = served
         self._record = record
+        self._selection = selection
 
     async def reconcile(self, ref: BindingRef) -> Result:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
@@ -92,6 +96,7 @@ class WorkGenerator:
             report_back=strategy.get("reportBackStrategy"),
             kinds=self._served.kinds or KINDS,
             now=self._now(),
+            settings=self._selection,
         )
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)

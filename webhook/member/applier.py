@@ -25,6 +25,7 @@ from scorer.api.placement import ApplyStrategy
 from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.documents import annotation
 from scorer.rollout.intent import is_meant
+from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.placement_status import Event
 from scorer.rollout.removal import Content
 from scorer.rollout.work_status import ManifestReason, ManifestResult, work_status
@@ -36,7 +37,7 @@ from webhook.member.books import (
 )
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.holding import is_held, note_applied
-from webhook.member.manifests import Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
+from webhook.member.manifests import DEFAULT_LIMITS, Identity, KnownKinds, Manifest, Rejected, decode, manifest_result
 from webhook.member.owners import owner_reference
 from webhook.member.ownership import AnothersError, GoingError, applied_work, refused_status
 from webhook.member.ports import MemberStore
@@ -84,6 +85,7 @@ async def reconcile_work(
     word: AskHub = stays,
     *,
     hub_uid: str = "",
+    limits: MemberLimits = DEFAULT_LIMITS,
 ) -> Outcome:
     """Make the member hold what one Work says, and the Work say how that went.
 
@@ -99,6 +101,7 @@ async def reconcile_work(
             every pass about the objects that it stores differently from their manifests.
         word: Asks the hub about the member, before anything of a Work that goes is removed, and about an older Work.
         hub_uid: Which hub it is; empty: it does not say.
+        limits: What the agent leaves alone, whatever the Work holds.
 
     Raises:
         ConflictError: Someone else wrote first: try again.
@@ -110,7 +113,7 @@ async def reconcile_work(
     except NotFoundError:
         return GONE
     if work["metadata"].get("deletionTimestamp"):
-        return await _clean_up(work, word, hub, member, now, hub_uid)
+        return await _clean_up(work, word, hub, member, now, hub_uid, limits)
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
     try:
@@ -125,10 +128,10 @@ async def reconcile_work(
     written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
     strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
-    decoded = decode(written, await known_kinds(member, written, applies=applies))
+    decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
     refused: list[Identity] = []
     if applies:
-        refused = await remove_left_overs(work, owner, decoded, member)
+        refused = await remove_left_overs(work, owner, decoded, member, limits)
         work = await write_ahead(work, decoded, hub, now)
     steps = Steps(
         us=us,
@@ -241,7 +244,13 @@ async def _defined(
 
 
 async def _clean_up(
-    work: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime, hub_uid: str
+    work: JsonObject,
+    word: AskHub,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
+    hub_uid: str,
+    limits: MemberLimits,
 ) -> Outcome:
     """Remove what the Work put on the member, if that is asked for, then let the Work go."""
     metadata = work["metadata"]
@@ -254,7 +263,7 @@ async def _clean_up(
         return Outcome(metadata.get("generation", 0), "leaving")
     if content.older:
         return HELD
-    if not await remove_content(work, content, member, now, us):
+    if not await remove_content(work, content, member, now, us, limits):
         return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
@@ -279,7 +288,14 @@ def went_early(work: JsonObject) -> bool:
 
 
 async def clean_up_after(
-    work: JsonObject, hub: Store, member: MemberStore, now: datetime, word: AskHub = stays, *, hub_uid: str = ""
+    work: JsonObject,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
+    word: AskHub = stays,
+    *,
+    hub_uid: str = "",
+    limits: MemberLimits = DEFAULT_LIMITS,
 ) -> Outcome:
     """Remove what a Work put on the member that went early, if that is asked for; may stop anywhere and be made again.
 
@@ -292,6 +308,7 @@ async def clean_up_after(
         now: Time of the pass.
         word: Asks the hub about the member.
         hub_uid: Which hub it is; empty: it does not say.
+        limits: What the agent leaves alone.
 
     Raises:
         StoreError: The hub or the member did not answer: try again later.
@@ -301,7 +318,7 @@ async def clean_up_after(
     except NotFoundError:
         us = HubMember(hub_uid, work["metadata"]["namespace"])
         content = await _what_is_known(work, us, word, hub, member, now)
-        if not await remove_content(work, content, member, now, us):
+        if not await remove_content(work, content, member, now, us, limits):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 

@@ -13,12 +13,14 @@ from typing import Any, Final
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.membership.identity import HubMember
+from scorer.rollout.never_placed import MemberLimits
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.agenda import Agenda
 from webhook.member.applied_objects import AppliedObjects
 from webhook.member.applier import WORDS, clean_up_after, reconcile_work, went_early
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.following import Sleep, follow
+from webhook.member.manifests import DEFAULT_LIMITS
 from webhook.member.ports import MemberStore
 from webhook.member.requeue import Pace, next_pace
 from webhook.member.rescue import free_without_work
@@ -56,6 +58,7 @@ class Applying:
         sleep: Waits for a number of seconds of *steady*.
         workers: How many Works are handled at a time.
         hub_uid: Which hub it is; empty: it does not say.
+        limits: What the agent leaves alone, whatever the Works hold.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Applying:
         sleep: Sleep = asyncio.sleep,
         workers: int = WORKERS,
         hub_uid: str = "",
+        limits: MemberLimits = DEFAULT_LIMITS,
     ) -> None:
         self._namespace = namespace
         self._hub = hub
@@ -82,6 +86,7 @@ class Applying:
         self._sleep = sleep
         self._workers = workers
         self._hub_uid = hub_uid
+        self._limits = limits
         self._agenda: Agenda[str] = Agenda(steady, sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
@@ -215,6 +220,7 @@ class Applying:
             self._fingerprints,
             self._word,
             hub_uid=self._hub_uid,
+            limits=self._limits,
         )
         if outcome.gone:
             self._paces.pop(name, None)

@@ -16,11 +16,14 @@ import orjson
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
 
 MESSAGE_LIMIT: Final = 4096
 """Characters of what an API server says that a condition may repeat."""
+
+DEFAULT_LIMITS: Final = MemberLimits()
 
 _DECIDED_BY_THE_MEMBER = frozenset(
     {
@@ -129,15 +132,17 @@ class Rejected:
     message: str
 
 
-def decode(manifests: Sequence[object], kinds: KnownKinds) -> list[Manifest | Rejected]:
+def decode(
+    manifests: Sequence[object], kinds: KnownKinds, limits: MemberLimits = DEFAULT_LIMITS
+) -> list[Manifest | Rejected]:
     """Read the manifests of a Work, in order.
 
-    The same object twice (whatever the version): the second one is turned away.
+    The same object twice (whatever the version): the second one is turned away. So is what is beyond *limits*.
     """
     decoded: list[Manifest | Rejected] = []
     seen: dict[Identity, int] = {}
     for ordinal, document in enumerate(manifests):
-        item = _decode(ordinal, document, kinds)
+        item = _decode(ordinal, document, kinds, limits)
         if isinstance(item, Manifest):
             first = seen.setdefault(item.identity, ordinal)
             if first != ordinal:
@@ -151,7 +156,7 @@ def _rejected(item: Manifest, reason: ManifestReason, message: str) -> Rejected:
     return Rejected(item.ordinal, item.identity, item.version, item.kind.plural, reason, message)
 
 
-def _decode(ordinal: int, document: object, kinds: KnownKinds) -> Manifest | Rejected:
+def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLimits) -> Manifest | Rejected:
     if not isinstance(document, Mapping):
         return Rejected(ordinal, Identity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object")
     metadata = document.get("metadata")
@@ -166,6 +171,10 @@ def _decode(ordinal: int, document: object, kinds: KnownKinds) -> Manifest | Rej
     for member in ("apiVersion", "kind"):
         if not _text(document, member):
             return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
+    if why := limits.refusal(identity.group, (version,), identity.kind, identity.name, identity.namespace):
+        return reject(
+            ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {why}: the agent leaves it alone"
+        )
     if kind is None:
         return reject(ManifestReason.DECODING_ERRED, kinds.what_is_wrong(identity.group, identity.kind, version))
     if not identity.name:

@@ -16,10 +16,11 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.documents import without_finalizer
+from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import Key, NotFoundError, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers
-from webhook.member.manifests import Identity, Manifest, Rejected
+from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
 from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
 from webhook.member.ports import MemberStore
 
@@ -30,9 +31,15 @@ _log = logging.getLogger(__name__)
 
 
 async def remove_left_overs(
-    work: JsonObject, owner: JsonObject, decoded: Sequence[Manifest | Rejected], member: MemberStore
+    work: JsonObject,
+    owner: JsonObject,
+    decoded: Sequence[Manifest | Rejected],
+    member: MemberStore,
+    limits: MemberLimits = DEFAULT_LIMITS,
 ) -> list[Identity]:
     """Remove what earlier passes applied and the Work no longer holds; what others own too is only let go.
+
+    So is what an earlier agent has applied and this one leaves alone, also when the Work still holds it.
 
     Returns:
         What is still there: the member refused, or the Work may not say so. The next pass tries again.
@@ -41,7 +48,9 @@ async def remove_left_overs(
         StoreError: The member does not answer.
     """
     wanted = {item.identity for item in decoded}
-    left = [identity for identity in recorded(work, owner) if identity not in wanted]
+    known = recorded(work, owner)
+    await _let_go_of_untouchable(known, owner, member, limits)
+    left = [identity for identity in known if identity not in wanted]
     content = Content(signed=is_signed(work))
     if left and fate(content) is Fate.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
@@ -49,7 +58,7 @@ async def remove_left_overs(
             "objects that a Work no longer holds are kept: what it holds is not what the hub wrote", extra=fields
         )
         return left
-    refused, keeping = [], _Keeping(owner, content)
+    refused, keeping = [], _Keeping(owner, content, limits)
     for identity, kind in await served_kinds(_inside_first(left), member):
         try:
             await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
@@ -62,11 +71,28 @@ async def remove_left_overs(
     return refused
 
 
-async def remove_content(work: JsonObject, content: Content, member: MemberStore, now: datetime, us: HubMember) -> bool:
+async def _let_go_of_untouchable(
+    known: Sequence[Identity], owner: JsonObject, member: MemberStore, limits: MemberLimits
+) -> None:
+    """Let go of what the agent leaves alone; only that is looked at."""
+    keeping = _Keeping(owner, Content(listed=True), limits)
+    for identity, kind in await served_kinds(known, member):
+        if limits.refusal(identity.group, kind.versions, identity.kind, identity.name, identity.namespace):
+            await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+
+
+async def remove_content(
+    work: JsonObject,
+    content: Content,
+    member: MemberStore,
+    now: datetime,
+    us: HubMember,
+    limits: MemberLimits = DEFAULT_LIMITS,
+) -> bool:
     """Do with all that a Work put on the member what is to be done with it; say whether that is done.
 
-    It goes with its AppliedWork; what others own, too, stays, and so does what is marked to stay, with the namespace
-    that it is in. An AppliedWork that is another's is not of this Work.
+    It goes with its AppliedWork; what others own, too, stays, and so does what is marked to stay or what the agent
+    leaves alone, with the namespace that it is in. An AppliedWork that is another's is not of this Work.
     What is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
 
     Args:
@@ -75,6 +101,7 @@ async def remove_content(work: JsonObject, content: Content, member: MemberStore
         member: Where they are.
         now: The time of day.
         us: Which member this is, of which hub.
+        limits: What the agent leaves alone.
 
     Raises:
         StoreError: The member did not answer: try again later.
@@ -90,7 +117,7 @@ async def remove_content(work: JsonObject, content: Content, member: MemberStore
     if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
     known = recorded(work, owner)
-    keeping = _Keeping(owner, content)
+    keeping = _Keeping(owner, content, limits)
     for identity, kind in await served_kinds(_inside_first(known), member):
         await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
     if await _deleted(key, owner, member):
@@ -109,11 +136,13 @@ class _Keeping:
     Args:
         owner: The AppliedWork.
         content: What is known of all of its objects.
+        limits: What the agent leaves alone.
     """
 
-    def __init__(self, owner: JsonObject, content: Content) -> None:
+    def __init__(self, owner: JsonObject, content: Content, limits: MemberLimits) -> None:
         self._name = owner["metadata"]["name"]
         self._content = content
+        self._limits = limits
         self._spaces: set[str] = set()
 
     def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, list[JsonObject]]:
@@ -121,10 +150,13 @@ class _Keeping:
         about = live["metadata"]
         others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == self._name)]
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
-        if marked and about.get("namespace"):
-            self._spaces.add(about["namespace"])
+        space = about.get("namespace") or ""
+        untouchable = bool(self._limits.refusal(kind.group, kind.versions, kind.kind, about["name"], space))
+        if (marked or untouchable) and space:
+            self._spaces.add(space)
         ours = len(others) != len(owners(live))
-        return replace(self._content, ours=ours, shared=bool(others), marked=marked), others
+        known = replace(self._content, ours=ours, shared=bool(others), marked=marked, untouchable=untouchable)
+        return known, others
 
 
 def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
@@ -153,7 +185,7 @@ async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping
 
     async def change(live: JsonObject) -> None:
         content, others = keeping.ask(kind, live)
-        if fate(content) is Fate.RELEASED and (content.marked or content.abandoned):
+        if fate(content) is Fate.RELEASED and (content.marked or content.untouchable or content.abandoned):
             await member.replace(kind, with_owners(live, others))
 
     await on_latest(kind, key, member, change)

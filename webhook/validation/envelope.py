@@ -12,7 +12,7 @@ from scorer.api.envelope import ClusterResourceEnvelope
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
+from scorer.rollout.never_placed import is_fleet_group
 from webhook.admission.context import Context
 from webhook.validation import reserved
 from webhook.validation.existing import metadata_of, name_of, namespace_of
@@ -22,7 +22,6 @@ from webhook.validation.reading import Finding, read_object
 from webhook.validation.rule import CRD, OURS, deny, enforces, schema, shape_rules
 
 DATA: Final = FieldPath.of("data")
-_FLEET_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP})
 
 RULES: Final = (
     *USER_RULES,
@@ -89,16 +88,20 @@ def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[Field
 
 def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
     """No envelope, placement or other fleet object inside an envelope (X-73)."""
-    if group_kind(entry)[0] in _FLEET_GROUPS:
+    if is_fleet_group(group_kind(entry)[0]):
         yield FieldError(at / "kind", Cause.FORBIDDEN, "fleet objects cannot be put in an envelope", "X-73")
 
 
 def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
     """What no selector may name is in no envelope either: kinds never placed (X-02), reserved namespaces (X-01)."""
     group, kind = group_kind(entry)
-    if group not in _FLEET_GROUPS and reserved.is_never_placed(group, kind, context):  # those are X-73
-        yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
     name, namespace = name_of(entry), namespace_of(entry)
+    if is_fleet_group(group):
+        return  # X-73
+    if reserved.is_never_placed(group, kind, context):
+        yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
+    elif (group, kind) != NAMESPACE.group_kind and (why := reserved.why_fleets_own(group, kind, name)):
+        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {why}, never placed", "X-02")
     if (group, kind) == NAMESPACE.group_kind and reserved.is_never_placed_namespace(name, context):
         message = f"namespace {quote(name)} is reserved, never placed"
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")

@@ -12,6 +12,7 @@ from typing import Final
 
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST, count_or_percent, percent
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from scorer.api.meta import JsonObject
 from scorer.api.placement import (
     ClusterAffinity,
@@ -67,6 +68,7 @@ from webhook.validation.selector import (
     validate_sorter,
 )
 
+NAMESPACE_FIELD: Final = FieldPath.of("metadata", "namespace")
 SPEC: Final = FieldPath.of("spec")
 POLICY: Final = SPEC / "policy"
 STRATEGY: Final = SPEC / "strategy"
@@ -230,11 +232,12 @@ CLUSTER_RULES: Final = (
     deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
     deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
     reserved.NAMESPACE_RULE,
-    warn("X-03", "A Namespace selector has a name or a labelSelector; without, reserved namespaces are skipped."),
+    warn("X-03", "A selector of namespaces or definitions has a name or labels; without, reserved ones are skipped."),
 )
 NAMESPACED_RULES: Final = (
     *RULES,
     deny("P-08", "Selected kinds are namespaced.", _VALIDATOR),
+    reserved.NAMESPACE_RULE,
     warn("X-17", "statusReportingScope is not set: it has no effect."),
 )
 DELETION_RULES: Final = (
@@ -290,6 +293,9 @@ def _judge(
     yield from validate_metadata(new.metadata, old.metadata if old else None)
     yield from validate_name_length(new.metadata.name, "P-01")
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
+    if namespaced and reserved.is_of_the_fleet(new.metadata.namespace, context):
+        message = f"namespace {quote(new.metadata.namespace)} is of the fleet itself, nothing in it is placed"
+        yield FieldError(NAMESPACE_FIELD, Cause.FORBIDDEN, message, "X-01")
     yield from validate_spec(new.spec, context, namespaced=namespaced)
     if old is not None:
         yield from validate_update(new.spec, old.spec, namespaced=namespaced)
@@ -320,10 +326,14 @@ def validate_resource_selectors(
             yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-05")
         if reserved.is_never_placed(term.group, term.kind, context):
             yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(term.kind)} is never placed", "X-02")
+        elif not _is_namespace(term) and (why := reserved.why_fleets_own(term.group, term.kind, term.name)):
+            yield FieldError(at / "name", Cause.FORBIDDEN, f"{quote(term.name)} {why}, never placed", "X-02")
         else:
             yield from validate_kind_scope(term, at, context, namespaced=namespaced, lifted=bool(with_selectors))
         if not namespaced and _is_namespace(term):
             yield from validate_namespace_name(term, at, context)
+        if (term.group, term.kind) == CUSTOM_RESOURCE_DEFINITION.group_kind and not term.name:
+            yield from warn_about_definitions(term, at)
     yield from validate_namespace_with_selectors(terms, with_selectors)
     yield from validate_distinct_terms(terms)
 
@@ -380,6 +390,12 @@ def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: 
         and term.selection_scope is SelectionScope.NAMESPACE_WITH_RESOURCES
     ):
         yield FieldWarning(at, "selects every namespace; reserved ones are skipped", "X-03")
+
+
+def warn_about_definitions(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldWarning]:
+    """Who takes all definitions does not get those of the fleet (X-03)."""
+    if term.label_selector is None or not (term.label_selector.match_labels or term.label_selector.match_expressions):
+        yield FieldWarning(at, "selects every definition; those of the fleet are skipped", "X-03")
 
 
 def validate_namespace_with_selectors(

@@ -6,7 +6,8 @@ Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
 from typing import Final
 
 from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE
-from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
+from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
+from scorer.rollout.never_placed import is_fleet_group, is_fleet_namespace, why_never_placed
 from webhook.admission.context import Context
 from webhook.validation.rule import OURS, deny
 
@@ -14,10 +15,12 @@ NAMESPACE_RULE: Final = deny(
     "X-01", "No reserved namespace is selected by name, or wrapped in an envelope.", f"{OURS}; KubeFleet issue 661"
 )
 KIND_RULE: Final = deny(
-    "X-02", "What is selected or wrapped is no kind that is never placed, such as Pods or the fleet's own.", OURS
+    "X-02",
+    "What is selected or wrapped is of no kind that is never placed, such as Pods, and nothing of the fleet's own.",
+    OURS,
 )
 
-_GROUPS: Final = frozenset({CLUSTER_GROUP, "events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+_GROUPS: Final = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
 _KINDS: Final = frozenset(
     {("", "Pod"), ("", "Node"), ("", "Event")}
     | {
@@ -30,10 +33,10 @@ _ENVELOPES: Final = frozenset({ENVELOPE.kind, NAMESPACED_ENVELOPE.kind})
 
 def is_never_placed(group: str, kind: str, context: Context) -> bool:
     """Say whether no object of a kind is ever placed (X-02); of our own kinds, envelopes are, by what is in them."""
-    if group in _GROUPS:
-        return True
     if group == PLACEMENT_GROUP:
         return kind not in _ENVELOPES
+    if group in _GROUPS or is_fleet_group(group):
+        return True
     return (group, kind) in _KINDS or (group, kind) in context.settings.skipped_kinds
 
 
@@ -48,3 +51,13 @@ def is_never_written_to(namespace: str, context: Context) -> bool:
     ``default`` is not placed itself, yet every member has it, and a ResourcePlacement there may place what is in it.
     """
     return namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.skipped_namespaces
+
+
+def why_fleets_own(group: str, kind: str, name: str) -> str:
+    """Say why an object is never placed although others of its kind are (X-02); empty when it may be."""
+    return "" if is_fleet_group(group) else why_never_placed(group, kind, name)
+
+
+def is_of_the_fleet(namespace: str, context: Context) -> bool:
+    """Say whether a namespace is the fleet's own, so that nothing in it is placed (X-01)."""
+    return is_fleet_namespace(namespace, context.settings.unblocked_namespaces)

@@ -37,12 +37,13 @@ def expected_fate(known):
         *(["not ours"] if not known["ours"] else []),
         *(["the member leaves"] if known["leaving"] else []),
         *(["the Work is from a backup"] if known["older"] else []),
-        *(["the Work holds it"] if known["listed"] and not known["going"] else []),
-        *(["nobody asked"] if not wished else []),
+        *(["the Work holds it"] if known["listed"] and not known["going"] and not known["untouchable"] else []),
+        *(["nobody asked"] if not wished and not known["untouchable"] else []),
     ]
     reasons_to_live_on = [
         *(["others own it"] if known["shared"] else []),
         *(["somebody has marked it"] if known["marked"] else []),
+        *(["it is not to be touched"] if known["untouchable"] else []),
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
     return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
@@ -54,6 +55,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
         assert known["ours"]
         assert not known["shared"]
         assert not known["marked"]
+        assert not known["untouchable"]
         assert not known["leaving"]
         assert not known["older"]
         assert known["ordered"] if known["going"] else known["signed"]

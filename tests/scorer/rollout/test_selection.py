@@ -3,7 +3,8 @@
 import pytest
 
 from scorer.api.kinds import KINDS, Kind
-from scorer.rollout.selectable_kinds import SelectionSettings, parse_kind_rules
+from scorer.rollout.kind_rules import parse_kind_rules
+from scorer.rollout.selectable_kinds import SelectionSettings
 from scorer.rollout.selection import DocumentInventory, Selection, SelectionError, is_concerned, select_resources
 from scorer.rollout.stored_content import stored_content
 
@@ -185,6 +186,54 @@ def test_mistakes_of_the_user(namespace, terms, words):
     extra = make("v1", "Namespace", "extra")
     found = select(*terms, namespace=namespace, documents=[*HUB, extra], reserved_namespaces="extra;more, less")
     assert words in message(found)
+
+
+OURS = "appliedworks.placement.kubernetes-fleet.io"
+DEFINITIONS = [
+    make("apiextensions.k8s.io/v1", "CustomResourceDefinition", OURS, labels={"app": "web"}),
+    make("apiextensions.k8s.io/v1", "CustomResourceDefinition", "boats.example.com", labels={"app": "web"}),
+]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param({"name": OURS}, id="by-name"),
+        pytest.param({"labels": {"app": "web"}}, id="by-label"),
+    ],
+)
+def test_a_definition_of_the_fleet_that_is_reached_fails_the_placement_and_is_named(found):
+    wanted = term("CustomResourceDefinition", group="apiextensions.k8s.io", **found)
+    assert f"CustomResourceDefinition {OURS} defines a kind of the fleet" in message(
+        select(wanted, documents=DEFINITIONS)
+    )
+
+
+@pytest.mark.parametrize("labels", [None, {}], ids=["no-selector", "empty-selector"])
+def test_who_takes_all_definitions_does_not_get_those_of_the_fleet(labels):
+    wanted = term("CustomResourceDefinition", group="apiextensions.k8s.io", labels=labels)
+    assert names(select(wanted, documents=DEFINITIONS)) == ["CustomResourceDefinition/boats.example.com"]
+
+
+def test_an_envelope_is_selected_although_it_is_of_a_kind_of_ours():
+    found = make("placement.kubernetes-fleet.io/v1beta1", "ClusterResourceEnvelope", "wrapped")
+    wanted = term("ClusterResourceEnvelope", "wrapped", "placement.kubernetes-fleet.io", "v1beta1")
+    assert names(select(wanted, documents=[found])) == ["ClusterResourceEnvelope/wrapped"]
+
+
+@pytest.mark.parametrize("namespace", ["harbormaster-system", "fleet-member-lion"])
+def test_nothing_in_a_namespace_of_the_fleet_is_placed(namespace):
+    documents = [make("v1", "Namespace", namespace), make("v1", "Secret", "ca", namespace)]
+    found = select(term("Secret"), namespace=namespace, documents=documents)
+    assert f"namespace {namespace} is of the fleet itself" in message(found)
+    assert "reserved" in message(select(term("Namespace", namespace), documents=documents))
+
+
+def test_an_allow_list_does_not_let_the_fleets_own_out():
+    kind = term("ClusterUpgradeRun", group="upgrade.harbormaster.dev", version="v1alpha1")
+    run = make("upgrade.harbormaster.dev/v1alpha1", "ClusterUpgradeRun", "may")
+    for settings in ({}, {"allowed": "upgrade.harbormaster.dev"}):
+        assert names(select(kind, documents=[run], **settings)) == []
 
 
 def test_claims_stay_at_home_where_the_hub_runs_workloads():

@@ -211,6 +211,25 @@ def test_an_envelope_has_a_work_of_its_own():
         ),
         pytest.param(envelope(one={"kind": "ConfigMap"}), "lacks apiVersion", id="no-object"),
         pytest.param(envelope(one=envelope()), "cannot be wrapped", id="nested"),
+        pytest.param(envelope(one=make_object("a", "Pod")), "is Pod a, which is of a kind that is never", id="pod"),
+        pytest.param(
+            envelope("ClusterResourceEnvelope", one=make_object("kube-system", "Namespace", namespace="")),
+            "is Namespace kube-system, which is a reserved namespace",
+            id="reserved-namespace",
+        ),
+        pytest.param(
+            envelope(
+                "ClusterResourceEnvelope",
+                one=make_object(
+                    "appliedworks.placement.kubernetes-fleet.io",
+                    "CustomResourceDefinition",
+                    api_version="apiextensions.k8s.io/v1",
+                    namespace="",
+                ),
+            ),
+            "which defines a kind of the fleet",
+            id="definition-of-the-fleet",
+        ),
         pytest.param(envelope(name="n" * 64, one=make_object("a")), "64 characters", id="name-too-long"),
     ],
 )
@@ -221,6 +240,16 @@ def test_content_that_cannot_be_placed(wrapped, words):
     plan = plan_works(make_binding(), make_group([wrapped]), [])
     status = binding_status(make_binding(), [], plan, NOW)
     assert (plan.writes, status["conditions"][-1]["reason"]) == ((), "SyncWorkFailed")
+
+
+def test_what_is_the_fleets_own_is_in_no_work_although_a_snapshot_holds_it():
+    """The snapshot may be older than the rule."""
+    namespace = make_object("harbormaster-system", "Namespace", namespace="")
+    plan = plan_works(make_binding(), make_group([make_object("a"), namespace]), [])
+    assert plan.writes == ()
+    assert (
+        plan.problem.message == "Namespace harbormaster-system is a namespace of the fleet itself and cannot be placed"
+    )
 
 
 def test_a_failing_override_is_a_condition():

@@ -294,6 +294,21 @@ def test_cluster_envelopes(data, wanted):
         pytest.param(make_manifest("Namespace", name="default"), {("X-01", "data.a.metadata.name")}, id="default"),
         pytest.param(make_manifest("Namespace", name="vault"), {("X-01", "data.a.metadata.name")}, id="operator-name"),
         pytest.param(make_manifest("Namespace", name="shop"), set(), id="any-other-namespace"),
+        pytest.param(
+            make_manifest(
+                "CustomResourceDefinition", "apiextensions.k8s.io/v1", name="works.placement.kubernetes-fleet.io"
+            ),
+            {("X-02", "data.a.metadata.name")},
+            id="definition-of-the-fleet",
+        ),
+        pytest.param(
+            make_manifest("ClusterRoleBinding", "rbac.authorization.k8s.io/v1", name="harbormaster-agent"),
+            {("X-02", "data.a.metadata.name")},
+            id="what-harbormaster-may-do",
+        ),
+        pytest.param(
+            make_manifest("ClusterUpgradeRun", "upgrade.harbormaster.dev/v1alpha1"), {("X-73", "data.a.kind")}, id="run"
+        ),
         pytest.param(make_manifest("Node"), {("X-02", "data.a.kind")}, id="never-placed"),
         pytest.param(
             make_manifest("APIService", "apiregistration.k8s.io/v1"), {("X-02", "data.a.kind")}, id="operator"

@@ -69,6 +69,9 @@ def warnings_of(document, context=None, validate=validate_cluster_placement):
     return {(finding.rule, str(finding.field)) for finding in found if isinstance(finding, FieldWarning)}
 
 
+DEFINITION = {"group": "apiextensions.k8s.io", "version": "v1", "kind": "CustomResourceDefinition"}
+
+
 @pytest.mark.parametrize(
     ("selectors", "wanted"),
     [
@@ -158,6 +161,29 @@ def warnings_of(document, context=None, validate=validate_cluster_placement):
             set(),
             id="X-02-envelopes-are-placed",
         ),
+        pytest.param(
+            [{"group": "upgrade.harbormaster.dev", "version": "v1alpha1", "kind": "ClusterUpgradeRun"}],
+            {("X-02", "spec.resourceSelectors[0].kind")},
+            id="X-02-every-group-of-ours",
+        ),
+        pytest.param(
+            [{**DEFINITION, "name": "appliedworks.placement.kubernetes-fleet.io"}],
+            {("X-02", "spec.resourceSelectors[0].name")},
+            id="X-02-definition-of-the-fleet",
+        ),
+        pytest.param([{**DEFINITION, "name": "boats.example.com"}], set(), id="X-02-definition-of-others"),
+        pytest.param(
+            [
+                {
+                    "group": "rbac.authorization.k8s.io",
+                    "version": "v1",
+                    "kind": "ClusterRole",
+                    "name": "harbormaster-agent",
+                }
+            ],
+            {("X-02", "spec.resourceSelectors[0].name")},
+            id="X-02-what-harbormaster-may-do",
+        ),
         pytest.param([NAMESPACE, NAMESPACE], {("X-04", "spec.resourceSelectors[1]")}, id="X-04"),
         pytest.param(
             [
@@ -172,6 +198,15 @@ def warnings_of(document, context=None, validate=validate_cluster_placement):
 def test_what_may_be_selected(selectors, wanted):
     context = Context(settings=AdmissionSettings(skipped_namespaces=frozenset({"skipped-by-us"})))
     assert errors_of(make_placement(selectors=selectors), context=context) == wanted
+
+
+@pytest.mark.parametrize("namespace", ["fleet-member-lion", "home"])
+def test_nothing_in_a_namespace_of_the_fleet_is_placed(namespace):
+    context = Context(settings=AdmissionSettings(unblocked_namespaces=frozenset({"home"})))
+    placement = make_placement(selectors=[{"group": "", "version": "v1", "kind": "Secret"}])
+    placement["metadata"]["namespace"] = namespace
+    found = errors_of(placement, context=context, validate=validate_resource_placement)
+    assert found == {("X-01", "metadata.namespace")}
 
 
 def test_a_custom_kind_has_the_scope_of_its_definition():
@@ -546,6 +581,7 @@ def test_an_answer_lists_mistakes_of_shape_and_of_meaning():
         pytest.param(
             make_placement(selectors=[{**NAMESPACE, "name": ""}]), ("X-03", "spec.resourceSelectors[0]"), id="X-03"
         ),
+        pytest.param(make_placement(selectors=[DEFINITION]), ("X-03", "spec.resourceSelectors[0]"), id="X-03-crds"),
         pytest.param(make_placement(pick_n(numberOfClusters=0)), ("X-06", "spec.policy.numberOfClusters"), id="X-06"),
         pytest.param(
             make_placement({"placementType": "PickFixed"}), ("X-06", "spec.policy.clusterNames"), id="X-06-fixed"

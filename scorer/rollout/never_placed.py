@@ -1,0 +1,115 @@
+"""What harbormaster itself stands on, and therefore never places, wherever it is written down.
+
+A placement of the definition of AppliedWork would end with the AppliedWorks of the member, and with everything that
+they own; one of the agent's namespace would end with the agent. So the machinery of the fleet is neither selected nor
+unwrapped on the hub, nor applied or removed on a member, whoever asks for it and whatever the hub that sends it thinks.
+It is told by names alone: they are all that a manifest is trusted with.
+
+Source: placement-api.md 2.1, X-01, X-02; rollout.md 2.3, 2.4.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, NODE_POOL, OUR_KINDS
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX
+from scorer.rollout.kind_rules import KindRule
+
+FLEET_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS) - {NODE_POOL.group}
+_OWN_GROUP: Final = "harbormaster.dev"
+_OWN_NAME: Final = "harbormaster"
+
+_API_SERVICE: Final = ("apiregistration.k8s.io", "APIService")
+_GUARDS: Final = frozenset(
+    {("rbac.authorization.k8s.io", kind) for kind in ("ClusterRole", "ClusterRoleBinding")}
+    | {
+        ("admissionregistration.k8s.io", kind)
+        for kind in (
+            "ValidatingWebhookConfiguration",
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+        )
+    }
+)
+"""Cluster-scoped kinds of which harbormaster has some: what its processes may do, and what guards them."""
+
+
+def is_fleet_group(group: str) -> bool:
+    """Say whether all kinds of an API group are of the fleet's machinery."""
+    return group in FLEET_GROUPS or group == _OWN_GROUP or group.endswith(f".{_OWN_GROUP}")
+
+
+def why_never_placed(group: str, kind: str, name: str, namespace: str = "", *, homes: Collection[str] = ()) -> str:
+    """Say why an object is never placed, as the end of a sentence about it; empty when it may be.
+
+    Args:
+        group: Of the object.
+        kind: Of the object.
+        name: Of the object.
+        namespace: Of the object; empty for a cluster-scoped one.
+        homes: The namespaces in which harbormaster runs, where it is about to be placed from, or to.
+    """
+    if is_fleet_group(group):
+        return f"is of the fleet's own group {group}"
+    if (group, kind) == CUSTOM_RESOURCE_DEFINITION.group_kind and is_fleet_group(name.partition(".")[2]):
+        return "defines a kind of the fleet"
+    if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):
+        return "takes the place of the fleet's definitions"
+    if (group, kind) in _GUARDS and (name == _OWN_NAME or name.startswith(f"{_OWN_NAME}-")):
+        return "is what harbormaster is allowed, or guarded by"
+    if (group, kind) == NAMESPACE.group_kind:
+        return "is a namespace of the fleet itself" if is_fleet_namespace(name, homes) else ""
+    return f"is in {namespace}, a namespace of the fleet itself" if is_fleet_namespace(namespace, homes) else ""
+
+
+def is_fleet_namespace(name: str, homes: Collection[str]) -> bool:
+    """Say whether a namespace is the fleet's own; *homes* are those in which harbormaster runs."""
+    return name.startswith(MEMBER_NAMESPACE_PREFIX) or (bool(name) and name in homes)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLimits:
+    """What the agent of a member applies and removes at all, whatever the hub sends.
+
+    Args:
+        home: The agent's own namespace.
+        blocked_namespaces: Others in which nothing is done, nor to them; ``*`` at the end stands for any rest.
+        allowed_kinds: When not empty, nothing is done to other kinds.
+    """
+
+    home: str = ""
+    blocked_namespaces: tuple[str, ...] = ("kube-*",)
+    allowed_kinds: tuple[KindRule, ...] = ()
+
+    def refusal(self, group: str, versions: Sequence[str], kind: str, name: str, namespace: str = "") -> str:
+        """Say why nothing is done to an object, as the end of a sentence about it; empty when it may be.
+
+        Args:
+            group: Of the object.
+            versions: Those of its group in which it may be meant.
+            kind: Of the object.
+            name: Of the object.
+            namespace: Of the object; empty for a cluster-scoped one.
+        """
+        if why := why_never_placed(group, kind, name, namespace, homes=(self.home,)):
+            return why
+        of_its_own = (group, kind) == NAMESPACE.group_kind
+        if pattern := _matching(name if of_its_own else namespace, self.blocked_namespaces):
+            return f"is {'' if of_its_own else 'in '}a namespace that the agent leaves alone ({pattern})"
+        allowed = self.allowed_kinds
+        if allowed and not any(rule.covers(group, version, kind) for rule in allowed for version in versions):
+            return "is of a kind that the agent is not allowed to apply"
+        return ""
+
+
+def _matching(namespace: str, patterns: Iterable[str]) -> str:
+    """Return the first pattern that a namespace matches; empty: none, or there is no namespace."""
+    for pattern in patterns if namespace else ():
+        stem = pattern.removesuffix("*")
+        if namespace == pattern or (stem != pattern and namespace.startswith(stem)):
+            return pattern
+    return ""
