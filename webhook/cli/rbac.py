@@ -81,6 +81,12 @@ What it needs on the hub is made there by `harbormaster reconcile`: the Role fle
 the MemberCluster. On the member it may write the kinds named by --apply, by default all built-in kinds that placements
 select, but for roles and their bindings: who may place those can give himself anything, so that takes --apply-rbac.
 
+Leaving --apply-rbac out does not make an agent harmless. Who can have it write a workload can run it as any
+ServiceAccount of that namespace, and mount any Secret there; webhooks, definitions and API services reach every request
+to the member; and what may be written may be deleted. RBAC knows no namespaces to leave out: the agent itself keeps off
+its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`), which binds this agent, but nobody
+who has its token.
+
 \b
 Examples:
   harbormaster rbac agent | kubectl --context member apply -f -
