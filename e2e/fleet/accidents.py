@@ -305,6 +305,9 @@ def renamed_member(world: World) -> Asked:
 def restored_hub(world: World) -> Asked:
     """The hub is restored from a backup that is some changes old; the members wait until somebody accepts that."""
     hub = world.fleet.on_hub
+    for member in world.fleet.members:  # what was accepted the last time does not count now
+        hub.patch(MEMBER_CLUSTER, member, {"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: None}}})
+    world.settle()
     kept = world.fleet.hub.backup()
     for _ in range(2):
         change_content(world)
