@@ -234,7 +234,9 @@ class Applying:
         if work is None:  # its AppliedWork may be on its way out
             await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))
             return None
-        outcome = await clean_up_after(work, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid)
+        outcome = await clean_up_after(
+            work, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid, limits=self._limits
+        )
         if not outcome.gone:
             pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
             return pace.delay

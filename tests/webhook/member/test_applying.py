@@ -10,6 +10,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
+from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
@@ -357,6 +358,17 @@ async def test_what_was_placed_stays_when_the_work_vanished_while_the_member_lea
     await world.pass_time(30)
     assert await world.data("cart") == {"a": "1"}
     assert await applied_works(world) == ["shop"]
+
+
+async def test_what_the_agent_leaves_alone_stays_when_its_work_vanished(world):
+    """It was applied before the agent was told to leave it alone."""
+    await world.place("shop", config_map("cart", a="1"))
+    await world.order("shop")
+    world.applying._limits = MemberLimits(blocked_namespaces=("*",))
+    await world.vanish("shop")
+    await world.pass_time(30)
+    assert await world.data("cart") == {"a": "1"}
+    assert await applied_works(world) == []
 
 
 async def on_the_member(world):
