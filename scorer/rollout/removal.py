@@ -27,6 +27,7 @@ class Fate(Enum):
 
     REMOVED = "it is deleted"
     RELEASED = "it stays, and is ours no longer"
+    HANDED_OVER = "it stays, and another Work of its binding has it"
     KEPT = "it stays as it is, and ours"
 
 
@@ -46,6 +47,8 @@ class Content:
         abandoned: What the Work has placed is to stay when it goes.
         leaving: The member leaves the fleet, or its namespace on the hub is going.
         older: The Work is older than what was applied, and nobody has accepted that.
+        inherited: Another Work of its binding holds it.
+        unsettled: Another Work of its binding is of another snapshot: what it is going to hold is not known.
     """
 
     ours: bool = True
@@ -59,6 +62,8 @@ class Content:
     abandoned: bool = False
     leaving: bool = False
     older: bool = False
+    inherited: bool = False
+    unsettled: bool = False
 
 
 def fate(content: Content) -> Fate:
@@ -71,8 +76,10 @@ def fate(content: Content) -> Fate:
         return Fate.KEPT
     if content.untouchable:
         return Fate.RELEASED
-    if not asked:
+    if not asked or (content.unsettled and not content.going):
         return Fate.KEPT
+    if content.inherited:
+        return Fate.HANDED_OVER
     if content.shared or content.marked or (content.going and content.abandoned):
         return Fate.RELEASED
     return Fate.REMOVED

@@ -3,7 +3,7 @@
 Source: rollout.md 9, 10 and 15.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -47,6 +47,16 @@ def without_manifests(work: JsonObject) -> JsonObject:
     """Return what the loop needs of a Work: the manifests are most of it, and follow from snapshot and overrides."""
     spec = {name: value for name, value in (work.get("spec") or {}).items() if name != "workload"}
     return {**work, "spec": spec}
+
+
+def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
+    """Divide writes into Works to make, to change, and to end: an object that moves is elsewhere before it is missed.
+
+    Its agent takes it for unwanted otherwise, see `webhook.member.heirs`.
+    """
+    made = [write for write in writes if write.verb is Verb.CREATE]
+    kept = [write for write in writes if write.verb is Verb.REPLACE and not is_deleting(write.document)]
+    return made, kept, [write for write in writes if write not in made and write not in kept]
 
 
 class WorkGenerator:
@@ -102,8 +112,11 @@ class WorkGenerator:
             binding = await self._hub.replace(family.binding, held)
         try:
             writes = [await self._whole(write) for write in plan.writes]
-            await at_once(self._carry_out(write, member) for write in writes)
-            await self._adopt(family, binding, plan.writes)
+            made, kept, gone = _in_turn(writes)
+            await at_once(self._carry_out(write, member) for write in made)
+            await self._adopt(family, binding, made)
+            await at_once(self._carry_out(write, member) for write in kept)
+            await at_once(self._carry_out(write, member) for write in gone)
         except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)

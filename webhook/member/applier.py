@@ -131,7 +131,7 @@ async def reconcile_work(
     decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
     refused: list[Identity] = []
     if applies:
-        refused = await remove_left_overs(work, owner, decoded, member, limits)
+        refused = await remove_left_overs(work, owner, decoded, hub, member, us, limits)
         work = await write_ahead(work, decoded, hub, now)
     steps = Steps(
         us=us,
@@ -263,7 +263,7 @@ async def _clean_up(
         return Outcome(metadata.get("generation", 0), "leaving")
     if content.older:
         return HELD
-    if not await remove_content(work, content, member, now, us, limits):
+    if not await remove_content(work, content, hub, member, now, us, limits):
         return Outcome(metadata.get("generation", 0), "deleting")
     rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
     try:
@@ -318,7 +318,7 @@ async def clean_up_after(
     except NotFoundError:
         us = HubMember(hub_uid, work["metadata"]["namespace"])
         content = await _what_is_known(work, us, word, hub, member, now)
-        if not await remove_content(work, content, member, now, us, limits):
+        if not await remove_content(work, content, hub, member, now, us, limits):
             return Outcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 

@@ -18,8 +18,9 @@ from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.documents import without_finalizer
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
-from webhook.kube.ports import Key, NotFoundError, StoreError, UnavailableError
+from webhook.kube.ports import Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers
+from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
 from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
 from webhook.member.ports import MemberStore
@@ -34,22 +35,26 @@ async def remove_left_overs(
     work: JsonObject,
     owner: JsonObject,
     decoded: Sequence[Manifest | Rejected],
+    hub: Store,
     member: MemberStore,
+    us: HubMember,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> list[Identity]:
     """Remove what earlier passes applied and the Work no longer holds; what others own too is only let go.
 
-    So is what an earlier agent has applied and this one leaves alone, also when the Work still holds it.
+    What another Work of its binding holds now is handed over to that. What an earlier agent has applied and this one
+    leaves alone is let go of, too, also when the Work still holds it.
 
     Returns:
-        What is still there: the member refused, or the Work may not say so. The next pass tries again.
+        What is still there: the member refused, the Work may not say so, or another one may be about to hold it. The
+        next pass tries again.
 
     Raises:
-        StoreError: The member does not answer.
+        StoreError: The hub or the member does not answer.
     """
     wanted = {item.identity for item in decoded}
     known = recorded(work, owner)
-    await _let_go_of_untouchable(known, owner, member, limits)
+    await _let_go_of_untouchable(known, owner, member, us, limits)
     left = [identity for identity in known if identity not in wanted]
     content = Content(signed=is_signed(work))
     if left and fate(content) is Fate.KEPT:
@@ -58,10 +63,12 @@ async def remove_left_overs(
             "objects that a Work no longer holds are kept: what it holds is not what the hub wrote", extra=fields
         )
         return left
-    refused, keeping = [], _Keeping(owner, content, limits)
+    heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
+    refused, keeping = [], _Keeping(owner, content, limits, us, heirs)
     for identity, kind in await served_kinds(_inside_first(left), member):
         try:
-            await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
+            if not await _settle(kind, Key(identity.name, identity.namespace), member, keeping):
+                refused.append(identity)
         except StoreError as error:
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
@@ -72,10 +79,10 @@ async def remove_left_overs(
 
 
 async def _let_go_of_untouchable(
-    known: Sequence[Identity], owner: JsonObject, member: MemberStore, limits: MemberLimits
+    known: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
     """Let go of what the agent leaves alone; only that is looked at."""
-    keeping = _Keeping(owner, Content(listed=True), limits)
+    keeping = _Keeping(owner, Content(listed=True), limits, us)
     for identity, kind in await served_kinds(known, member):
         if limits.refusal(identity.group, kind.versions, identity.kind, identity.name, identity.namespace):
             await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
@@ -84,6 +91,7 @@ async def _let_go_of_untouchable(
 async def remove_content(
     work: JsonObject,
     content: Content,
+    hub: Store,
     member: MemberStore,
     now: datetime,
     us: HubMember,
@@ -98,13 +106,14 @@ async def remove_content(
     Args:
         work: As it is, or was last.
         content: What is known of all of its objects.
+        hub: Where the Work is, and others that may hold its objects now.
         member: Where they are.
         now: The time of day.
         us: Which member this is, of which hub.
         limits: What the agent leaves alone.
 
     Raises:
-        StoreError: The member did not answer: try again later.
+        StoreError: The hub or the member did not answer: try again later.
     """
     found = fate(content)
     if found is Fate.KEPT:
@@ -117,9 +126,11 @@ async def remove_content(
     if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
     known = recorded(work, owner)
-    keeping = _Keeping(owner, content, limits)
+    keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
     for identity, kind in await served_kinds(_inside_first(known), member):
-        await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+        inherited &= await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+    if not inherited:
+        return False
     if await _deleted(key, owner, member):
         return True
     marked = owner["metadata"].get("deletionTimestamp")
@@ -137,12 +148,18 @@ class _Keeping:
         owner: The AppliedWork.
         content: What is known of all of its objects.
         limits: What the agent leaves alone.
+        us: Which member this is, of which hub.
+        heirs: The other Works of the binding.
     """
 
-    def __init__(self, owner: JsonObject, content: Content, limits: MemberLimits) -> None:
+    def __init__(
+        self, owner: JsonObject, content: Content, limits: MemberLimits, us: HubMember, heirs: Heirs = NO_HEIRS
+    ) -> None:
         self._name = owner["metadata"]["name"]
         self._content = content
         self._limits = limits
+        self._us = us
+        self._heirs = heirs
         self._spaces: set[str] = set()
 
     def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, list[JsonObject]]:
@@ -152,43 +169,78 @@ class _Keeping:
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
         untouchable = bool(self._limits.refusal(kind.group, kind.versions, kind.kind, about["name"], space))
-        if (marked or untouchable) and space:
+        inherited = Identity(*kind.group_kind, space, about["name"]) in self._heirs.holders
+        if (marked or untouchable or inherited) and space:
             self._spaces.add(space)
-        ours = len(others) != len(owners(live))
-        known = replace(self._content, ours=ours, shared=bool(others), marked=marked, untouchable=untouchable)
+        known = replace(
+            self._content,
+            ours=len(others) != len(owners(live)),
+            shared=bool(others),
+            marked=marked,
+            untouchable=untouchable,
+            inherited=inherited,
+            unsettled=self._heirs.unsettled,
+        )
         return known, others
+
+    async def hand_over(self, kind: Kind, live: JsonObject, others: list[JsonObject], member: MemberStore) -> bool:
+        """Have the Work own an object that holds it now; False: that has not come to the member yet."""
+        about = live["metadata"]
+        heir = self._heirs.holders[Identity(*kind.group_kind, about.get("namespace") or "", about["name"])]
+        reference = await owner_by(heir, member, self._us)
+        if reference is None:
+            return False
+        kept = [owner for owner in others if owner["uid"] != reference["uid"]]
+        await member.replace(kind, with_owners(live, [*kept, reference]))
+        return True
 
 
 def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
     return sorted(identities, key=lambda identity: not identity.namespace)
 
 
-async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> None:
-    """Do with one object what is to be done with it: an object that is gone or not ours is left alone."""
+async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> bool:
+    """Do with one object what is to be done with it; say whether that is done, or has to wait for its heir.
+
+    An object that is gone or not ours is left alone.
+    """
+    settled = True
 
     async def change(live: JsonObject) -> None:
+        nonlocal settled
         content, others = keeping.ask(kind, live)
         match fate(content):
             case Fate.REMOVED:
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
             case Fate.RELEASED:
                 await member.replace(kind, with_owners(live, others))
+            case Fate.HANDED_OVER:
+                settled = await keeping.hand_over(kind, live, others, member)
+            case Fate.KEPT:
+                settled = not content.unsettled or not content.ours
 
     await on_latest(kind, key, member, change)
+    return settled
 
 
-async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> None:
-    """Let go of one object that must not go with its AppliedWork.
+async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> bool:
+    """Let go of one object that must not go with its AppliedWork; say whether that is done, or waits for its heir.
 
     What stays only because others own it, too, is left to the member's garbage collector: it takes our reference off.
     """
+    settled = True
 
     async def change(live: JsonObject) -> None:
+        nonlocal settled
         content, others = keeping.ask(kind, live)
-        if fate(content) is Fate.RELEASED and (content.marked or content.untouchable or content.abandoned):
+        found = fate(content)
+        if found is Fate.HANDED_OVER:
+            settled = await keeping.hand_over(kind, live, others, member)
+        elif found is Fate.RELEASED and (content.marked or content.untouchable or content.abandoned):
             await member.replace(kind, with_owners(live, others))
 
     await on_latest(kind, key, member, change)
+    return settled
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:

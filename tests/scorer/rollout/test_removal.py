@@ -38,6 +38,11 @@ def expected_fate(known):
         *(["the member leaves"] if known["leaving"] else []),
         *(["the Work is from a backup"] if known["older"] else []),
         *(["the Work holds it"] if known["listed"] and not known["going"] and not known["untouchable"] else []),
+        *(
+            ["where it will be is not known"]
+            if known["unsettled"] and not known["going"] and not known["untouchable"]
+            else []
+        ),
         *(["nobody asked"] if not wished and not known["untouchable"] else []),
     ]
     reasons_to_live_on = [
@@ -46,6 +51,8 @@ def expected_fate(known):
         *(["it is not to be touched"] if known["untouchable"] else []),
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
+    if not reasons_to_stay and known["inherited"] and not known["untouchable"]:
+        return Fate.HANDED_OVER
     return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
 
 
@@ -58,8 +65,10 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
         assert not known["untouchable"]
         assert not known["leaving"]
         assert not known["older"]
+        assert not known["inherited"]
+        assert known["going"] or not known["unsettled"]
         assert known["ordered"] if known["going"] else known["signed"]
-    assert len(removed) == 4 + 4, "going: listed and signed do not matter; not going: ordered and abandoned do not"
+    assert len(removed) == 8 + 4, "going: listed, signed, unsettled do not matter; not going: ordered, abandoned do not"
 
 
 def test_without_any_facts_everything_is_kept():

@@ -1,0 +1,74 @@
+"""Who holds an object from now on that a Work holds no longer: another Work of the same binding.
+
+A placement that outgrows one snapshot is cut into several, each with a Work of its own, and where the cuts are follows
+from the sizes of the objects: one that grows pushes others into the next Work. On the member such an object changes its
+owner; deleted and made anew, it would lose what only the member has of it (the data of a volume, the objects of a
+definition).
+
+The loop stores the Works of a new snapshot before it deletes those that this one does not need. So when a Work has
+left-overs, and all others are of the same snapshot, what they hold says which of the left-overs are still wanted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME
+from scorer.membership.identity import HubMember, is_ours
+from scorer.rollout.documents import annotation, is_deleting, label, name_of, namespace_of
+from webhook.kube.ports import Key, NotFoundError, Store
+from webhook.member.manifests import Identity, KnownKinds, decode
+from webhook.member.owners import owner_reference
+from webhook.member.ports import MemberStore
+
+
+@dataclass(frozen=True, slots=True)
+class Heirs:
+    """The other Works of a binding that stay.
+
+    Args:
+        holders: Which of them holds an object.
+        unsettled: Some are of another snapshot: what they are going to hold is not known.
+    """
+
+    holders: Mapping[Identity, str] = field(default_factory=dict)
+    unsettled: bool = False
+
+
+NO_HEIRS: Final = Heirs()
+
+
+async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
+    """Ask the hub for the other Works of a Work's binding.
+
+    Raises:
+        StoreError: The hub does not answer.
+    """
+    labels = {name: label(work, name) for name in (PARENT_BINDING, PARENT_PLACEMENT)}
+    if not all(labels.values()):  # not the loop's
+        return NO_HEIRS
+    holders: dict[Identity, str] = {}
+    unsettled, kinds = False, KnownKinds(member.served.kinds)
+    for other in (await hub.list(WORK, namespace_of(work), labels)).items:
+        if name_of(other) == name_of(work) or is_deleting(other):
+            continue
+        of_another = annotation(other, PARENT_RESOURCE_SNAPSHOT_NAME) != annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME)
+        unsettled = unsettled or of_another
+        manifests = ((other.get("spec") or {}).get("workload") or {}).get("manifests") or ()
+        holders |= {item.identity: name_of(other) for item in decode(manifests, kinds)}
+    return Heirs(holders, unsettled)
+
+
+async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
+    """Return the owner reference of what the Work *heir* applies, None when it has applied nothing yet.
+
+    Raises:
+        StoreError: The member does not answer.
+    """
+    try:
+        found = await member.get(APPLIED_WORK, Key(heir))
+    except NotFoundError:
+        return None
+    return None if is_deleting(found) or not is_ours(found, us) else owner_reference(found)
