@@ -51,7 +51,7 @@ WEBHOOK = {
     "group": "admissionregistration.k8s.io",
     "version": "v1",
     "kind": "ValidatingWebhookConfiguration",
-    "name": "harbormaster",
+    "name": "gatekeeper",
 }
 
 
@@ -135,3 +135,27 @@ def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_h
         write(bare_hub, "ClusterResourceOverride", "clusterresourceoverrides/rights", "alice", stored, verb="PUT")
     finally:
         bare_hub.request("DELETE", f"{BETA}/clusterresourceoverrides/rights")
+
+
+def test_enforced_a_snapshot_takes_no_other_content_while_it_is_being_deleted(bare_hub, start_service, bob):
+    """It is placed until it has gone, and its author's finalizer says when that is."""
+    strict = start_service(placement_authorization="Enforce")
+    strict.register()
+    metadata = SNAPSHOT["metadata"] | {"name": "going", "finalizers": ["example.com/wait"]}
+    made: JsonObject = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+        "kind": "ClusterResourceSnapshot",
+        "metadata": metadata,
+        "spec": {"selectedResources": []},
+    }
+    path = f"{BETA}/clusterresourcesnapshots"
+    bare_hub.request("POST", path, made, user=bob)
+    bare_hub.request("DELETE", f"{path}/going", user=bob)
+    stored, _ = bare_hub.request("GET", f"{path}/going", user=bob)
+    try:
+        with pytest.raises(ApiError, match='"bob" may not place clusterrolebindings') as error:
+            bare_hub.request("PUT", f"{path}/going?dryRun=All", stored | {"spec": SNAPSHOT["spec"]}, user=bob)
+        assert error.value.code == 403
+    finally:
+        stored["metadata"]["finalizers"] = []
+        bare_hub.request("PUT", f"{path}/going", stored, user=bob)

@@ -26,9 +26,10 @@ from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.schema import apply_schema_defaults
+from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
-from webhook.validation.existing import metadata_of, name_of, namespace_of
+from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import printable, quote
 from webhook.validation.reading import same_json
 
@@ -103,7 +104,6 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
         or not isinstance(document, dict)
         or user.username in context.settings.controllers
         or SUPERUSERS in user.groups
-        or metadata_of(document).get("deletionTimestamp")
     ):
         return ()
     author = _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
@@ -168,14 +168,23 @@ _OF_A_PLACEMENT: Final = (("spec", "resourceSelectors"), _POLICY, ("spec", "stra
 """Who may scale a placement, or change its pace, need not read what it places."""
 
 
-def _selecting(member: str) -> Needs:
-    """What selects objects of the hub by the terms in a member of ``spec``."""
+def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
+    """What selects objects of the hub."""
+    namespace = namespace_of(document)
+    yield from _of_system_namespace(namespace, context)
+    for term in _list_at(document, "spec", "resourceSelectors"):
+        yield from _of_term(term, namespace, context)
+
+
+def _overriding(*path: str) -> Needs:
+    """What rewrites the objects that the terms in a member of *path* name, whichever of the two members it has."""
 
     def needs(document: JsonObject, context: Context) -> Iterator[Access]:
         namespace = namespace_of(document)
         yield from _of_system_namespace(namespace, context)
-        for term in _list_at(document, "spec", member):
-            yield from _of_term(term, namespace, context)
+        for member in ("clusterResourceSelectors", "resourceSelectors"):
+            for term in _list_at(document, *path, member):
+                yield from _of_overridden(term, namespace, context)
 
     return needs
 
@@ -183,7 +192,6 @@ def _selecting(member: str) -> Needs:
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
     """Every entry needs what a selector of that object would need; a Namespace comes alone."""
     namespace = namespace_of(document)
-    yield from _of_system_namespace(namespace, context)
     data = document.get("data")
     for entry in data.values() if isinstance(data, dict) else ():
         yield from _of_object(entry, namespace, context)
@@ -199,28 +207,19 @@ def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Ac
                 yield from _of_envelope(entry, context)
 
 
-def _of_override_snapshot(document: JsonObject, context: Context) -> Iterator[Access]:
-    """What is in a snapshot that somebody writes by hand applies like the override itself."""
-    namespace = namespace_of(document)
-    yield from _of_system_namespace(namespace, context)
-    for member in ("clusterResourceSelectors", "resourceSelectors"):
-        for term in _list_at(document, "spec", "overrideSpec", member):
-            yield from _of_term(term, namespace, context)
-
-
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
     for each in (
-        _Authored(kinds.PLACEMENT, _selecting("resourceSelectors"), _OF_A_PLACEMENT),
-        _Authored(kinds.RESOURCE_PLACEMENT, _selecting("resourceSelectors"), _OF_A_PLACEMENT),
-        _Authored(kinds.OVERRIDE, _selecting("clusterResourceSelectors")),
-        _Authored(kinds.NAMESPACED_OVERRIDE, _selecting("resourceSelectors")),
+        _Authored(kinds.PLACEMENT, _of_placement, _OF_A_PLACEMENT),
+        _Authored(kinds.RESOURCE_PLACEMENT, _of_placement, _OF_A_PLACEMENT),
+        _Authored(kinds.OVERRIDE, _overriding("spec")),
+        _Authored(kinds.NAMESPACED_OVERRIDE, _overriding("spec")),
         _Authored(kinds.ENVELOPE, _of_envelope, (("data",),)),
         _Authored(kinds.NAMESPACED_ENVELOPE, _of_envelope, (("data",),)),
         _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot),
         _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot),
-        _Authored(kinds.OVERRIDE_SNAPSHOT, _of_override_snapshot),
-        _Authored(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, _of_override_snapshot),
+        _Authored(kinds.OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
+        _Authored(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
     )
 }
 
@@ -240,6 +239,26 @@ def _of_term(term: Any, namespace: str, context: Context) -> Iterator[Access]:
         yield from _of_system_namespace(name, context)
 
 
+def _of_overridden(term: Any, namespace: str, context: Context) -> Iterator[Access]:
+    """What it takes to rewrite an object, or, where a Namespace is named, all that is placed in it.
+
+    An override asks for no scope, and what it rewrites may come out of an envelope: then the hub need not know it, and
+    no API server has seen what a role that comes out of it allows.
+    """
+    if not isinstance(term, dict) or not isinstance(term.get("group", ""), str):
+        return
+    group, word, name = term.get("group", ""), str(term.get("kind")), term.get("name")
+    if not isinstance(name, str):
+        name = ""
+    kind = context.kinds.find(group, word)
+    yield from _of_named(group, kind.plural if kind is not None else "*", name, namespace)
+    if kind == kinds.NAMESPACE:
+        yield Access("get", "", "secrets", "", name)
+        for role in (ROLE, ROLE_BINDING):
+            yield Access("place", role.group, role.plural, "", name)
+        yield from _of_system_namespace(name, context)
+
+
 def _of_object(entry: Any, namespace: str, context: Context) -> Iterator[Access]:
     """What it takes to place one object that its author has written out.
 
@@ -250,6 +269,7 @@ def _of_object(entry: Any, namespace: str, context: Context) -> Iterator[Access]
     group, word = group_kind(entry)
     kind = context.kinds.find(group, word)
     name = name_of(entry)
+    yield from _of_system_namespace(namespace, context)
     yield from _of_named(group, kind.plural if kind is not None else "*", name, namespace)
     if kind == kinds.NAMESPACE:
         yield from _of_system_namespace(name, context)

@@ -145,7 +145,9 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
             hook["matchConditions"].append(_NOT_BEING_DELETED)
         yield hook
     if kind in _HOLDING_CONTENT and settings.placement_authorization is PlacementAuthorization.ENFORCE:
-        yield _hook(endpoint, f"{plural}.create", path, kind, {"CREATE"}, (plural,), "Fail", SECONDS)
+        hook = _hook(endpoint, f"{plural}.content", path, kind, {"CREATE", "UPDATE"}, (plural,), "Fail", SECONDS)
+        hook["matchConditions"].append(_NEW_CONTENT)
+        yield hook
     if apart:
         yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)
     if entry.warn_about_status is not None or (kind == kinds.MEMBER_CLUSTER and settings.guard_rail):
@@ -222,6 +224,12 @@ _NOT_BEING_DELETED: Final = {
     "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
 }
 """Such an update is always allowed; this way finalizers can be removed while no replica answers."""
+
+_NEW_CONTENT: Final = {
+    "name": "new-content",
+    "expression": 'request.operation != "UPDATE" || object.spec != oldObject.spec',
+}
+"""What is being deleted is placed until it has gone: whoever changes it then is asked about, too."""
 
 _NOT_DELETED_YET: Final = {
     "name": "not-deleted-yet",

@@ -103,6 +103,36 @@ def test_others_that_select_need_the_same(kind, member, wanted):
     assert words(needed_access(asked, ALICE, CONTEXT)) == [wanted]
 
 
+@pytest.mark.parametrize(
+    ("named", "wanted"),
+    [
+        pytest.param(
+            term(name="shop", selectionScope="NamespaceOnly"),
+            {
+                'get namespaces "shop"',
+                'get secrets in namespace "shop"',
+                'place roles.rbac.authorization.k8s.io in namespace "shop"',
+                'place rolebindings.rbac.authorization.k8s.io in namespace "shop"',
+            },
+            id="all-that-is-in-a-namespace-whatever-its-scope",
+        ),
+        pytest.param(
+            term("Policy", "kyverno.io", name="a"), {'get *.kyverno.io "a"'}, id="a-kind-that-only-members-have"
+        ),
+        pytest.param(
+            term("NewPolicy", "admissionregistration.k8s.io", name="a"),
+            {'get *.admissionregistration.k8s.io "a"', 'place *.admissionregistration.k8s.io "a"'},
+            id="a-powerful-kind-that-only-members-have",
+        ),
+    ],
+)
+def test_an_override_needs_the_rights_to_all_that_it_can_rewrite(named, wanted):
+    asked = request(named, kind="ClusterResourceOverride", member="clusterResourceSelectors")
+    assert {*words(needed_access(asked, ALICE, CONTEXT))} == wanted
+    spec = {"overrideSpec": {"clusterResourceSelectors": [named]}}
+    assert {*words(needed_access(snapshot("ClusterResourceOverrideSnapshot", spec), ALICE, CONTEXT))} == wanted
+
+
 SHOP = term(name="shop")
 
 
@@ -284,6 +314,21 @@ def snapshot(kind, spec, old=None):
 def test_a_snapshot_written_by_hand_needs_what_its_content_would(kind, spec):
     assert {GET_ADMIN, PLACE_ADMIN} <= {*words(needed_access(snapshot(kind, spec), ALICE, CONTEXT))}
     assert needed_access(snapshot(kind, spec, old=spec), ALICE, CONTEXT) == ()
+
+
+def test_a_snapshot_that_is_being_deleted_takes_no_other_content_without_the_rights():
+    """It is placed until it has gone, and whoever put a finalizer on it says when."""
+    asked = snapshot("ClusterResourceSnapshot", {"selectedResources": [ADMIN]}, old={"selectedResources": []})
+    for member in ("object", "oldObject"):
+        asked[member]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert words(needed_access(asked, ALICE, CONTEXT)) == [GET_ADMIN, PLACE_ADMIN]
+    assert needed_access({**asked, "oldObject": asked["object"]}, ALICE, CONTEXT) == ()
+
+
+def test_a_snapshot_written_by_hand_brings_nothing_into_namespaces_of_the_system():
+    spec = {"selectedResources": [manifest("ConfigMap", "a", namespace="kube-system")]}
+    wanted = words(needed_access(snapshot("ClusterResourceSnapshot", spec), ALICE, CONTEXT))
+    assert 'place namespaces "kube-system"' in wanted
 
 
 def test_the_rights_that_one_write_can_ask_about_are_bounded():

@@ -64,12 +64,14 @@ def test_what_could_slip_through_fails_closed(name, policy, seconds, operations)
     assert hook["rules"][0]["operations"] == operations
 
 
-def test_snapshots_written_by_hand_are_asked_about_and_fail_closed_where_rights_are_enforced():
-    name = "clusterresourcesnapshots.create.validate.harbormaster.dev"
+def test_content_that_is_written_into_snapshots_by_hand_fails_closed_where_rights_are_enforced():
+    name = "clusterresourcesnapshots.content.validate.harbormaster.dev"
     assert name not in hooks()[0]
     found = hooks(replace(SETTINGS, placement_authorization=PlacementAuthorization.ENFORCE))[0]
-    assert (found[name]["failurePolicy"], found[name]["rules"][0]["operations"]) == ("Fail", ["CREATE"])
-    assert {hook.partition(".")[0] for hook in found if hook.partition(".")[2].startswith("create.")} == {
+    assert (found[name]["failurePolicy"], found[name]["rules"][0]["operations"]) == ("Fail", ["CREATE", "UPDATE"])
+    conditions = [condition["name"] for condition in found[name]["matchConditions"]]
+    assert conditions == ["not-our-own-controller", "new-content"]  # also while it is being deleted
+    assert {hook.partition(".")[0] for hook in found if hook.partition(".")[2].startswith("content.")} == {
         "clusterresourcesnapshots",
         "resourcesnapshots",
         "clusterresourceoverridesnapshots",
