@@ -18,8 +18,8 @@ from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.documents import without_finalizer
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
-from webhook.kube.ports import Key, NotFoundError, Store, StoreError, UnavailableError
-from webhook.member.books import on_latest, recorded, served_kinds, still_answers
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
+from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
 from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
@@ -125,10 +125,14 @@ async def remove_content(
         return True
     if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
-    known = recorded(work, owner)
+    known, ours = recorded(work, owner), set(written_down(owner))
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
     for identity, kind in await served_kinds(_inside_first(known), member):
-        inherited &= await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+        try:
+            inherited &= await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+        except ForbiddenError:
+            if identity in ours:  # it may be marked to stay, which cannot be read: not without the right to
+                raise
     if not inherited:
         return False
     if await _deleted(key, owner, member):

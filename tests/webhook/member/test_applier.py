@@ -14,7 +14,16 @@ from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.event_documents import EVENT
-from webhook.kube.ports import ConflictError, EventType, Key, NotFoundError, StoreError, UnavailableError, key_of
+from webhook.kube.ports import (
+    ConflictError,
+    EventType,
+    ForbiddenError,
+    Key,
+    NotFoundError,
+    StoreError,
+    UnavailableError,
+    key_of,
+)
 from webhook.member import steps
 from webhook.member.applier import ABANDON, reconcile_work
 from webhook.member.word import Word
@@ -289,6 +298,37 @@ async def test_what_a_work_no_longer_holds_stays_when_it_is_marked_to(cluster):
     versions = cluster.versions
     await cluster.reconcile()
     assert cluster.versions == versions
+
+
+class Secretive(ObservedStore):
+    """A member whose agent may not read one object."""
+
+    async def get(self, kind, key):
+        if key.name == "secret":
+            raise ForbiddenError("configmaps secret is forbidden")
+        return await super().get(kind, key)
+
+
+async def test_what_the_agent_may_not_read_and_never_applied_does_not_hold_its_work(cluster):
+    await cluster.place(namespace(), config_map(), config_map("secret"))
+    await reconcile_work(KEY, cluster.hub, Secretive(cluster.member), cluster.time)
+    assert await cluster.live(CONFIG_MAP, "settings")
+    await cluster.remove()
+    for _ in range(3):
+        await reconcile_work(KEY, cluster.hub, Secretive(cluster.member), cluster.time)
+    with pytest.raises(NotFoundError):
+        await cluster.work()
+    assert await cluster.live(CONFIG_MAP, "settings") is None
+
+
+async def test_what_was_applied_and_cannot_be_read_any_more_is_waited_for(cluster):
+    """It may be marked to stay."""
+    await cluster.place(namespace(), config_map("secret"))
+    await cluster.reconcile()
+    await cluster.remove()
+    with pytest.raises(ForbiddenError):
+        await reconcile_work(KEY, cluster.hub, Secretive(cluster.member), cluster.time)
+    assert await cluster.live(CONFIG_MAP, "secret")
 
 
 async def test_a_mark_made_by_hand_is_left_alone_while_the_object_is_placed(cluster):
