@@ -7,7 +7,7 @@ about, because it does not run where either side lacks the field. Fields with a 
 Source: placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds: `scorer.api.upgrade_cel`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from scorer.api import kinds
@@ -37,14 +37,31 @@ _SPANNING = f"{_NAMESPACE} && has(x.selectionScope) && x.selectionScope == 'Name
 
 _TOLERATION = (
     CelRule(
-        "self.operator != 'Exists' || !has(self.value) || self.value == ''", "operator Exists takes no value", ("P-39",)
+        "self.operator != 'Exists' || !has(self.value) || self.value == ''",
+        "must be empty when the operator is Exists",
+        ("P-39",),
+        "value",
     ),
     CelRule(
         "self.operator == 'Exists' || (has(self.key) && self.key != '')",
-        "a key is needed unless operator is Exists",
+        "without a key it must be Exists",
         ("P-40",),
+        "operator",
     ),
 )
+
+
+def _not_with(placement_type: str, rule_id: str, *fields: str) -> Iterator[CelRule]:
+    """Yield one rule for each field that a placement type does not take: each mistake is told at its place."""
+    for field in fields:
+        yield CelRule(
+            f"self.placementType != '{placement_type}' || !has(self.{field})",
+            f"{placement_type} does not take it",
+            (rule_id,),
+            field,
+            "FieldValueForbidden",
+        )
+
 
 _PLACEMENT: RulesByField = {
     "spec": (
@@ -87,27 +104,26 @@ _PLACEMENT: RulesByField = {
         ),
     ),
     "spec.policy": (
+        *_not_with("PickFixed", "P-20", "affinity", "numberOfClusters", "topologySpreadConstraints", "tolerations"),
+        *_not_with("PickAll", "P-23", "clusterNames", "numberOfClusters", "topologySpreadConstraints"),
+        *_not_with("PickN", "P-25", "clusterNames"),
         CelRule(
-            "self.placementType != 'PickFixed' || !(has(self.affinity) || has(self.numberOfClusters)"
-            " || has(self.topologySpreadConstraints) || has(self.tolerations))",
-            "PickFixed takes no affinity, numberOfClusters, topologySpreadConstraints or tolerations",
-            ("P-20",),
-        ),
-        CelRule(
-            "self.placementType != 'PickAll' || !(has(self.clusterNames) || has(self.numberOfClusters)"
-            " || has(self.topologySpreadConstraints))",
-            "PickAll takes no clusterNames, numberOfClusters or topologySpreadConstraints",
-            ("P-23",),
-        ),
-        CelRule(
-            "self.placementType != 'PickN' || (has(self.numberOfClusters) && !has(self.clusterNames))",
-            "PickN needs numberOfClusters and takes no clusterNames",
+            "self.placementType != 'PickN' || has(self.numberOfClusters)",
+            "PickN must say how many clusters to pick",
             ("P-25",),
+            "numberOfClusters",
+            "FieldValueRequired",
         ),
     ),
     "spec.policy.tolerations[]": _TOLERATION,
     "spec.strategy.reportBackStrategy": (
-        CelRule("self.type != 'Mirror' || has(self.destination)", "type Mirror needs a destination", ("P-52",)),
+        CelRule(
+            "self.type != 'Mirror' || has(self.destination)",
+            "Mirror must say where to",
+            ("P-52",),
+            "destination",
+            "FieldValueRequired",
+        ),
     ),
 }
 
@@ -128,7 +144,11 @@ _CLUSTER_PLACEMENT: RulesByField = {
 }
 
 _APPROVAL_TAKES_NO_TIME = CelRule(
-    "self.type != 'Approval' || !has(self.waitTime)", "an Approval takes no waitTime", ("S-07",)
+    "self.type != 'Approval' || !has(self.waitTime)",
+    "an Approval waits for a person, not for time",
+    ("S-07",),
+    "waitTime",
+    "FieldValueForbidden",
 )
 
 _STAGED_STRATEGY: RulesByField = {
@@ -137,11 +157,19 @@ _STAGED_STRATEGY: RulesByField = {
     ),
     "spec.stages[].afterStageTasks[]": (
         _APPROVAL_TAKES_NO_TIME,
-        CelRule("self.type != 'TimedWait' || has(self.waitTime)", "a TimedWait needs a waitTime", ("S-08",)),
+        CelRule(
+            "self.type != 'TimedWait' || has(self.waitTime)",
+            "TimedWait must say how long",
+            ("S-08",),
+            "waitTime",
+            "FieldValueRequired",
+        ),
     ),
     "spec.stages[].beforeStageTasks[]": (
         _APPROVAL_TAKES_NO_TIME,
-        CelRule("self.type != 'TimedWait'", "TimedWait is not allowed before a stage", ("S-09",)),
+        CelRule(
+            "self.type != 'TimedWait'", "a stage can only wait for an Approval before it starts", ("S-09",), "type"
+        ),
     ),
 }
 
@@ -198,8 +226,9 @@ _DISRUPTION_BUDGET: RulesByField = {
     "spec": (
         CelRule(
             "!(has(self.maxUnavailable) && has(self.minAvailable))",
-            "only one of maxUnavailable and minAvailable may be set",
+            "maxUnavailable and minAvailable exclude each other",
             ("B-01",),
+            reason="FieldValueForbidden",
         ),
     ),
     "spec.maxUnavailable": _NOT_NEGATIVE,

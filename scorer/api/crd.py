@@ -398,4 +398,9 @@ def _attach(schema: JsonObject, path: str, rules: tuple[CelRule, ...]) -> None:
     node = schema
     for part in filter(None, path.replace("[]", ".[]").split(".")):
         node = node["items"] if part == "[]" else node["properties"][part]
-    node["x-kubernetes-validations"] = [{"rule": rule.rule, "message": rule.message} for rule in rules]
+    node["x-kubernetes-validations"] = [
+        {"rule": rule.rule, "message": rule.message}
+        | ({"fieldPath": f".{rule.field}"} if rule.field else {})
+        | ({"reason": rule.reason} if rule.reason else {})
+        for rule in rules
+    ]

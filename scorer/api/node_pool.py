@@ -260,11 +260,16 @@ def parse_duration_or_never(text: str) -> timedelta | None:
 
 
 class CelRule(NamedTuple):
-    """One entry of ``x-kubernetes-validations``, with the ids of the rules of admission that it stands for."""
+    """One entry of ``x-kubernetes-validations``, with the ids of the rules of admission that it stands for.
+
+    *field* is the member of the rule's place that is wrong, and *reason* the cause that admission gives for it.
+    """
 
     rule: str
     message: str
     ids: tuple[str, ...] = ()
+    field: str = ""
+    reason: str = ""
 
 
 def _not_empty() -> tuple[CelRule, ...]:
@@ -302,8 +307,15 @@ CEL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
         ),
         CelRule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on a static pool", ("K-25",)),
     ),
-    "spec.disruption.budgets": (
-        CelRule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'", ("K-22",)),
+    "spec.disruption.budgets[]": tuple(
+        CelRule(
+            f"has(self.{field}) || !has(self.{other})",
+            f"must be set together with {other}",
+            ("K-22",),
+            field,
+            "FieldValueRequired",
+        )
+        for field, other in (("schedule", "duration"), ("duration", "schedule"))
     ),
     "spec.template.metadata.labels": tuple(
         CelRule(f"self.all(x, {rule.rule})", rule.message, rule.ids) for rule in _restricted("x")

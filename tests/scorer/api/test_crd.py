@@ -76,7 +76,11 @@ def structural_errors(node: dict[str, Any]) -> Iterator[str]:
     if "pattern" in node:
         re.compile(node["pattern"], re.ASCII)
     for rule in node.get(P + "validations", ()):
-        if rule.keys() != {"rule", "message"} or not rule["rule"].strip() or "\n" in rule["message"]:
+        if (
+            not {"rule", "message"} <= rule.keys() <= {"rule", "message", "fieldPath", "reason"}
+            or not rule["rule"].strip()
+            or "\n" in rule["message"]
+        ):
             yield f"a rule has an expression and a message on one line: {rule}"
 
 

@@ -1,0 +1,61 @@
+"""What is wrong with the refused examples, as a hub tells it: in our words and at the same places as offline.
+
+The API server asks its schema and its own rules first, and the webhook only when both are content.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.test_samples import UNCHECKED
+from scorer.api.kinds import KINDS, group_kind
+from webhook.admission.context import Context
+from webhook.admission.judge import judge, mutate
+
+REFUSED = sorted((Path(__file__).parents[1] / "examples" / "refused").glob("*.yaml"))
+WORDS_OF_THE_SCHEMA = {
+    "affinity-as-an-object": {
+        "spec.policy.affinity.clusterAffinity.preferredDuringSchedulingIgnoredDuringExecution",
+    },
+    "budget-schedule": {"spec.disruption.budgets[2].duration", "spec.disruption.budgets[3].nodes"},
+    "unquoted-label": {
+        "spec.policy.affinity.clusterAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+        ".preference.labelSelector.matchLabels.critical-level",
+    },
+}
+"""Types and patterns: what the API server says about them cannot be chosen, so only the places are compared."""
+
+
+def told(hub: Cluster, document: JsonObject) -> dict[str, set[str]]:
+    """Return what a hub says is wrong, by field."""
+    kind = KINDS[group_kind(document)]
+    with pytest.raises(ApiError) as refused:
+        hub.request("POST", f"/apis/{document['apiVersion']}/{kind.plural}?dryRun=All", document)
+    causes = [(cause["field"], cause["message"]) for cause in refused.value.causes]
+    return by_field((field, text) for field, text in causes if UNCHECKED not in text)
+
+
+def told_offline(document: JsonObject) -> dict[str, set[str]]:
+    judgement = judge("CREATE", mutate(document, None, "CREATE").document, None, Context())
+    return by_field((str(error.field), error.text()) for error in judgement.errors)
+
+
+def by_field(mistakes: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Collect what is said after the value, which is written in two ways."""
+    found: dict[str, set[str]] = {}
+    for field, text in mistakes:
+        found.setdefault(field, set()).add(text.rpartition(": ")[2])
+    return found
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in REFUSED])
+def test_a_hub_tells_the_mistakes_of_a_refused_example_as_we_do_offline(hub, path):
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    found, wanted = told(hub, document), told_offline(document)
+    by_schema = WORDS_OF_THE_SCHEMA.get(path.stem, set())
+    assert found
+    assert found.keys() <= wanted.keys()
+    assert {field for field, words in found.items() if not words <= wanted[field]} == by_schema
