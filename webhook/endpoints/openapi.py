@@ -3,27 +3,59 @@
 The document is made of the models by ``python -m webhook.description`` and served as it is kept: nothing about it can
 differ between the file, the server and the page, and serving needs none of what makes it.
 
+It is the largest answer that nobody has to say who they are for. So it is compressed once, and an address is sent the
+whole of it only so often; that it is unchanged is told to everyone at any time.
+
 Source: serving.md 3.1.
 """
 
+import asyncio
+import gzip
 import hashlib
 from importlib.resources import files
+from typing import Final
 
 from aiohttp import web
 
 from webhook.endpoints.answers import JSON, is_known
 from webhook.endpoints.api import Api
+from webhook.endpoints.limits import TokenBuckets
+from webhook.endpoints.problems import Problem, ProblemError
+
+PER_SECOND: Final = 2.0
+"""How often an address is sent the whole document, over time."""
+AT_ONCE: Final = 20
 
 
 def add_routes(api: Api) -> None:
     """Serve the description."""
-    body = (files("webhook") / "openapi.json").read_bytes()
-    unchanged = {"ETag": f'"{hashlib.sha256(body).hexdigest()[:16]}"', "Cache-Control": "no-cache"}
-    full = {**unchanged, "Content-Type": JSON}
+    document = (files("webhook") / "openapi.json").read_bytes()
+    digest = hashlib.sha256(document).hexdigest()[:16]
+    common = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    plain = {**common, "ETag": f'"{digest}"'}
+    packed = {**common, "ETag": f'"{digest}-gzip"'}
+    answers = {
+        False: (document, plain, {**plain, "Content-Type": JSON}),
+        True: (gzip.compress(document, mtime=0), packed, {**packed, "Content-Type": JSON, "Content-Encoding": "gzip"}),
+    }
+    sent = TokenBuckets(PER_SECOND, AT_ONCE)
 
     async def describe(request: web.Request) -> web.Response:
+        body, unchanged, full = answers[_takes_gzip(request)]
         if is_known(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
+        address = request.remote or ""
+        if request.method != "HEAD" and (wait := sent.take(address, asyncio.get_running_loop().time())):
+            api.metrics.rejected("api", "rate")
+            raise ProblemError(Problem.RATE_LIMITED, f"{address} asks for the description too often", retry_after=wait)
         return web.Response(body=body, headers=full)
 
     api.get("/v1/openapi.json", "/v1/openapi.json", describe, when_synced=False, open_to_all=True)
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
+        coding, _, weight = choice.replace(" ", "").lower().partition(";")
+        if coding == "gzip":
+            return weight.removeprefix("q=").rstrip("0") not in {"", "0."} or not weight
+    return False
