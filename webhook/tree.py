@@ -42,6 +42,7 @@ from scorer.rollout.documents import (
     status_of,
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
+from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import JUDGED_AGAIN, condition_type, is_judged_again
 from scorer.rollout.stalling import STALLED
 
@@ -205,11 +206,14 @@ def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject
 
 def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
     """Return one word, and why it is not ``available``; the words and their order are those of `webhook.views`."""
+    failure = failure_of(document)
     if is_deleting(document):
-        return "removing", "the placement is being deleted"
+        return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
     scheduled = current_condition(document, condition_type(document, "Scheduled")) or {}
     if scheduled.get("reason") in _INVALID:
         return "invalid", str(scheduled.get("message", ""))
+    if failure:
+        return "failed", failure
     judged_again = is_judged_again(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
@@ -316,10 +320,13 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if held_back else ""
     if is_deleting(binding):
         return ClusterState.REMOVING, _removal(works), None
+    failure = failure_of(binding)
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
             waits = message or "waits for the limits of the rollout"
             return ClusterState.REMOVING, f"no longer wanted here; {waits}", rollout if held_back else None
+        case _ if failure:
+            return ClusterState.FAILED, failure, None
         case BindingState.BOUND:
             pass
         case _:

@@ -20,6 +20,7 @@ from scorer.framework.status import Category
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.rollout.bindings import AVAILABLE
 from scorer.rollout.documents import current_condition, find_current, generation_of, is_deleting
+from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import (
     JUDGED_AGAIN,
     SCHEDULED,
@@ -148,7 +149,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
     else:
         reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
         clusters = [_placed(entry, generation) for entry in reported]
-    clusters = [{**entry, "serves": _serves(entry, live.get(entry["cluster"]))} for entry in clusters]
+    clusters = [_with_binding(entry, live.get(entry["cluster"])) for entry in clusters]
     picked = len(clusters)
     clusters += _removals(bindings, {entry["cluster"] for entry in clusters})
     state, why = _placement_state(document, clusters, judged_again=judged_again)
@@ -189,6 +190,13 @@ def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
         "conditions": [condition for condition in found if condition is not None],
         "failedPlacements": (binding.get("status") or {}).get("failedPlacements") or [],
     }
+
+
+def _with_binding(entry: JsonObject, binding: JsonObject | None) -> JsonObject:
+    """Complete what is said of a cluster with what its binding says; what serves there, serves whoever fails."""
+    serves = _serves(entry, binding)
+    failure = failure_of(binding) if binding is not None else ""
+    return {**entry, "serves": serves} | ({"state": "failed", "detail": failure} if failure else {})
 
 
 def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
@@ -250,11 +258,14 @@ def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[Jso
 
 
 def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:
+    failure = failure_of(document)
     if is_deleting(document):
-        return "removing", "the placement is being deleted"
+        return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
     scheduled = current_condition(document, condition_type(document, SCHEDULED)) or {}
     if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
         return "invalid", str(scheduled.get("message", ""))
+    if failure:
+        return "failed", failure
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
     state, why = _progress_of_all(document, clusters)

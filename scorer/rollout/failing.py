@@ -22,6 +22,16 @@ def failure_type(controller: str) -> str:
     return _PREFIX + "".join(word.capitalize() for word in controller.split("_")) + _SUFFIX
 
 
+def failure_of(document: Mapping[str, Any]) -> str:
+    """Return what an object says of a controller that fails on it, empty when none does.
+
+    It may be older than the last change of the object: it is taken back when the controller passes, not before.
+    """
+    failures = (each for each in conditions_of(document) if _is_of_failure(each) and each.get("status") == TRUE)
+    first = min(failures, key=lambda each: str(each["type"]), default=None)
+    return "" if first is None else str(first.get("message") or first.get("reason") or first["type"])
+
+
 def keeping_failures(status: JsonObject, document: JsonObject) -> JsonObject:
     """Return a new status of an object with the failures that the object tells of now, and no others."""
     new, now = status.get("conditions") or (), conditions_of(document)

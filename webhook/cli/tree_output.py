@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.meta import JsonObject
-from scorer.rollout.placement_status import JUDGED_AGAIN
 from webhook.tree import ClusterState, ObjectState, title_of_object
 from webhook.validation.field import printable
 
@@ -66,7 +65,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
     shown = clusters if everything else [each for each in clusters if not _is_told_in_one_line(each)][:MOST_CLUSTERS]
     apart = {id(each) for each in shown}
     placement = tree["placement"]
-    told_below = placement["state"] in ("failed", "rolling out") and not placement["why"].startswith(JUDGED_AGAIN)
+    told_below = any(placement["why"] == f"{each['cluster']}: {each['detail']}" for each in clusters)
     return Node(
         placement_line({**placement, "why": ""} if told_below else placement),
         (

@@ -2,7 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scorer.rollout.failing import LONGEST_MESSAGE, failing_status, failure_type, keeping_failures, passed_status
+from scorer.rollout.failing import (
+    LONGEST_MESSAGE,
+    failing_status,
+    failure_of,
+    failure_type,
+    keeping_failures,
+    passed_status,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}
@@ -62,3 +69,13 @@ def test_who_makes_a_status_anew_neither_takes_failures_away_nor_brings_them_bac
     assert [entry["type"] for entry in kept] == ["Ready", failure_type("rollout")]
     assert keeping_failures(failed["status"], healthy)["conditions"] == [READY]
     assert keeping_failures(failed["status"], make([])) == {"conditions": [READY], "more": 1}
+
+
+def test_an_object_says_why_its_controllers_fail_the_first_by_name():
+    document = make([READY])
+    assert failure_of(document) == ""
+    for controller, message in (("scheduler", "x"), ("rollout", "y")):
+        document = {**document, "status": failing_status(document, controller, "KeyError", message, NOW)}
+    assert failure_of({**document, "metadata": {"name": "a", "generation": 2}}) == "y"
+    assert failure_of({"status": passed_status(document, "rollout")}) == "x"
+    assert failure_of(make([{"type": failure_type("rollout"), "status": "False", "message": "y"}])) == ""

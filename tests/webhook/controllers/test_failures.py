@@ -1,11 +1,14 @@
 """A controller that fails on an object says so on the object, once, until it passes."""
 
+from datetime import UTC, datetime
 from typing import Any
 
-from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, Kind
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
+from scorer.rollout.failing import failing_status
 from tests.webhook.controllers.world import World, make_member, make_placement, pick_n, running
 from webhook.kube.ports import Key
 from webhook.services import PlacementRef
+from webhook.tree import Sources, placement_tree
 
 AGES = 86_400_000_000_000
 REF = PlacementRef(PLACEMENT.kind, "p")
@@ -27,6 +30,11 @@ async def test_a_rollout_that_cannot_be_planned_says_so_on_the_placement_until_i
         said = failure(world, PLACEMENT, "p")
         assert (said["type"], said["status"]) == ("harbormaster.dev/RolloutFailed", "True")
         assert f"spec.strategy.rollingUpdate: unavailablePeriodSeconds {AGES}" in said["message"]
+        seen = world.view("p")
+        assert (seen["state"], seen["why"], seen["satisfied"]) == ("failed", said["message"], False)
+        document = world.cache.get(PLACEMENT, "p")
+        tree = placement_tree(Sources(document, world.cache.list(BINDING)))["placement"]
+        assert (tree["state"], tree["why"]) == ("failed", said["message"])
         before = world.store.resource_version
         tries = world.loop.rollouts.reconciled
         world.loop.placements.add(REF)
@@ -37,6 +45,22 @@ async def test_a_rollout_that_cannot_be_planned_says_so_on_the_placement_until_i
         await world.until(lambda: not failure(world, PLACEMENT, "p") and world.view("p")["state"] == "available")
         stored = await world.store.get(PLACEMENT, Key("p"))
         assert len(stored["status"]["conditions"]) == 6
+
+
+async def test_a_binding_on_which_the_controller_stumbles_fails_its_placement():
+    async with running() as world:
+        await world.add(*(make_member(name) for name in "ab"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        (binding,) = (each for each in world.cache.list(BINDING) if each["spec"]["targetCluster"] == "b")
+        status = failing_status(binding, "odd", "KeyError", "no such key", datetime.now(UTC))
+        await world.store.replace_status(BINDING, {**binding, "status": status})
+        await world.until(lambda: bool(failure(world, BINDING, binding["metadata"]["name"])))
+        seen = world.view("p")
+        assert (seen["state"], seen["why"], seen["available"]) == ("failed", "b: no such key", 2)
+        assert [(each["cluster"], each["state"]) for each in seen["clusters"]] == [("a", "available"), ("b", "failed")]
+        document = world.cache.get(PLACEMENT, "p")
+        tree = placement_tree(Sources(document, world.cache.list(BINDING)))
+        assert (tree["placement"]["state"], tree["placement"]["why"]) == ("failed", "b: no such key")
 
 
 async def test_a_member_on_which_the_controller_stumbles_says_so():
