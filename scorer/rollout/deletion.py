@@ -17,7 +17,8 @@ from typing import Any
 
 from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
-from scorer.rollout.documents import annotation, is_deleting, name_of, namespace_of, spec_of, with_metadata
+from scorer.rollout.documents import annotation, is_deleting, metadata, name_of, namespace_of, spec_of, with_metadata
+from scorer.rollout.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.intent import is_meant, meant, unmeant
 from scorer.rollout.works import ABANDON
 from scorer.rollout.writes import Write, delete, replace
@@ -60,6 +61,24 @@ def is_to_go(binding: Mapping[str, Any]) -> bool:
     Unscheduled is such a word, too: nobody but the loop writes it, when another decision has dropped the cluster.
     """
     return is_meant(binding) or spec_of(binding).get("state") == BindingState.UNSCHEDULED
+
+
+def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
+    """Return what takes the word off bindings that they are to go, where nobody stands behind it any more.
+
+    An eviction that was withdrawn between its word and the deletion leaves such a binding, and so does a placement that
+    was on its way out when its definition went. Whoever deletes it later, by mistake, is not the loop.
+
+    Args:
+        bindings: All of a placement that stays.
+        evictions: All there are.
+    """
+    said = [binding for binding in bindings if is_meant(binding) and not is_deleting(binding)]
+    said = [binding for binding in said if spec_of(binding).get("state") != BindingState.UNSCHEDULED]
+    if not said:
+        return []
+    behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
+    return [replace(unmeant(binding)) for binding in said if metadata(binding).get("uid") not in behind]
 
 
 def plan_work_deletion(

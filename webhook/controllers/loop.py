@@ -38,6 +38,7 @@ from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.back_report import reports_to_originals
 from scorer.rollout.documents import annotation, current_condition, is_deleting
 from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.selection import is_concerned
@@ -316,7 +317,7 @@ class Loop:
                     self.rollouts.add_after(ref, min(count * ROLLOUT_WAIT, LONGEST_WAIT))
                 else:
                     self.rollouts.add(ref)
-            if new is None or is_deleting(new):
+            if new is None or is_deleting(new) or is_meant(new):  # a word that nobody stands behind is taken back
                 self.scheduling.add(ref)
             if new is None and self._reservations is not None:
                 self._wake_evictor(document)
@@ -365,7 +366,8 @@ class Loop:
     def _on_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if new is not None and (old is None or _spec_changed(old, new)):
             self.evictions.add(new["metadata"]["name"])
-
+        if new is None and old is not None and annotation(old, EVICTED_BINDING):  # it may have left a word
+            self.scheduling.add(PlacementRef(CLUSTER.placement.kind, str(old["spec"].get("placementName") or "")))
         if new is None and self._reservations is not None and old is not None:
             self.evictions.add(old["metadata"]["name"])
 

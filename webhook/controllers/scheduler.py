@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from scorer.api.kinds import MEMBER_CLUSTER, WORK
+from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     NUMBER_OF_CLUSTERS,
@@ -22,7 +22,7 @@ from scorer.placement.lost_bindings import lost_bindings, orphaned_works
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
-from scorer.rollout.deletion import is_to_go, plan_binding_deletion
+from scorer.rollout.deletion import is_to_go, plan_binding_deletion, plan_words_taken_back
 from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
@@ -65,6 +65,9 @@ class SchedulerController:
         if any(is_deleting(document) and not is_to_go(document) for document in documents):
             return DONE  # deleted by somebody else: once it is gone, it is made anew before anything is decided
         name = snapshot["metadata"]["name"]
+        if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
+            await self._hub.carry_out_at_once(family.binding, taken_back)
+            documents = family.children(self._hub.cache, family.binding, ref)
         documents = await self._with_lost(family, placement, name, documents)
         run = self.decide(ref, snapshot, documents)
         blank = _blank(family)

@@ -7,6 +7,7 @@ import pytest
 
 from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.rollout.intent import is_meant, meant
 from tests.webhook.controllers.world import (
     CONFIG_MAP,
     make_member,
@@ -137,3 +138,15 @@ async def test_members_that_go_with_their_definition_keep_what_they_have(world):
         await world.until(lambda: not world.cache.list(MEMBER_CLUSTER) and not world.works())
         found = [await store.get(CONFIG_MAP, Key("rates", "shop")) for store in (one, two, three)]
     assert [live["metadata"]["uid"] for live in found] == list(before.values())
+
+
+async def test_a_word_of_an_eviction_that_was_withdrawn_is_taken_back(world):
+    """A loop that ends between the word on a binding and its deletion leaves a binding that anybody could send off."""
+    await start(world, pick_n(1))
+    before = await placed(world, "a")
+    (binding,) = bindings(world)
+    await world.store.replace(BINDING, meant(binding))
+    await world.until(lambda: not any(map(is_meant, bindings(world))))
+    await delete_bindings(world)
+    await world.until(lambda: world.condition("web", "Available").get("status") == "True")
+    assert await placed(world, "a") == before
