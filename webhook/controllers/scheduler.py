@@ -29,7 +29,7 @@ from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
 from webhook.controllers.definitions import goes_with_its_definition
 from webhook.controllers.family import FAMILY_OF, Family
-from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.controllers.result import DONE, Result, RetryError, TerminalError
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.services import PlacementRef
@@ -149,9 +149,16 @@ class SchedulerController:
         """Delete all bindings of a placement that is being deleted, then let it go.
 
         Not where its definition is being deleted, which takes all placements with it: nobody has asked for the end of
-        each of them, and where they are made anew they find their bindings again.
+        each of them, and where they are made anew they find their bindings again. Nor on hearsay: what the hub stores
+        now has to be the same placement, and on its way out; with its definition gone, or restored, it is not.
         """
         if not await goes_with_its_definition(self._hub, family.placement):
+            try:
+                stored = await self._hub.store.get(family.placement, key_of(placement))
+            except NotFoundError:
+                return DONE
+            if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
+                raise RetryError(f"what is known of placement {ref} is out of date")
             documents = family.children(self._hub.cache, family.binding, ref)
             documents = await self._with_lost(family, placement, "", documents)
             await at_once(

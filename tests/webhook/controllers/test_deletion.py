@@ -1,5 +1,7 @@
 """Deleting a placement whose objects are to stay: no Work goes unmarked, whenever the process dies."""
 
+from contextlib import suppress
+
 import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK
@@ -14,10 +16,11 @@ from scorer.api.names import (
 from scorer.rollout.intent import meant
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
+from webhook.controllers.result import RetryError
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import Key
+from webhook.kube.ports import Key, StoreError
 from webhook.services import PlacementRef
 
 REF = PlacementRef(PLACEMENT.kind, "p")
@@ -155,3 +158,23 @@ async def test_a_cluster_that_is_lost_in_another_way_loses_its_objects(store):
     await store.delete(PLACEMENT, Key("p"))
     await clean_up(store, deleted=deleted)
     assert deleted == [None] * 2 + ["true"] * 2
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "restored"])
+async def test_the_end_of_a_placement_is_not_ordered_on_hearsay(store, again):
+    """It was let go of by force with its definition, or restored, and this process has not heard of that yet."""
+    await add_world(store, policy="")
+    await store.delete(PLACEMENT, Key("p"))
+    process = Life(store, (PLACEMENT, BINDING, WORK, MEMBER_CLUSTER))
+    try:
+        await process.hear()
+        going = await store.get(PLACEMENT, Key("p"))
+        await store.replace(PLACEMENT, {**going, "metadata": {**going["metadata"], "finalizers": []}})
+        if again:
+            await add(store, PLACEMENT, {"name": "p"}, going["spec"])
+        before = [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS]
+        with suppress(RetryError, StoreError):
+            await SchedulerController(process.hub, lambda: None).reconcile(REF)
+        assert [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS] == before
+    finally:
+        await process.end()
