@@ -117,8 +117,7 @@ class World:
 
     def settle(self) -> None:
         """Wait until everything is as it is to be."""
-        strangers = {*self.left, LOCAL_ONLY}
-        assert_settled(self.fleet, SETTLES, by_hand=strangers)
+        assert_settled(self.fleet, SETTLES, by_hand={LOCAL_ONLY, *self.left}, kept=self.left)
 
     def write_down(self) -> None:
         """Add something local wherever there is none yet, and note all there is."""

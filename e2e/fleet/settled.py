@@ -88,6 +88,7 @@ class Allowed:
         overridden: Whose content is changed on the way, so that it is not compared; it must be there.
         absent: ``cluster/name`` of objects that an override keeps from a cluster.
         by_hand: Namespaces that were made on members by hand.
+        kept: Namespaces whose content stayed on a member that has left, though nothing places it there any more.
     """
 
     unfinished: Collection[str] = ()
@@ -95,6 +96,7 @@ class Allowed:
     overridden: Collection[str] = ()
     absent: Collection[str] = ()
     by_hand: Collection[str] = ()
+    kept: Collection[str] = ()
 
 
 def assert_settled(fleet: Fleet, seconds: float = 60, **allowed: Collection[str]) -> None:
@@ -129,7 +131,7 @@ def problems(fleet: Fleet, allowed: Allowed) -> Iterator[str]:
             if f"{name}/{identity[-1]}" not in allowed.absent
         }
         known = {*fleet.first_namespaces.get(name, ()), *allowed.by_hand}
-        yield from _member_problems(name, objects, hub.works[name], wanted, known)
+        yield from _member_problems(name, objects, hub.works[name], wanted, known, allowed.kept)
 
 
 @dataclass
@@ -394,9 +396,12 @@ def _member_problems(
     works: Mapping[str, JsonObject],
     wanted: Mapping[Identity, JsonObject | None],
     first_namespaces: Collection[str],
+    kept: Collection[str],
 ) -> Iterator[str]:
     applied = {item["metadata"]["name"]: item for item in objects.all(APPLIED_WORK)}
     for name in applied.keys() ^ works.keys():
+        if name not in works and _spaces(applied[name]) <= set(kept):
+            continue
         what = "an AppliedWork without a Work" if name in applied else "a Work without an AppliedWork"
         yield f"{cluster} has {what}: {name}"
     for name, item in applied.items():
@@ -417,6 +422,8 @@ def _member_problems(
     for identity in wanted.keys() - found.keys():
         yield f"{cluster} has no {identity}"
     for identity in found.keys() - wanted.keys():
+        if (identity[2] or identity[3]) in kept:
+            continue
         yield f"{cluster} has {identity}, which nothing places there"
     for identity, selected in wanted.items():
         if identity in found and is_deleting(found[identity]):
@@ -425,6 +432,12 @@ def _member_problems(
             live, want = content_of(found[identity]), content_of(selected)
             if live != want:
                 yield f"{cluster}: {identity} is not as on the hub: {_difference(live, want)}"
+
+
+def _spaces(applied: JsonObject) -> set[str]:
+    """The namespaces that an AppliedWork has something in, or has made."""
+    entries = (applied.get("status") or {}).get("appliedResources") or ()
+    return {entry.get("namespace") or entry["name"] for entry in entries}
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
