@@ -30,6 +30,9 @@ from webhook.validation.field import printable
 
 BUDGET_SECONDS: Final = 1.0
 """How long an answer may take once the question has arrived."""
+MOST_CANDIDATES: Final = 20_000
+"""In a call: four times the nodes of the largest cluster that Kubernetes supports. All are judged at one go, and
+meanwhile nobody else is answered."""
 NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 RESULTS: Final = ("answered", "error", "refused")
@@ -133,8 +136,12 @@ class _Desk:
 
     async def _decide(self, verb: str, body: bytes) -> "_Answer":
         how = self._verbs[verb]
-        args = await beside_loop(len(body), lambda: how.read(parse_object(body)))
-        self._counts.nodes[verb].observe(how.count(args))
+        args, count = await beside_loop(len(body), lambda: _read(how, body))
+        self._counts.nodes[verb].observe(count)
+        if count > MOST_CANDIDATES:
+            self._metrics.rejected("extender", "size")
+            detail = f"the call has {count} candidates; at most {MOST_CANDIDATES} are judged"
+            raise ProblemError(Problem.PAYLOAD_TOO_LARGE, detail)
         value = how.decide(args)
         return _Answer(value, await beside_loop(len(body), lambda: encode(value)))
 
@@ -161,6 +168,11 @@ class _Answer:
 
     value: object
     text: bytes
+
+
+def _read(how: _Verb, body: bytes) -> tuple[Any, int]:
+    args = how.read(parse_object(body))
+    return args, how.count(args)
 
 
 def _candidates(args: ExtenderArgs) -> int:

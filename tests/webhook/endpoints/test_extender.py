@@ -176,8 +176,8 @@ async def test_a_body_has_a_limit_of_its_own():
 
 async def test_whole_nodes_by_the_megabyte_come_back_as_they_were(port):
     """Read and written beside the event loop; order, spacing inside texts and unknown members survive."""
-    images = [{"names": [f"registry/{number}\u2028\ud800"], "sizeBytes": number} for number in range(100)]
-    items = [node(f"n-{number}", "oslo") | {"status": {"images": images}, "x": None} for number in range(200)]
+    images = [{"names": [f"registry/{number}\u2028"], "sizeBytes": number} for number in range(100)]
+    items = [node(f"n-{number}", "oslo") | {"status": {"images": images}, "x": None} for number in range(250)]
     body = {"Pod": pod("p"), "Nodes": {"metadata": {}, "items": items}}
     assert len(json.dumps(body)) > bodies.THREAD_BYTES * 4
     status, _, document = await post(port, "filter", body)
@@ -185,7 +185,24 @@ async def test_whole_nodes_by_the_megabyte_come_back_as_they_were(port):
     assert document["Nodes"] == {"metadata": {}, "items": items}
     assert document["NodeNames"] is None
     scores = (await post(port, "prioritize", body))[2]
-    assert [entry["Host"] for entry in scores] == [f"n-{number}" for number in range(200)]
+    assert [entry["Host"] for entry in scores] == [f"n-{number}" for number in range(250)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "candidates"),
+    [
+        ("filter", lambda names: {"NodeNames": names}),
+        ("prioritize", lambda names: {"NodeNames": names}),
+        ("filter", lambda names: {"Nodes": {"items": [{"metadata": {"name": name}} for name in names]}}),
+        ("preempt", lambda names: {"NodeNameToMetaVictims": {name: {} for name in names}}),
+    ],
+    ids=["filter names", "prioritize names", "filter nodes", "preempt"],
+)
+async def test_more_nodes_than_any_cluster_has_are_not_judged(port, verb, candidates):
+    """All are judged at one go: 800,000 victims held everybody up for 1.8 s."""
+    names = [f"n-{number}" for number in range(extender.MOST_CANDIDATES + 1)]
+    is_problem(await post(port, verb, {"Pod": pod()} | candidates(names)), 413, "payload-too-large")
+    assert (await post(port, verb, SOUND[verb]))[0] == 200
 
 
 async def test_a_name_that_utf_8_cannot_carry_comes_back_escaped(port):
