@@ -1,7 +1,8 @@
-"""What strangers do to a replica, each for some seconds and as fast as one process can: ``python -m e2e.soak.attacks``.
+"""What strangers do to a replica, each for some seconds: ``python -m e2e.soak.attacks``.
 
-A process of its own, so that those who measure are not slowed by it. Whatever fails, because the server defends itself,
-is tried again.
+A process of its own, so that those who measure are not slowed by it; for the same reason it begins only so many
+connections and sends only so many requests in a second. Whatever fails, because the server defends itself, is tried
+again.
 """
 
 import asyncio
@@ -17,8 +18,27 @@ from typing import Any
 
 from e2e.controlplane.cluster import LOOPBACK
 
+MOST_PER_SECOND = 300
+"""Connections that are begun, and requests that are sent."""
 HOOK = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
 JsonObject = dict[str, Any]
+
+
+class Pace:
+    """Lets so many go on in a second."""
+
+    def __init__(self, per_second: float) -> None:
+        self._between = 1 / per_second
+        self._next = 0.0
+
+    async def take(self) -> None:
+        """Wait for a turn."""
+        now = asyncio.get_running_loop().time()
+        self._next = max(now, self._next + self._between)
+        await asyncio.sleep(self._next - now)
+
+
+PACE = Pace(MOST_PER_SECOND)
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,7 @@ class Target:
 
     async def dial(self, *, known: bool = False) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect."""
+        await PACE.take()
         return await asyncio.open_connection(LOOPBACK, self.port, ssl=self.context(known=known))
 
     async def ask(self, path: str, body: bytes, repeat: bool = True, **headers: str) -> None:
@@ -54,6 +75,7 @@ class Target:
         reader, writer = await self.dial()
         try:
             while True:
+                await PACE.take()
                 writer.write(head("POST", path, len(body), **headers) + body)
                 await writer.drain()
                 answer = await reader.readuntil(b"\r\n\r\n")
@@ -115,6 +137,7 @@ async def bodies_that_never_come(target: Target, _number: int) -> None:
 
 async def half_open(target: Target, _number: int) -> None:
     """Connect, and say nothing."""
+    await PACE.take()
     reader, writer = await asyncio.open_connection(LOOPBACK, target.port)
     await reader.read(1)
     writer.transport.abort()
@@ -212,7 +235,6 @@ async def attack(name: str, target: Target, seconds: float) -> None:
     deed, at_once = ATTACKS[name]
 
     async def again(number: int) -> None:
-        await asyncio.sleep(min(2.0, 0.0005 * number))
         while True:
             with contextlib.suppress(OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await deed(target, number)

@@ -3,6 +3,10 @@
 The honest caller is like kube-apiserver: some connections that it keeps, now and then a new one, the secret path.
 Figures are printed, not asserted: what counts is that each of its reviews is answered, with the right verdict, and that
 memory stays bounded.
+
+Attackers need processor time, too. So that it is not the replica's, the replica has one processor, where there are
+several, and they have the others, at the lowest priority. What the replica takes of its processor, and how long
+others keep it waiting for it, is printed beside the latencies: where it waits, it is the machine that is busy.
 """
 
 import asyncio
@@ -13,14 +17,16 @@ import re
 import ssl
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from e2e.conftest import StartService
+from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster
 from e2e.controlplane.service import Service
 from e2e.soak.attacks import ATTACKS, HOOK, head, placement, placement_review
@@ -39,6 +45,10 @@ class Seen:
 
     seconds: list[float] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
+    busy: float = 0.0
+    """Share of one processor that the replica took meanwhile."""
+    kept_waiting: float = 0.0
+    """Share of the time that its event loop waited for a processor that others used."""
 
     def quantile(self, part: float) -> float:
         """In milliseconds."""
@@ -124,6 +134,24 @@ class Honest:
         return int(lines[0].split()[1]), json.loads(await reader.readexactly(length))
 
 
+def processor_seconds(service: Service) -> tuple[float, float]:
+    """What all threads of the process have used, and how long the event loop, its first, has waited for a processor."""
+    about = Path(f"/proc/{service.program.pid}")
+    fields = (about / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return used, int((about / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+
+
+def keep_apart(service: Service) -> set[int]:
+    """Give the replica a processor of its own where there are several, and return those of the others."""
+    all_ = os.sched_getaffinity(0)
+    if len(all_) == 1:
+        return all_
+    for task in Path(f"/proc/{service.program.pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {min(all_)})
+    return all_ - {min(all_)}
+
+
 def memory(service: Service, name: str) -> int:
     """MiB that the process takes, by its name in ``/proc``."""
     text = Path(f"/proc/{service.program.pid}/status").read_text(encoding="ascii")
@@ -147,47 +175,61 @@ def table() -> Iterator[list[str]]:
 
 
 def test_honest_reviews_are_answered_whatever_strangers_do(
-    attacked: Service, bare_hub: Cluster, table: list[str]
+    attacked: Service, bare_hub: Cluster, folder: Path, table: list[str]
 ) -> None:
     viewer = bare_hub.issue_client_certificate("viewer", ["system:masters"])
-    honest = asyncio.Runner()
-    caller = Honest(attacked)
-    quiet = honest.run(caller.ask(SECONDS))
-    table.append(row("quiet", quiet, quiet, memory(attacked, "VmRSS"), memory(attacked, "VmHWM")))
+    others = keep_apart(attacked)
     wrong = {}
-    for name in ATTACKS:
-        words = [
-            sys.executable,
-            "-m",
-            "e2e.soak.attacks",
-            name,
-            attacked.port,
-            viewer.certificate,
-            viewer.key,
-            SECONDS + 10,
-        ]
-        command = [str(word) for word in words]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as attacker:
-            try:
-                assert attacker.stdout is not None
-                assert attacker.stdout.readline() == b"at it\n"
-                seen = honest.run(caller.ask(SECONDS))
-            finally:
-                attacker.kill()
-        table.append(row(name, seen, quiet, memory(attacked, "VmRSS"), memory(attacked, "VmHWM")))
-        if set(seen.outcomes) != {"right"}:
-            wrong[name] = dict(seen.outcomes)
+    with asyncio.Runner() as honest:
+        caller = Honest(attacked)
         honest.run(caller.ask(1))
-    honest.run(caller.end())
-    honest.close()
+        quiet = measured(attacked, lambda: honest.run(caller.ask(SECONDS)))
+        table.append(row("quiet", quiet, quiet, attacked))
+        for name in ATTACKS:
+            with attacker(name, attacked, viewer, folder, others):
+                seen = measured(attacked, lambda: honest.run(caller.ask(SECONDS)))
+            table.append(row(name, seen, quiet, attacked))
+            if set(seen.outcomes) != {"right"}:
+                wrong[name] = dict(seen.outcomes)
+            honest.run(caller.ask(1))
+        honest.run(caller.end())
     assert memory(attacked, "VmHWM") <= MOST_MEBIBYTES
     assert wrong == {}
 
 
-def row(name: str, seen: Seen, quiet: Seen, now: int, most: int) -> str:
+@contextlib.contextmanager
+def attacker(
+    name: str, service: Service, viewer: ClientCertificate, folder: Path, processors: set[int]
+) -> Iterator[None]:
+    """Attack as long as the context lasts."""
+    words = [sys.executable, "-m", "e2e.soak.attacks", name, service.port, viewer.certificate, viewer.key, SECONDS + 60]
+    log = folder / "attacker.log"
+    with log.open("wb") as errors, subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=errors) as it:
+        try:
+            os.setpriority(os.PRIO_PROCESS, it.pid, 19)
+            os.sched_setaffinity(it.pid, processors)
+            assert it.stdout is not None
+            assert it.stdout.readline() == b"at it\n", f"{name}: {log.read_text(encoding='utf-8')[-2000:]}"
+            yield
+        finally:
+            it.kill()
+
+
+def measured(service: Service, ask: Callable[[], Seen]) -> Seen:
+    """Ask, and note down what the replica needed for it."""
+    (used, waited), began = processor_seconds(service), time.monotonic()
+    seen = ask()
+    (used_then, waited_then), took = processor_seconds(service), time.monotonic() - began
+    seen.busy, seen.kept_waiting = (used_then - used) / took, (waited_then - waited) / took
+    return seen
+
+
+def row(name: str, seen: Seen, quiet: Seen, service: Service) -> str:
     """One line of the table."""
     ratio = seen.quantile(0.99) / quiet.quantile(0.99)
+    now, most = memory(service, "VmRSS"), memory(service, "VmHWM")
     return (
         f"{name:24} p50 {seen.quantile(0.5):7.1f} ms  p99 {seen.quantile(0.99):7.1f} ms ({ratio:5.1f} x quiet)  "
+        f"busy {seen.busy:4.0%}, kept waiting {seen.kept_waiting:4.0%}  "
         f"now {now:4d} MiB, most {most:4d} MiB  {dict(seen.outcomes)}"
     )
