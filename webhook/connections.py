@@ -6,8 +6,10 @@ same address as those who attack (a proxy, konnectivity): hence nobody is turned
 the oldest handshake that has to go, and an honest one is over in milliseconds; among those who are connected, it is the
 one who has been silent longest, and last of all those who have been *vouched for*: they have shown who they are.
 
-Time is bounded as well: all who have shown nothing share `STRANGERS_PER_SECOND` messages. Whoever comes with one is
-heard; but when there are more, they are not listened to for a while.
+Time is bounded as well. A handshake costs more of it than a review, so there are `HANDSHAKES_PER_SECOND` from an
+address; one more waits with its turn, unless somebody who is vouched for is connected from there. All who have shown
+nothing share `STRANGERS_PER_SECOND` messages. Whoever comes with one is heard; but when there are more, they are not
+listened to for a while.
 
 Source: serving.md 8, "Slow clients".
 """
@@ -18,12 +20,14 @@ import errno
 import logging
 import socket
 import ssl
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
+
+from webhook.endpoints.limits import TokenBuckets
 
 ACCEPTED_AT_ONCE: Final = 16
 """So many sockets are accepted before others have their turn."""
@@ -31,6 +35,11 @@ PAUSE_SECONDS: Final = 0.5
 """How long to accept nobody when the system has no more sockets to give."""
 SHORTEST_SECONDS: Final = 0.05
 """What there is for a handshake that has begun, however late."""
+HANDSHAKES_PER_SECOND: Final = 50.0
+"""From one address; each takes about 1.5 ms of a processor."""
+HANDSHAKES_AT_ONCE: Final = 200.0
+HANDSHAKE_AGAIN_SECONDS: Final = 0.1
+"""How long a handshake waits until it is looked at again whether there is a turn for it."""
 SHUTDOWN_SECONDS: Final = 3.0
 """How long a client may take to say goodbye in TLS."""
 STRANGERS_PER_SECOND: Final = 200.0
@@ -195,6 +204,8 @@ class Connections:
         self._begun = _Beginning()
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._vouched: OrderedDict[Connection, None] = OrderedDict()
+        self._vouched_from: Counter[str] = Counter()
+        self._turns = TokenBuckets(HANDSHAKES_PER_SECOND, HANDSHAKES_AT_ONCE)
         self._of: dict[RequestHandler, Connection] = {}
         self._paced = paced
         self._left, self._since = STRANGERS_AT_ONCE, 0.0
@@ -212,6 +223,15 @@ class Connections:
             self._end(victim)
         self._silent.add(connection)
         return True
+
+    def has_turn(self, address: str, now: float) -> bool:
+        """Say whether a handshake from there may begin now, and if so, count it.
+
+        Args:
+            address: Of the client.
+            now: Seconds on the clock of the event loop.
+        """
+        return address in self._vouched_from or not self._turns.take(address, now)
 
     def spoken(self, connection: Connection) -> bool:
         """Take note that somebody has begun to speak; False: he had to go."""
@@ -257,6 +277,7 @@ class Connections:
         if connection is not None and connection in self._strangers:
             del self._strangers[connection]
             self._vouched[connection] = None
+            self._vouched_from[connection.address] += 1
             connection.listen_again()
 
     def closed(self, connection: Connection) -> None:
@@ -265,7 +286,10 @@ class Connections:
         self._begun.remove(connection)
         if connection in self._strangers or connection in self._vouched:
             self._strangers.pop(connection, None)
-            self._vouched.pop(connection, None)
+            if self._vouched.pop(connection, _MISSING) is not _MISSING:
+                self._vouched_from[connection.address] -= 1
+                if not self._vouched_from[connection.address]:
+                    del self._vouched_from[connection.address]
             del self._of[connection.handler]
 
     def end_beginning(self) -> None:
@@ -418,6 +442,11 @@ class Listener:
             connection.accepted.close()
 
     def _begin(self, connection: Connection, began: float) -> None:
+        """Begin the handshake, when it has its turn; until then it is one of those who have said nothing."""
+        if self._tls is not None and not self._connections.has_turn(connection.address, self._loop.time()):
+            self._loop.remove_reader(connection.accepted)
+            self._loop.call_later(HANDSHAKE_AGAIN_SECONDS, self._look_again, connection, began)
+            return
         timer = self._silent.pop(connection, None)
         if timer is None:
             return
@@ -430,6 +459,10 @@ class Listener:
         task = self._loop.create_task(self._shake_hands(connection, connection.accepted, left))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _look_again(self, connection: Connection, began: float) -> None:
+        if connection in self._silent:
+            self._loop.add_reader(connection.accepted, self._begin, connection, began)
 
     async def _shake_hands(self, connection: Connection, accepted: socket.socket, seconds: float) -> None:
         patience = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 
 from tests.webhook.endpoints.conftest import launch, review_bytes, wait_until  # noqa: F401 - fixtures
+from webhook import connections
 from webhook.connections import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, Connection, Connections
 
 BODY = b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -194,6 +195,37 @@ async def test_sockets_that_say_nothing_are_bounded_before_any_handshake(launch,
                 assert (await honest.post("/validate", review_bytes())).status == 200
             assert len(port.server._callers) <= 6
         await port.until(lambda: not len(port.server._callers))
+
+
+async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_bytes, monkeypatch):  # noqa: F811
+    """They cost more than reviews; where somebody is connected who has shown who he is, they are not counted."""
+    monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 2.0)  # one of them for the look at ourselves
+    monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 0.001)
+    async with launch(handshake_seconds=0.3) as port, port.dial() as first:
+        with pytest.raises(ConnectionError):
+            await port.dial().__aenter__()
+        await port.until(lambda: len(port.server._callers) == 1)
+        assert (await first.post("/validate", review_bytes())).status == 200
+        async with port.dial() as second:
+            assert (await second.post("/validate", review_bytes())).status == 200
+
+
+async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 1.0)
+    monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 2.0)
+    async with launch() as port, port.dial() as honest:
+        assert (await honest.post("/validate", review_bytes())).status == 200
+
+
+def test_who_is_vouched_for_has_turns_for_his_address_as_long_as_he_is_connected(crowd):
+    known = crowd.opens()
+    crowd.connections.vouch(known.handler)
+    turns = [crowd.connections.has_turn("10.0.0.1", 0.0) for _ in range(1000)]
+    assert all(turns)
+    crowd.connections.closed(known)
+    turns = [crowd.connections.has_turn("10.0.0.1", 0.0) for _ in range(1000)]
+    assert turns.count(True) == connections.HANDSHAKES_AT_ONCE
+    assert crowd.connections.has_turn("10.0.0.2", 0.0)
 
 
 async def test_a_handshake_that_takes_too_long_is_ended(launch):  # noqa: F811
