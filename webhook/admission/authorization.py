@@ -8,7 +8,7 @@ aggregated APIs, and the namespaces of the system. The same holds
 * for overrides, which rewrite what is placed: any change of ``spec`` counts;
 * for where a placement places, and how it writes there: not only what it selects;
 * for envelopes, entry by entry: what is in one is placed as its author wrote it, and nobody else looks at it;
-* for snapshots that are written by hand, which hold what is placed, or what rewrites it.
+* for snapshots that are written by hand, which hold what is placed, what rewrites it, or where it goes, and bindings.
 
 What to ask is worked out here; asking is `webhook.kube.access`.
 
@@ -24,10 +24,10 @@ from typing import Any, Final, TypeAlias
 from scorer.api import kinds
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.schema import apply_schema_defaults
 from scorer.membership.access import ROLE, ROLE_BINDING
-from webhook.admission.context import Context, PlacementAuthorization, UserInfo
+from webhook.admission.context import Context, NotKnownError, PlacementAuthorization, UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import printable, quote
@@ -207,6 +207,29 @@ def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Ac
                 yield from _of_envelope(entry, context)
 
 
+def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
+    """What a binding or a policy snapshot that somebody writes by hand sends to a member is what its placement selects.
+
+    Where nobody knows that placement, the right to have it placed is what is left to ask for.
+    """
+    name, namespace = _at(document, _PARENT), namespace_of(document)
+    if not isinstance(name, str) or not name:
+        return
+    kind = kinds.RESOURCE_PLACEMENT if namespace else kinds.PLACEMENT
+    try:
+        placement = context.hub.get(kind, name, namespace)
+    except NotKnownError:
+        placement = None
+    if placement is None:
+        yield Access("place", kind.group, kind.plural, name, namespace)
+    else:
+        yield from _of_placement(placement, context)
+
+
+_PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
+_OF_A_MACHINE: Final = (("spec",), _PARENT)
+"""Of what the loop writes: with another label it is another placement's."""
+
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
     for each in (
@@ -216,8 +239,17 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
         _Authored(kinds.NAMESPACED_OVERRIDE, _overriding("spec")),
         _Authored(kinds.ENVELOPE, _of_envelope, (("data",),)),
         _Authored(kinds.NAMESPACED_ENVELOPE, _of_envelope, (("data",),)),
-        _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot),
-        _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot),
+        _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
+        _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
+        *(
+            _Authored(kind, _of_its_placement, _OF_A_MACHINE)
+            for kind in (
+                kinds.BINDING,
+                kinds.NAMESPACED_BINDING,
+                kinds.POLICY_SNAPSHOT,
+                kinds.NAMESPACED_POLICY_SNAPSHOT,
+            )
+        ),
         _Authored(kinds.OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
         _Authored(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
     )

@@ -48,15 +48,7 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
         kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
     }
 )
-_HOLDING_CONTENT: Final = frozenset(
-    {
-        kinds.RESOURCE_SNAPSHOT,
-        kinds.NAMESPACED_RESOURCE_SNAPSHOT,
-        kinds.OVERRIDE_SNAPSHOT,
-        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
-    }
-)
-"""What is in one is placed, or changes what is: whoever writes one by hand is asked for the rights to that."""
+"""What is in one is placed, changes what is, or says where: whoever writes one by hand is asked for the rights."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
@@ -144,7 +136,7 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
         if "UPDATE" in operations and not (entry.guards and settings.guard_rail):
             hook["matchConditions"].append(_NOT_BEING_DELETED)
         yield hook
-    if kind in _HOLDING_CONTENT and settings.placement_authorization is PlacementAuthorization.ENFORCE:
+    if kind in _WRITTEN_BY_MACHINES and settings.placement_authorization is PlacementAuthorization.ENFORCE:
         hook = _hook(endpoint, f"{plural}.content", path, kind, {"CREATE", "UPDATE"}, (plural,), "Fail", SECONDS)
         hook["matchConditions"].append(_NEW_CONTENT)
         yield hook
@@ -227,7 +219,11 @@ _NOT_BEING_DELETED: Final = {
 
 _NEW_CONTENT: Final = {
     "name": "new-content",
-    "expression": 'request.operation != "UPDATE" || object.spec != oldObject.spec',
+    "expression": (
+        'request.operation != "UPDATE" || object.spec != oldObject.spec || '
+        "!has(object.metadata.labels) || !has(oldObject.metadata.labels) || "
+        "object.metadata.labels != oldObject.metadata.labels"
+    ),
 }
 """What is being deleted is placed until it has gone: whoever changes it then is asked about, too."""
 

@@ -325,6 +325,26 @@ def test_a_snapshot_that_is_being_deleted_takes_no_other_content_without_the_rig
     assert needed_access({**asked, "oldObject": asked["object"]}, ALICE, CONTEXT) == ()
 
 
+@pytest.mark.parametrize("kind", ["ClusterResourceBinding", "ClusterSchedulingPolicySnapshot"])
+def test_who_sends_a_placement_elsewhere_by_hand_needs_what_it_selects(kind):
+    selecting = {"resourceSelectors": [term(name="shop")]}
+    stored = manifest("ClusterResourcePlacement", "web", "placement.kubernetes-fleet.io") | {"spec": selecting}
+    hub = replace(Context.of_objects([stored], user=ALICE), settings=CONTEXT.settings)
+    asked = snapshot(kind, {"targetCluster": "mine"})
+    asked["object"]["metadata"]["labels"] = {"kubernetes-fleet.io/parent-CRP": "web"}
+    assert words(needed_access(asked, ALICE, hub)) == ['get namespaces "shop"', 'get secrets in namespace "shop"']
+    unknown = 'place clusterresourceplacements.placement.kubernetes-fleet.io "web"'
+    assert words(needed_access(asked, ALICE, CONTEXT)) == [unknown]
+    assert needed_access(asked | {"operation": "UPDATE", "oldObject": asked["object"]}, ALICE, hub) == ()
+
+
+def test_a_snapshot_that_becomes_another_placements_needs_the_rights_to_its_content():
+    spec = {"selectedResources": [ADMIN]}
+    asked = snapshot("ClusterResourceSnapshot", spec, old=spec)
+    asked["object"]["metadata"]["labels"] = {"kubernetes-fleet.io/parent-CRP": "mine"}
+    assert words(needed_access(asked, ALICE, CONTEXT)) == [GET_ADMIN, PLACE_ADMIN]
+
+
 def test_a_snapshot_written_by_hand_brings_nothing_into_namespaces_of_the_system():
     spec = {"selectedResources": [manifest("ConfigMap", "a", namespace="kube-system")]}
     wanted = words(needed_access(snapshot("ClusterResourceSnapshot", spec), ALICE, CONTEXT))
