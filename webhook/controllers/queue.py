@@ -75,6 +75,9 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
+        self._at_once: dict[K, int] = {}
+        """How often in a row a key has asked to be looked at again at once, which is no failure: one that comes then is
+        tried again as soon as any first one."""
         self._wake = asyncio.Event()
         self.reconciled = 0
         self.failed = 0
@@ -184,10 +187,11 @@ class WorkQueue(Generic[K]):
             if self._teller is not None:
                 self._teller.passed(key)
             outcome = Outcome.SUCCESS if result.requeue_after is None else Outcome.REQUEUE
+            self._failures.pop(key, None)
             if result.requeue_after is not None and result.requeue_after <= timedelta():
-                self._set_timer(key, max(self._next_backoff(key), AT_ONCE))
+                self._set_timer(key, max(_next_backoff(self._at_once, key), AT_ONCE))
             else:
-                self._failures.pop(key, None)
+                self._at_once.pop(key, None)
                 if result.requeue_after is not None:
                     self.add_after(key, result.requeue_after)
         finally:
@@ -199,14 +203,16 @@ class WorkQueue(Generic[K]):
             self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        backoff = self._next_backoff(key)
+        backoff = _next_backoff(self._failures, key)
         self._observer.retried(self.name)
         if after is None:
             self._set_timer(key, backoff)
         else:
             self.add_after(key, after)
 
-    def _next_backoff(self, key: K) -> float:
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        return min(FIRST_BACKOFF * 2.0 ** min(failures, 20), LONGEST_BACKOFF)
+
+def _next_backoff(times: dict[K, int], key: K) -> float:
+    """Count another time for *key*, and return how long to wait after it."""
+    before = times.get(key, 0)
+    times[key] = before + 1
+    return min(FIRST_BACKOFF * 2.0 ** min(before, 20), LONGEST_BACKOFF)

@@ -248,6 +248,19 @@ def test_success_forgets_earlier_failures():
     assert bench.times[8] - bench.times[7] == pytest.approx(first)
 
 
+def test_a_failure_after_many_requests_to_look_again_at_once_is_tried_again_at_once():
+    """A rollout that asks at every step to come back at once must not wait for minutes after its first conflict."""
+
+    async def reconcile(bench, key):
+        if len(bench.calls) == 12:
+            raise ConflictError("somebody was faster")
+        return Result(timedelta()) if len(bench.calls) < 12 else DONE
+
+    times = Bench(reconcile).run(adding("a")).times
+    assert len(times) == 13
+    assert times[12] - times[11] < AT_ONCE
+
+
 def test_retry_error_can_name_its_own_pause():
     assert Bench(failing(lambda: RetryError("later", after(42)), times=2)).run(adding("a")).times == [0, 42, 84]
 
