@@ -61,13 +61,14 @@ def find_connection(
     ca_file: Path | None,
     environment: Mapping[str, str] | None = None,
 ) -> Connection:
-    """Find out how to reach the hub: what is given counts, the rest is in the data folder.
+    """Find out how to reach the hub: what is given counts, then the variables, and the rest is in the data folder.
 
     Raises:
         UserError: There is no data folder of a hub, or something in it cannot be read.
     """
     environment = os.environ if environment is None else environment
-    server = server or environment.get(PREFIX + "SERVER")
+    if data is None:  # the hub of a folder that is named is no other one
+        server = server or environment.get(PREFIX + "SERVER")
     folder = data or default_data(environment)
     advice = f"start a hub with: harbormaster up{f' --data {folder}' if data else ''}"
     if server and token_file:

@@ -74,7 +74,9 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
         raise UserError(f"kubeconfig {shown}: has no current context; name one: --context NAME")
     for path, document in documents.items():
         if (found := _entry(document, "contexts", chosen, "context")) is not None:
-            return _checked(path, document, chosen, found)
+            kubeconfig = _checked(path, document, chosen, found)
+            _check_unambiguous(documents, path, chosen, found)
+            return kubeconfig
     names = [str(each["name"]) for document in documents.values() for each in _entries(document, "contexts")]
     there = ", ".join(map(printable, names[:20])) or "none"
     raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
@@ -100,6 +102,26 @@ def _checked(path: Path, document: Mapping[str, Any], name: str, found: Mapping[
         server if isinstance(server, str) else "",
         namespace if isinstance(namespace, str) and namespace else "default",
     )
+
+
+def _check_unambiguous(
+    documents: Mapping[Path, Mapping[str, Any]], path: Path, name: str, found: Mapping[str, Any]
+) -> None:
+    """Raise `UserError` when kubectl would take a cluster or a user of the context from another file.
+
+    Of several that have the same name it takes the first: a context asks another hub than its own file says.
+    """
+    for section, member in (("clusters", "cluster"), ("users", "user")):
+        for other, document in documents.items():
+            if other == path:
+                break
+            first = _entry(document, section, found.get(member), member)
+            if first is not None and first != _entry(documents[path], section, found.get(member), member):
+                raise UserError(
+                    f"kubeconfig {path}: the {member} {printable(str(found.get(member))[:128])!r} of context "
+                    f"{printable(name[:128])!r} is in {other}, too, and another one there, which is the one that "
+                    f"kubectl takes; name the file that is meant: --kubeconfig FILE"
+                )
 
 
 def _entries(document: Mapping[str, Any], section: str) -> Sequence[Mapping[str, Any]]:

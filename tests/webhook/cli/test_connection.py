@@ -25,11 +25,20 @@ def test_default_data_folder(environment, folder, monkeypatch):
 def test_what_is_given_outranks_the_data_folder(tmp_path):
     known = {"server": "https://127.0.0.1:1", "token": "known", "ca": "/ca"}
     (tmp_path / "client.json").write_text(json.dumps(known))
-    found = find_connection(tmp_path, None, None, None, {"HARBORMASTER_SERVER": "https://hub:2/"})
+    variables = {"HARBORMASTER_SERVER": "https://hub:2/", "HARBORMASTER_DATA": str(tmp_path)}
+    found = find_connection(None, None, None, None, variables)
     assert (found.server, found.token, str(found.ca_file)) == ("https://hub:2", "known", "/ca")
     (tmp_path / "token").write_text("given\n")
     found = find_connection(None, "https://hub:3", tmp_path / "token", tmp_path / "ca", {})
     assert (found.server, found.token, found.ca_file) == ("https://hub:3", "given", tmp_path / "ca")
+
+
+def test_a_data_folder_that_is_named_outranks_the_server_of_the_environment(tmp_path):
+    """Else the token of one hub, and what is to be deleted there, goes to another."""
+    (tmp_path / "client.json").write_text(json.dumps({"server": "https://127.0.0.1:1", "token": "known"}))
+    found = find_connection(tmp_path, None, None, None, {"HARBORMASTER_SERVER": "https://hub:2"})
+    assert found.server == "https://127.0.0.1:1"
+    assert find_connection(tmp_path, "https://hub:3", None, None, {}).server == "https://hub:3"
 
 
 @pytest.mark.parametrize("server", ["http://127.0.0.1:8081", "https://hub:9443"])

@@ -155,6 +155,21 @@ class TestSeveralFiles:
         with pytest.raises(UserError, match="the cluster 'a' of context 'a' is not in this file"):
             HubOptions(context="a").find(files, plugin=True)
 
+    def test_a_cluster_that_kubectl_would_take_from_another_file_is_refused(self, hub, theirs, tmp_path):
+        """As when several clusters were made by kubeadm, and only their contexts were renamed."""
+        kubeconfig(tmp_path / "1", ("kubernetes", hub, ""))
+        document = yaml.safe_load(kubeconfig(tmp_path / "2", ("kubernetes", theirs, "")).read_text())
+        document["contexts"][0]["name"] = "prod"
+        (tmp_path / "2").write_text(yaml.safe_dump(document))
+        files = {"KUBECONFIG": f"{tmp_path / '1'}:{tmp_path / '2'}"}
+        words = "the cluster 'kubernetes' of context 'prod' is in .*/1, too, and another one there"
+        with pytest.raises(UserError, match=words):
+            HubOptions(context="prod").find(files, plugin=True)
+        named = HubOptions(context="prod", kubeconfig=tmp_path / "2").find(files, plugin=True)
+        assert named.server == theirs.url
+        (tmp_path / "2").write_text(yaml.safe_dump(yaml.safe_load((tmp_path / "1").read_text())))
+        assert HubOptions(context="kubernetes").find(files, plugin=True).server == hub.url
+
 
 def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
     file = write(tmp_path / "web.yaml", placement("web"))
