@@ -197,7 +197,9 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 
-def rollout_started_status(document: JsonObject, *, started: bool, message: str, now: datetime) -> JsonObject | None:
+def rollout_started_status(
+    document: JsonObject, *, started: bool, message: str, now: datetime, renew: bool = True
+) -> JsonObject | None:
     """Return the binding's ``status`` with RolloutStarted set, None when it says so already.
 
     Args:
@@ -206,6 +208,7 @@ def rollout_started_status(document: JsonObject, *, started: bool, message: str,
         message: For people. Why it is held back is renewed when it changes; of one that has started, new words alone
             are no reason to write.
         now: The time of a transition.
+        renew: Whether a change of words alone is a reason to write now.
     """
     generation, status = generation_of(document), TRUE if started else FALSE
     reason = "RolloutStarted" if started else "RolloutNotStartedYet"
@@ -214,7 +217,7 @@ def rollout_started_status(document: JsonObject, *, started: bool, message: str,
         same = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         if condition.get("type") != ROLLOUT_STARTED or same != (status, reason, generation):
             continue
-        if started or condition.get("message") == message:
+        if started or not renew or condition.get("message") == message:
             return None
     made = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
     others = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]

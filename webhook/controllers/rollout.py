@@ -65,12 +65,15 @@ class RolloutController:
         self._turns = turns
         self._reserved: dict[PlacementRef, set[str]] = {}
         """The members that this process has reserved for the rollout of a placement."""
+        self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
+        """What clusters that wait would be told, and since when it is the same."""
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Do what the limits allow now, and come back when they may allow more."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None or is_deleting(placement):
+            self._numbers.pop(ref, None)
             return await self._follow(ref, [])
         spec = placement["spec"]
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
@@ -86,6 +89,7 @@ class RolloutController:
         found = views(documents)
         holds, promised = self._holds(found), self._promised(ref, found)
         holds |= promised
+        unsaid = DONE
         plan = plan_rollout(
             wanted,
             spec.get("strategy"),
@@ -103,9 +107,11 @@ class RolloutController:
             by_name = {document["metadata"]["name"]: document for document in documents}
             if self._turns is not None and plan.action is Action.ROLL:
                 plan = await self._take_turns(ref, plan, holds)
-            await self._carry_out(family, plan, by_name, name, overrides, holds)
+            unsaid = self._until_told(ref, plan)
+            await self._carry_out(family, plan, by_name, name, overrides, holds, renew=unsaid.requeue_after is None)
         return soonest(
             Result(plan.requeue_after),
+            unsaid,
             Result(LOOK_AGAIN) if holds else DONE,
             await self._follow(ref, views(family.children(self._hub.cache, family.binding, ref))),
         )
@@ -148,6 +154,23 @@ class RolloutController:
             waiting=tuple(sorted((*plan.waiting, *late), key=lambda binding: binding.name)),
         )
 
+    def _until_told(self, ref: PlacementRef, plan: RolloutPlan) -> Result:
+        """Return when the clusters that wait are to be told why, if it is another reason than before; DONE: now.
+
+        While a rollout moves the reasons change with every step, and to write each of them on all that wait would take
+        more writes than the rollout itself.
+        """
+        if not plan.blocked:
+            self._numbers.pop(ref, None)
+            return DONE
+        numbers = plan.budget, plan.update, plan.bind, plan.remove, plan.unready
+        known, since = self._numbers.get(ref, (None, self._now()))
+        if known != numbers:
+            since = self._now()
+        self._numbers[ref] = numbers, since
+        left = since + self._settings.renewed_after - self._now()
+        return DONE if left <= timedelta() else Result(left)
+
     async def _follow(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> Result:
         """Keep the members reserved that the rollout of a placement is still working on, and give the others back."""
         if self._turns is None:
@@ -170,12 +193,15 @@ class RolloutController:
         snapshot: str,
         overrides: Mapping[str, Overrides],
         holds: Mapping[str, Hold],
+        *,
+        renew: bool,
     ) -> None:
         for binding in plan.waiting:
             message = WAITS_FOR_MEMBER + holds[binding.cluster].message
             self._mark(family, documents[binding.name], started=False, message=message)
         for binding in plan.blocked:
-            self._mark(family, documents[binding.name], started=False, message=blocked_reason(plan, binding))
+            document, message = documents[binding.name], blocked_reason(plan, binding)
+            self._mark(family, document, started=False, message=message, renew=renew or waits_for_member(document))
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
         if plan.action is not Action.ROLL:
@@ -194,8 +220,8 @@ class RolloutController:
         message = f"rolling out {document['spec']['resourceSnapshotName']} to {binding.cluster}"
         self._mark(family, stored, started=True, message=message)
 
-    def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str) -> None:
-        status = rollout_started_status(document, started=started, message=message, now=self._now())
+    def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str, renew: bool = True) -> None:
+        status = rollout_started_status(document, started=started, message=message, now=self._now(), renew=renew)
         if status is not None:
             self._hub.report(family.binding, document, status)
 

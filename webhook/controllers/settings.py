@@ -17,6 +17,7 @@ class LoopSettings:
         selection: Which kinds and namespaces placements may select.
         removal_needs_budget: False: what has failed, or is not wanted at all any more, is removed without limit.
         stalled_after: How long a rollout may stand still until its placement says that it is stalled.
+        renewed_after: How long the numbers of a rollout stay the same until clusters that wait are told anew why.
         force_delete_after: So long a leaving member is waited for.
         workers: Keys of one controller that are reconciled at once.
         writes_at_once: Writes under way at once.
@@ -28,6 +29,7 @@ class LoopSettings:
     selection: SelectionSettings = field(default_factory=SelectionSettings)
     removal_needs_budget: bool = True
     stalled_after: timedelta = timedelta(minutes=10)
+    renewed_after: timedelta = timedelta(seconds=5)
     force_delete_after: timedelta = timedelta(minutes=15)
     workers: int = 16
     writes_at_once: int = 32

@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 
-from scorer.api.kinds import PLACEMENT
+from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.meta import JsonObject
+from scorer.rollout.bindings import ROLLOUT_STARTED
+from scorer.rollout.documents import current_condition
 from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, make_placement, pick_n, running
 from webhook.kube.ports import Key
 
@@ -37,20 +39,18 @@ async def release(world: World, image: str, simulate: str) -> None:
 
 
 async def test_a_stopped_rollout_says_why_it_stands_still_since_when_and_which_release_serves():
-    async with running(stalled_after=timedelta(seconds=1)) as world:
+    async with running(stalled_after=timedelta(seconds=1), renewed_after=timedelta(seconds=0.1)) as world:
         await world.add(*(make_member(name) for name in "abcd"))
         await world.add(deployment("web:1", "ready-after=0s"), make_placement("p", strategy=STRATEGY))
         await world.until(lambda: world.view("p")["state"] == "available")
         await release(world, "web:2", "never-ready")
-        await world.until(lambda: world.view("p")["state"] == "stalled")
+        await world.until(lambda: world.view("p")["state"] == "stalled" and len(why_old(world)) == 1)
         found = world.view("p")
         assert (found["picked"], found["available"], found["availableOld"], found["satisfied"]) == (4, 0, 3, False)
         (updated,) = (entry["cluster"] for entry in found["clusters"] if entry["serves"] != "old")
         assert f"; {updated}: Deployment shop/web: " in found["why"]
         assert found["why"].startswith(f"nothing has moved since {found['stalledSince']}")
-        assert {entry["detail"] for entry in found["clusters"] if entry["serves"] == "old"} == {
-            f"waits: 3 of 4 clusters are ready, so 0 may be taken away now; not ready: {updated}"
-        }
+        assert why_old(world) == {f"waits: 3 of 4 clusters are ready, so 0 may be taken away now; not ready: {updated}"}
         before = world.hub.writes, world.store.resource_version
         world.again()
         await world.until(lambda: True)
@@ -60,6 +60,32 @@ async def test_a_stopped_rollout_says_why_it_stands_still_since_when_and_which_r
         found = world.view("p")
         assert (found["availableOld"], found["stalledSince"], found["satisfied"]) == (0, None, True)
         assert world.condition("p", "Stalled") == {}
+
+
+def why_old(world: World) -> set[str]:
+    """Return what is said of the clusters with the release before."""
+    return {entry["detail"] for entry in world.view("p")["clusters"] if entry["serves"] == "old"}
+
+
+async def test_while_a_rollout_moves_its_steps_are_not_written_on_all_clusters_that_wait():
+    """With a thousand clusters each step would be written on hundreds of them."""
+    async with running(renewed_after=timedelta(hours=1)) as world:
+        await world.add(*(make_member(name) for name in "abcdef"))
+        await world.add(deployment("web:1", "ready-after=0s"), make_placement("p", strategy=STRATEGY))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        told: list[tuple[str, str]] = []
+
+        def watch(old: JsonObject | None, new: JsonObject | None) -> None:
+            before, now = (current_condition(each or {}, ROLLOUT_STARTED) or {} for each in (old, new))
+            if before.get("status") == now.get("status") == "False" and before != now:
+                told.append((before["message"], now["message"]))
+
+        world.cache.subscribe(BINDING, watch)
+        await release(world, "web:2", "ready-after=0s")
+        await world.until(
+            lambda: world.view("p")["state"] == "available" and len(world.cache.list(RESOURCE_SNAPSHOT)) == 2
+        )
+        assert told == []
 
 
 async def test_while_an_edit_is_judged_the_last_known_is_shown():

@@ -124,13 +124,13 @@ async def running(**settings: Any) -> AsyncIterator[World]:
 
 
 def make_member(name: str, *, nodes: int = 1, simulate: str = "", **labels: str) -> JsonObject:
-    """Make a member cluster."""
+    """Make a member cluster; a heartbeat in the middle of a test would be a write that nobody expects."""
     annotations = {"harbormaster.dev/simulate": simulate} if simulate else {}
     return {
         "apiVersion": MEMBER_CLUSTER.api_version,
         "kind": "MemberCluster",
         "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {"identity": {"kind": "User", "name": name}},
+        "spec": {"identity": {"kind": "User", "name": name}, "heartbeatPeriodSeconds": 600},
         "status": {"properties": {"kubernetes-fleet.io/node-count": {"value": str(nodes)}}},
     }
 
