@@ -447,7 +447,7 @@ async def test_waves_come_in_order_and_no_failure_stops_the_next(bed):
     assert plurals[0] == "appliedworks"
     assert plurals[1:4] == ["configmaps", "roles", "rolebindings"]  # an impossible name is not even asked for
     assert sorted(plurals[4:6]) == ["deployments", "services"]
-    assert plurals[6:] == ["status"]
+    assert plurals[6:] == ["status", bed.space]
 
 
 @pytest.mark.parametrize(
