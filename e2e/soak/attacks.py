@@ -20,6 +20,7 @@ from e2e.controlplane.cluster import LOOPBACK
 
 MOST_PER_SECOND = 300
 """Connections that are begun, and requests that are sent."""
+ELSEWHERE = "127.0.0.2"
 HOOK = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
 JsonObject = dict[str, Any]
 
@@ -65,10 +66,13 @@ class Target:
             context.load_cert_chain(self.certificate, self.key)
         return context
 
-    async def dial(self, *, known: bool = False) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(
+        self, *, known: bool = False, source: str = LOOPBACK
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect."""
         await PACE.take()
-        return await asyncio.open_connection(LOOPBACK, self.port, ssl=self.context(known=known))
+        context = self.context(known=known)
+        return await asyncio.open_connection(LOOPBACK, self.port, ssl=context, local_addr=(source, 0))
 
     async def ask(self, path: str, body: bytes, repeat: bool = True, **headers: str) -> None:
         """Send a body on one connection, again and again."""
@@ -150,6 +154,12 @@ async def idle(target: Target, _number: int) -> None:
     writer.transport.abort()
 
 
+async def handshakes(target: Target, _number: int) -> None:
+    """Shake hands and go, from where nobody honest is."""
+    _, writer = await target.dial(source=ELSEWHERE)
+    writer.transport.abort()
+
+
 async def slow_bodies(target: Target, _number: int) -> None:
     """Send a byte now and then."""
     _, writer = await target.dial()
@@ -218,6 +228,7 @@ ATTACKS: dict[str, tuple[Callable[[Target, int], Awaitable[None]], int]] = {
     "bodies that never come": (bodies_that_never_come, 300),
     "half-open handshakes": (half_open, 4000),
     "idle connections": (idle, 1200),
+    "handshakes": (handshakes, 400),
     "slow bodies": (slow_bodies, 300),
     "stuck big bodies": (stuck_big_bodies, 60),
     "big bodies": (big_bodies, 4),
