@@ -6,16 +6,17 @@ Source: rollout.md 11.3, 18 and 20.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import APPLIED_WORK_CLEANUP
+from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
 from scorer.membership.identity import HubMember, is_ours
-from scorer.rollout.documents import without_finalizer
+from scorer.rollout.documents import with_metadata, without_finalizer
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
@@ -65,6 +66,7 @@ async def remove_left_overs(
         return left
     heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
     refused, keeping = [], _Keeping(owner, content, limits, us, heirs)
+    keeping.keep(await _spaces_of_marked(left, owner, member))
     for identity, kind in await served_kinds(_inside_first(left), member):
         try:
             if not await _settle(kind, Key(identity.name, identity.namespace), member, keeping):
@@ -127,6 +129,7 @@ async def remove_content(
         return True
     known, ours = recorded(work, owner), set(written_down(owner))
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
+    keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):
         try:
             inherited &= await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
@@ -166,6 +169,10 @@ class _Keeping:
         self._heirs = heirs
         self._spaces: set[str] = set()
 
+    def keep(self, spaces: Iterable[str]) -> None:
+        """Take note of namespaces that have to stay."""
+        self._spaces.update(spaces)
+
     def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, list[JsonObject]]:
         """Return what is known of an object, and its other owners."""
         about = live["metadata"]
@@ -199,6 +206,34 @@ class _Keeping:
         return True
 
 
+async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> set[str]:
+    """Return those of the namespaces among *identities* in which another AppliedWork has what is marked to stay."""
+    spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
+    found: set[str] = set()
+    for other in (await member.list(APPLIED_WORK)).items if spaces else ():
+        if other["metadata"]["name"] == owner["metadata"]["name"]:
+            continue
+        inside = [identity for identity in written_down(other) if identity.namespace in spaces - found]
+        for identity, kind in await served_kinds(inside, member):
+            with suppress(NotFoundError):
+                if is_marked(await member.get(kind, Key(identity.name, identity.namespace))):
+                    found.add(identity.namespace)
+    return found
+
+
+async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -> None:
+    """Mark the namespace of what is marked to stay, where another Work has placed it: it may go after this one."""
+    space = live["metadata"].get("namespace") or ""
+    if not (space and content.marked):
+        return
+
+    async def change(found: JsonObject) -> None:
+        if any(map(is_applied_work, owners(found))) and not is_marked(found):
+            await member.replace(NAMESPACE, with_metadata(found, annotations={KEEP: "true"}))
+
+    await on_latest(NAMESPACE, Key(space), member, change)
+
+
 def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
     return sorted(identities, key=lambda identity: not identity.namespace)
 
@@ -217,6 +252,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) 
             case Fate.REMOVED:
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
             case Fate.RELEASED:
+                await _mark_space(content, live, member)
                 await member.replace(kind, with_owners(live, others))
             case Fate.HANDED_OVER:
                 settled = await keeping.hand_over(kind, live, others, member)
@@ -241,6 +277,7 @@ async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping
         if found is Fate.HANDED_OVER:
             settled = await keeping.hand_over(kind, live, others, member)
         elif found is Fate.RELEASED and (content.marked or content.untouchable or content.abandoned):
+            await _mark_space(content, live, member)
             await member.replace(kind, with_owners(live, others))
 
     await on_latest(kind, key, member, change)

@@ -8,6 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.api.kinds import NAMESPACE, PLACEMENT
+from scorer.api.names import KEEP
+from scorer.rollout.documents import with_metadata
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
 from webhook.kube.ports import Key
 from webhook.member import requeue
@@ -65,3 +68,18 @@ async def test_an_object_that_moves_to_another_work_and_back_is_never_made_anew(
     await resize(world, "grows", 10)
     await settled(world, last="web-work")
     assert await uids(world) == before
+
+
+async def test_what_is_marked_to_stay_keeps_its_namespace_though_another_work_has_placed_that(world):
+    for name in ("first", "last"):
+        await world.add(make_config_map(name, text="x" * 500_000))
+    await world.add(make_placement("web"))
+    await settled(world, first="web-work", last="web-0")
+    async with world.members.store("a") as member:
+        live = await member.get(CONFIG_MAP, Key("last", "shop"))
+        await member.replace(CONFIG_MAP, with_metadata(live, annotations={KEEP: "true"}))
+    await world.store.delete(PLACEMENT, Key("web"))
+    await world.until(lambda: not world.works())
+    kept = await world.on_member("a", CONFIG_MAP, "last", "shop"), await world.on_member("a", NAMESPACE, "shop")
+    assert [item and item["metadata"].get("ownerReferences", []) for item in kept] == [[], []]
+    assert await world.on_member("a", CONFIG_MAP, "first", "shop") is None
