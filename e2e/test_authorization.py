@@ -108,6 +108,10 @@ def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_h
             write(bare_hub, kind, path, bob, body)
         assert error.value.code == 403
         write(bare_hub, kind, path, "alice", body)
+    work = {"metadata": {"name": "rights", "namespace": "default"}, "spec": {"workload": {"manifests": [BINDING]}}}
+    with pytest.raises(ApiError, match=power):
+        write(bare_hub, "Work", "namespaces/default/works", bob, work)
+    write(bare_hub, "Work", "namespaces/default/works", "alice", work)
     harmless = {
         "data": {"a.yaml": manifest("Namespace", "shop"), "b.yaml": manifest("ClusterRole", "view", ROLE["group"])}
     }

@@ -8,7 +8,8 @@ aggregated APIs, and the namespaces of the system. The same holds
 * for overrides, which rewrite what is placed: any change of ``spec`` counts;
 * for where a placement places, and how it writes there: not only what it selects;
 * for envelopes, entry by entry: what is in one is placed as its author wrote it, and nobody else looks at it;
-* for snapshots that are written by hand, which hold what is placed, what rewrites it, or where it goes, and bindings.
+* for snapshots that are written by hand, which hold what is placed, what rewrites it, or where it goes, and for
+  bindings and Works.
 
 What to ask is worked out here; asking is `webhook.kube.access`.
 
@@ -207,6 +208,13 @@ def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Ac
                 yield from _of_envelope(entry, context)
 
 
+def _of_work(document: JsonObject, context: Context) -> Iterator[Access]:
+    """What is in a Work that somebody writes by hand is placed without any envelope around it."""
+    for entry in _list_at(document, "spec", "workload", "manifests"):
+        if isinstance(entry, dict):
+            yield from _of_object(entry, namespace_of(entry), context)
+
+
 def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
     """What a binding or a policy snapshot that somebody writes by hand sends to a member is what its placement selects.
 
@@ -241,6 +249,7 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
         _Authored(kinds.NAMESPACED_ENVELOPE, _of_envelope, (("data",),)),
         _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
         _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
+        _Authored(kinds.WORK, _of_work),
         *(
             _Authored(kind, _of_its_placement, _OF_A_MACHINE)
             for kind in (

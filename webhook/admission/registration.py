@@ -125,6 +125,11 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
     path = f"/validate/{kind.group}/{plural}"
     apart = "DELETE" in entry.operations and kind not in _GUARDED and entry.refuse_deletion is None
     operations = entry.operations - {"DELETE"} if apart else entry.operations
+    enforced = settings.placement_authorization is PlacementAuthorization.ENFORCE
+    if enforced and kind in (*_WRITTEN_BY_MACHINES, kinds.WORK):
+        hook = _hook(endpoint, f"{plural}.content", path, kind, {"CREATE", "UPDATE"}, (plural,), "Fail", SECONDS)
+        hook["matchConditions"].append(_NEW_CONTENT)
+        yield hook
     if kind in _GUARDED:
         if settings.protect_works:
             resources = (plural, f"{plural}/status")
@@ -135,10 +140,6 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
         hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
         if "UPDATE" in operations and not (entry.guards and settings.guard_rail):
             hook["matchConditions"].append(_NOT_BEING_DELETED)
-        yield hook
-    if kind in _WRITTEN_BY_MACHINES and settings.placement_authorization is PlacementAuthorization.ENFORCE:
-        hook = _hook(endpoint, f"{plural}.content", path, kind, {"CREATE", "UPDATE"}, (plural,), "Fail", SECONDS)
-        hook["matchConditions"].append(_NEW_CONTENT)
         yield hook
     if apart:
         yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)

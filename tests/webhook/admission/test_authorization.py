@@ -325,6 +325,13 @@ def test_a_snapshot_that_is_being_deleted_takes_no_other_content_without_the_rig
     assert needed_access({**asked, "oldObject": asked["object"]}, ALICE, CONTEXT) == ()
 
 
+def test_a_work_written_by_hand_needs_what_its_manifests_would():
+    spec = {"workload": {"manifests": [ADMIN, manifest("ConfigMap", "a", namespace="kube-system")]}}
+    found = words(needed_access(snapshot("Work", spec), ALICE, CONTEXT))
+    assert found[:3] == [GET_ADMIN, PLACE_ADMIN, 'place namespaces "kube-system"']
+    assert needed_access(snapshot("Work", spec, old=spec), ALICE, CONTEXT) == ()  # an agent's finalizer
+
+
 @pytest.mark.parametrize("kind", ["ClusterResourceBinding", "ClusterSchedulingPolicySnapshot"])
 def test_who_sends_a_placement_elsewhere_by_hand_needs_what_it_selects(kind):
     selecting = {"resourceSelectors": [term(name="shop")]}

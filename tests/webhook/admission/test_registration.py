@@ -64,7 +64,7 @@ def test_what_could_slip_through_fails_closed(name, policy, seconds, operations)
     assert hook["rules"][0]["operations"] == operations
 
 
-def test_what_is_written_by_hand_into_bindings_and_snapshots_fails_closed_where_rights_are_enforced():
+def test_what_is_written_by_hand_into_works_bindings_and_snapshots_fails_closed_where_rights_are_enforced():
     name = "clusterresourcesnapshots.content.validate.harbormaster.dev"
     assert name not in hooks()[0]
     found = hooks(replace(SETTINGS, placement_authorization=PlacementAuthorization.ENFORCE))[0]
@@ -72,6 +72,7 @@ def test_what_is_written_by_hand_into_bindings_and_snapshots_fails_closed_where_
     conditions = [condition["name"] for condition in found[name]["matchConditions"]]
     assert conditions == ["not-our-own-controller", "new-content"]  # also while it is being deleted
     assert {hook.partition(".")[0] for hook in found if hook.partition(".")[2].startswith("content.")} == {
+        "works",
         "clusterresourcebindings",
         "resourcebindings",
         "clusterschedulingpolicysnapshots",
