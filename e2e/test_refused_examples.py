@@ -59,3 +59,45 @@ def test_a_hub_tells_the_mistakes_of_a_refused_example_as_we_do_offline(hub, pat
     assert found
     assert found.keys() <= wanted.keys()
     assert {field for field, words in found.items() if not words <= wanted[field]} == by_schema
+
+
+PLACEMENT = {
+    "apiVersion": "placement.kubernetes-fleet.io/v1",
+    "kind": "ClusterResourcePlacement",
+    "metadata": {"name": "fixed-fields"},
+    "spec": {
+        "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+        "policy": {"placementType": "PickAll"},
+        "strategy": {"type": "External"},
+    },
+}
+EVICTION = {
+    "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
+    "kind": "ClusterResourcePlacementEviction",
+    "metadata": {"name": "fixed-fields"},
+    "spec": {"placementName": "shop", "clusterName": "a"},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "changed"),
+    [
+        pytest.param(PLACEMENT, {"strategy": {"type": "RollingUpdate"}}, id="strategy"),
+        pytest.param(EVICTION, {"placementName": "dock"}, id="eviction-of-another-placement"),
+        pytest.param(EVICTION, {"clusterName": "b"}, id="eviction-from-another-cluster"),
+    ],
+)
+def test_a_hub_tells_what_cannot_be_changed_as_we_do_offline(hub, document, changed):
+    kind = KINDS[group_kind(document)]
+    place = f"/apis/{document['apiVersion']}/{kind.plural}"
+    before, _ = hub.request("POST", place, document)
+    try:
+        after = {**before, "spec": {**before["spec"], **changed}}
+        with pytest.raises(ApiError) as refused:
+            hub.request("PUT", f"{place}/{document['metadata']['name']}?dryRun=All", after)
+        judgement = judge("UPDATE", after, before, Context())
+    finally:
+        hub.request("DELETE", f"{place}/{document['metadata']['name']}")
+    found = by_field((cause["field"], cause["message"]) for cause in refused.value.causes)
+    assert found
+    assert found == by_field((str(error.field), error.text()) for error in judgement.errors)

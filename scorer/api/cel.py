@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from scorer.api import kinds
+from scorer.api.int_or_percent import LARGEST
 from scorer.api.kinds import Kind
 from scorer.api.node_pool import CEL_RULES as NODE_POOL_RULES
 from scorer.api.node_pool import CelRule
@@ -65,18 +66,23 @@ def _not_with(placement_type: str, rule_id: str, *fields: str) -> Iterator[CelRu
 
 _PLACEMENT: RulesByField = {
     "spec": (
-        CelRule("!has(oldSelf.policy) || has(self.policy)", "the policy cannot be removed", ("U-01",)),
+        CelRule(
+            "!has(oldSelf.policy) || has(self.policy)", "cannot be removed", ("U-01",), "policy", "FieldValueForbidden"
+        ),
         CelRule(
             "(has(self.policy) ? self.policy.placementType : 'PickAll')"
             " == (has(oldSelf.policy) ? oldSelf.policy.placementType : 'PickAll')",
-            "the placement type is immutable",
+            "is fixed",
             ("U-02",),
+            "policy.placementType",
         ),
         CelRule(
             "!has(oldSelf.strategy) || oldSelf.strategy.type != 'External'"
             " || (has(self.strategy) && self.strategy.type == 'External')",
-            "a strategy of type External stays External",
+            "is fixed once it is External",
             ("U-04",),
+            "strategy.type",
+            "FieldValueForbidden",
         ),
     ),
     "spec.resourceSelectors": (
@@ -99,8 +105,10 @@ _PLACEMENT: RulesByField = {
     "spec.resourceSelectors[]": (
         CelRule(
             "!has(self.labelSelector) || !has(self.name) || self.name == ''",
-            "name and labelSelector are mutually exclusive",
+            "name and labelSelector exclude each other",
             ("P-04",),
+            "labelSelector",
+            "FieldValueForbidden",
         ),
     ),
     "spec.policy": (
@@ -134,11 +142,12 @@ _CLUSTER_PLACEMENT: RulesByField = {
         CelRule(
             "self.statusReportingScope != 'NamespaceAccessible'"
             " || self.resourceSelectors.filter(x, x.kind == 'Namespace').size() == 1",
-            "statusReportingScope NamespaceAccessible needs exactly one Namespace selector",
+            "NamespaceAccessible needs exactly one Namespace among resourceSelectors",
             ("P-15",),
+            "statusReportingScope",
         ),
         CelRule(
-            "self.statusReportingScope == oldSelf.statusReportingScope", "statusReportingScope is immutable", ("U-05",)
+            "self.statusReportingScope == oldSelf.statusReportingScope", "is fixed", ("U-05",), "statusReportingScope"
         ),
     ),
 }
@@ -153,7 +162,11 @@ _APPROVAL_TAKES_NO_TIME = CelRule(
 
 _STAGED_STRATEGY: RulesByField = {
     "spec.stages[].maxConcurrency": (
-        CelRule("type(self) == string || self >= 1", "maxConcurrency must be at least 1, or 1% to 100%", ("S-03",)),
+        CelRule(
+            "type(self) == string || self >= 1",
+            f"must be an integer from 1 to {LARGEST} or a percentage of 1% to 100%",
+            ("S-03",),
+        ),
     ),
     "spec.stages[].afterStageTasks[]": (
         _APPROVAL_TAKES_NO_TIME,
@@ -176,33 +189,40 @@ _STAGED_STRATEGY: RulesByField = {
 _STAGED_RUN: RulesByField = {
     "": (_short_name("R-01"),),
     "spec": (
-        CelRule("self.placementName == oldSelf.placementName", "placementName is immutable", ("R-05",)),
+        CelRule("self.placementName == oldSelf.placementName", "cannot be changed", ("R-05",), "placementName"),
         CelRule(
             "(has(self.resourceSnapshotIndex) ? self.resourceSnapshotIndex : '')"
             " == (has(oldSelf.resourceSnapshotIndex) ? oldSelf.resourceSnapshotIndex : '')",
-            "resourceSnapshotIndex is immutable",
+            "cannot be changed",
             ("R-06", "X-44"),
+            "resourceSnapshotIndex",
         ),
         CelRule(
             "self.stagedRolloutStrategyName == oldSelf.stagedRolloutStrategyName",
-            "stagedRolloutStrategyName is immutable",
+            "cannot be changed",
             ("R-07",),
+            "stagedRolloutStrategyName",
         ),
         CelRule(
             "!(oldSelf.state == 'Initialize' && self.state == 'Stop')"
             " && !(oldSelf.state in ['Run', 'Stop'] && self.state == 'Initialize')",
             "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
             ("R-08",),
+            "state",
         ),
     ),
 }
 
-_APPROVAL_REQUEST: RulesByField = {"spec": (CelRule("self == oldSelf", "the spec is immutable", ("Q-02",)),)}
+_APPROVAL_REQUEST: RulesByField = {
+    "spec": (CelRule("self == oldSelf", "cannot be changed", ("Q-02",), reason="FieldValueForbidden"),)
+}
 
 _PLACEMENT_FIXED = CelRule(
     "has(self.placement) == has(oldSelf.placement) && (!has(self.placement) || self.placement == oldSelf.placement)",
-    "the placement is immutable",
+    "cannot be changed",
     ("O-01",),
+    "placement",
+    "FieldValueForbidden",
 )
 _CLUSTER_OVERRIDE_SPEC = (
     _PLACEMENT_FIXED,
@@ -210,17 +230,24 @@ _CLUSTER_OVERRIDE_SPEC = (
         "!has(self.placement) || self.placement.scope != 'Namespaced'",
         "a ClusterResourceOverride needs a cluster-scoped placement",
         ("O-02",),
+        "placement.scope",
     ),
 )
 
 _EVICTION: RulesByField = {
     "spec": (
-        CelRule("self.placementName == oldSelf.placementName", "placementName is immutable", ("V-02",)),
-        CelRule("self.clusterName == oldSelf.clusterName", "clusterName is immutable", ("V-02",)),
+        CelRule("self.placementName == oldSelf.placementName", "cannot be changed", ("V-02",), "placementName"),
+        CelRule("self.clusterName == oldSelf.clusterName", "cannot be changed", ("V-02",), "clusterName"),
     )
 }
 
-_NOT_NEGATIVE = (CelRule("type(self) == string || self >= 0", "must be at least 0, or 0% to 100%", ("B-02",)),)
+_NOT_NEGATIVE = (
+    CelRule(
+        "type(self) == string || self >= 0",
+        f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%",
+        ("B-02",),
+    ),
+)
 
 _DISRUPTION_BUDGET: RulesByField = {
     "spec": (

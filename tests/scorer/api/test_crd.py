@@ -375,6 +375,17 @@ def test_rules_name_fields_that_exist_and_stand_where_they_can_run(kind):
 
 
 @pytest.mark.parametrize("kind", [kind.kind for kind in CEL_RULES])
+def test_the_field_that_a_rule_names_is_there(kind):
+    """The API server refuses a definition with any other."""
+    for path, node in nodes(SCHEMAS[kind]):
+        for rule in node.get(P + "validations", ()):
+            here = node
+            for step in filter(None, rule.get("fieldPath", "").split(".")):
+                assert step in here["properties"], f"{path}: {rule}"
+                here = here["properties"][step]
+
+
+@pytest.mark.parametrize("kind", [kind.kind for kind in CEL_RULES])
 def test_what_rules_walk_over_is_bounded(kind):
     """Without an upper bound the API server estimates a cost that it refuses."""
     for path, node in nodes(SCHEMAS[kind]):
