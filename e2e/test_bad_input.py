@@ -424,7 +424,7 @@ MUTATED: dict[str, tuple[bytes | JsonObject, Refused | Denied | Allowed]] = {
 
 
 class Caller:
-    """A client on one connection.
+    """A client on one connection, by the way of the API server: strangers may not send that much.
 
     Args:
         service: Whom it calls.
@@ -432,11 +432,12 @@ class Caller:
 
     def __init__(self, service: Service) -> None:
         trust = ssl.create_default_context(cafile=str(service.ca_file))
+        self._path = service.hook
         self._connection = http.client.HTTPSConnection(LOOPBACK, service.port, timeout=30, context=trust)
 
     def ask(self, hook: str, body: bytes) -> tuple[int, bytes]:
         """Return the status and the body of an answer."""
-        self._connection.request("POST", f"/{hook}?timeout=10s", body, JSON)
+        self._connection.request("POST", self._path(f"/{hook}?timeout=10s"), body, JSON)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
@@ -733,7 +734,8 @@ async def send_all(service: Service, reviews: Iterator[tuple[str, JsonObject]]) 
     async def work(session: aiohttp.ClientSession) -> None:
         for hook, review in reviews:  # shared: whoever is free takes the next one
             body = encoded(review)
-            async with session.post(f"{service.url}/{hook}?timeout=10s", data=body, headers=JSON) as answer:
+            url = service.url + service.hook(f"/{hook}?timeout=10s")
+            async with session.post(url, data=body, headers=JSON) as answer:
                 status, content = answer.status, await answer.read()
             try:
                 check_answer(hook, review, status, content)
