@@ -465,7 +465,7 @@ def _unavailable_period(placement: JsonObject) -> timedelta:
     """Return how long a cluster may have to prove itself, which is no standstill."""
     try:
         return Limits.of(spec_of(placement).get("strategy")).unavailable_period
-    except (OverflowError, TypeError):  # one that admission refuses
+    except (ValueError, TypeError):  # one that admission refuses
         return timedelta()
 
 
