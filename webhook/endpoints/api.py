@@ -5,8 +5,10 @@ Source: serving.md 3.1 to 3.4.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -230,22 +232,23 @@ class Api:
 
     async def read_as(self, request: web.Request, model_of: Callable[[JsonObject], type[ModelT]]) -> ModelT:
         """Read the request body as the model that *model_of* chooses for it; raises as `read`."""
-        body = await self.body(request, self.settings.api_body_bytes)
 
-        def read() -> ModelT:
+        def read(body: bytes) -> ModelT:
             document = parse_object(body, MOST_VALUES)
             return read_model(model_of(document), document)
 
         try:
-            return await beside_loop(len(body), read)
+            async with self.body(request, self.settings.api_body_bytes) as body:
+                return await beside_loop(len(body), partial(read, body))
         except BadReviewError as error:
             is_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             self.metrics.rejected("api", "size" if is_large else "malformed")
             problem = Problem.PAYLOAD_TOO_LARGE if is_large else Problem.MALFORMED_REQUEST
             raise ProblemError(problem, str(error)) from error
 
-    async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> bytes:
-        """Return a body that is declared as JSON, of at most *limit* bytes.
+    @asynccontextmanager
+    async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> AsyncIterator[bytes]:
+        """Read a body that is declared as JSON, of at most *limit* bytes; its memory is held until the context ends.
 
         Raises:
             ProblemError: It is declared as something else, too large, too slow, or broken off.
@@ -255,7 +258,7 @@ class Api:
             raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
         try:
             async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=True) as body:
-                return body
+                yield body
         except BodyTooLargeError as error:
             self.metrics.rejected(surface, "size")
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, str(error), headers=_CLOSE) from error

@@ -117,7 +117,10 @@ class _Desk:
         return handle
 
     async def _answer(self, verb: str, request: web.Request) -> "_Answer":
-        body = await self._api.body(request, self._api.settings.extender_body_bytes, "extender")
+        async with self._api.body(request, self._api.settings.extender_body_bytes, "extender") as body:
+            return await self._answer_to(verb, body)
+
+    async def _answer_to(self, verb: str, body: bytes) -> "_Answer":
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUDGET_SECONDS
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from io import BytesIO
 
 import pytest
@@ -203,6 +204,30 @@ async def test_more_nodes_than_any_cluster_has_are_not_judged(port, verb, candid
     names = [f"n-{number}" for number in range(extender.MOST_CANDIDATES + 1)]
     is_problem(await post(port, verb, {"Pod": pod()} | candidates(names)), 413, "payload-too-large")
     assert (await post(port, verb, SOUND[verb]))[0] == 200
+
+
+async def test_a_body_takes_its_memory_until_it_is_answered(monkeypatch):
+    """Else calls that wait for a thread with 32 MiB each would be counted nowhere."""
+    monkeypatch.setattr(extender, "BUDGET_SECONDS", 60)
+    begun, go_on, read = threading.Event(), threading.Event(), extender.parse_object
+
+    def parse_object(body):
+        if not begun.is_set():
+            begun.set()
+            go_on.wait(30)
+        return read(body)
+
+    monkeypatch.setattr(extender, "parse_object", parse_object)
+    body = json.dumps(SOUND["filter"]).encode() + b" " * 600_000
+    async with running(FLEET, bodies_bytes=1_000_000) as port, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(post(port, "filter", body))
+        try:
+            await asyncio.to_thread(begun.wait, 30)
+            is_problem(await post(port, "filter", body), 503, "not-ready")
+        finally:
+            go_on.set()
+        assert (await first)[0] == 200
+        assert (await post(port, "filter", body))[0] == 200
 
 
 async def test_a_name_that_utf_8_cannot_carry_comes_back_escaped(port):
