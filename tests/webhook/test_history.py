@@ -8,6 +8,7 @@ import pytest
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.advisor import HubAdvisor
+from webhook.controllers.removal import remove_meant
 from webhook.embedded.store import EmbeddedStore
 from webhook.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.kube.cache import Cache
@@ -110,7 +111,7 @@ async def test_an_eviction_is_a_trigger(world):
     spec = {**stored["spec"], "taints": [{"key": "dock", "value": "dry", "effect": "NoSchedule"}]}
     await world.store.replace(MEMBER_CLUSTER, {**stored, "spec": spec})
     binding = next(one for one in world.cache.list(BINDING) if one["spec"]["targetCluster"] == "oslo")
-    await world.hub.delete(BINDING, binding)
+    await remove_meant(world.hub, BINDING, binding)
     await world.until(lambda: set(world.bound("payments")) == {"cork", "faro"})
     latest = history.runs(PAYMENTS)[0]
     assert latest["trigger"]["event"] == "BindingDeleted"

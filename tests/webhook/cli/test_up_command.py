@@ -45,7 +45,7 @@ def test_once_prints_addresses_and_where_everything_went(files, tmp_path):
     done = up(tmp_path / "data", "-f", files)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines[:6]] == ["page", "https", "CA", "token", "data", "try"]
+    assert [line.split(":")[0] for line in lines[:7]] == ["page", "look", "https", "CA", "token", "data", "try"]
     assert "6 objects: 6 created" in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("PLACEMENT"))) :]
     assert [row.split()[:6] for row in table] == [
