@@ -165,9 +165,9 @@ class Settings(BaseModel):
     networking_agents: bool = False
     """M-09: exported services keep a member from leaving."""
     skipped_namespaces: tuple[str, ...] = ()
+    """Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*``."""
     blocked_namespaces: tuple[NamespacePattern, ...] = Field(default=("kube-*",), max_length=100)
     """In which an agent does nothing, besides its own and ``fleet-member-*``; ``*`` at the end: any rest."""
-    """Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*``."""
     strict_overrides: bool = False
     """X-63 denies instead of warning."""
     staged_runs_default_state: RunState = RunState.INITIALIZE
