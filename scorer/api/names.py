@@ -58,6 +58,8 @@ HUB_UID = OURS + "hub-uid"
 """On an InternalMemberCluster and on an AppliedWork: which hub it is, see `scorer.membership.identity`."""
 LET_GO = OURS + "let-go"
 """On an AppliedWork: its member has left the fleet or was taken over; what it owns stays."""
+LEFT_BEHIND = OURS + "left-behind"
+"""Annotation of an AppliedWork: it is of an earlier stay in the fleet, and no Work has taken it up since."""
 
 # Finalizers.
 PLACEMENT_CLEANUP = FLEET + "crp-cleanup"

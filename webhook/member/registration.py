@@ -19,11 +19,11 @@ from scorer.membership.identity import (
     Standing,
     is_let_go,
     is_ours,
+    left_behind,
     let_go,
     placed_by,
     refusal,
     standing,
-    taken_up,
 )
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
@@ -149,7 +149,7 @@ class Registration:
         """Take up again what we had let go of; when taking over, have what is another's let go of."""
         if is_let_go(applied_work):
             if us.may_be(placed_by(applied_work)):
-                await self._change(applied_work, lambda found: taken_up(found, us))
+                await self._change(applied_work, lambda found: left_behind(found, us))
         elif self._take_over and standing(applied_work, us) is Standing.ANOTHERS:
             await self._change(applied_work, let_go)
 

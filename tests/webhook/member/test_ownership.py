@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK
 from scorer.api.names import HUB_UID, LET_GO, member_namespace
+from scorer.membership.identity import HubMember
 from scorer.rollout.intent import meant
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.member.applier import clean_up_after, reconcile_work
 from webhook.member.registration import Registration
+from webhook.member.rescue import free_without_work
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CONFIG_MAP = KINDS["", "ConfigMap"]
@@ -192,6 +194,51 @@ async def test_an_agent_that_was_taken_over_applies_nothing_of_what_it_had(clust
     assert "another agent has taken over" in (await old.said())[0]["message"]
     await old.remove()
     assert cluster.resource_version == before
+
+
+async def left_and_joined_again(cluster, side):
+    ours = side("berlin", "hub-1")
+    await ours.registration().claim("hub-1")
+    await ours.place(config_map("cart"))
+    await ours.registration().release("hub-1")
+    await ours.registration().claim("hub-1")
+    before = cluster.resource_version
+    await ours.registration().claim("hub-1")
+    assert cluster.resource_version == before
+    return ours
+
+
+async def test_what_stayed_when_a_member_left_does_not_go_with_the_definition_of_its_books(cluster, side):
+    """The Work has gone to another member meanwhile; only what was left behind is there."""
+    ours = await left_and_joined_again(cluster, side)
+    definition = {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.kind,
+        "metadata": {"name": APPLIED_WORK.resource, "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]},
+        "spec": {},
+    }
+    await cluster.create(CUSTOM_RESOURCE_DEFINITION, definition)
+    await cluster.delete(CUSTOM_RESOURCE_DEFINITION, Key(APPLIED_WORK.resource))
+    await cluster.delete(APPLIED_WORK, Key("shop-work"))
+    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    assert await live(cluster, "cart") == "1"
+    with pytest.raises(NotFoundError):
+        await cluster.get(APPLIED_WORK, Key("shop-work"))
+
+
+async def test_an_administrator_gets_rid_of_what_stayed_when_a_member_left(cluster, side):
+    ours = await left_and_joined_again(cluster, side)
+    await cluster.delete(APPLIED_WORK, Key("shop-work"))
+    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    assert await live(cluster, "cart") is None
+
+
+async def test_what_a_work_has_taken_up_again_is_not_left_behind_any_more(cluster, side):
+    ours = await left_and_joined_again(cluster, side)
+    await ours.apply()
+    await cluster.delete(APPLIED_WORK, Key("shop-work"))
+    await free_without_work("shop-work", ObservedStore(cluster), HubMember("hub-1", ours.space))
+    assert await live(cluster, "cart") == "1"
 
 
 async def test_who_joins_again_goes_on_with_what_it_had(cluster, side):
