@@ -87,8 +87,10 @@ class TestServersOwnWays:
         with pytest.raises(NotFoundError):
             await store.get(ROLE, key)
         for name in ("../../../namespaces/kube-system/configmaps", "..", "a%2f..", ""):
-            with pytest.raises(InvalidObjectError, match="name"):
+            with pytest.raises(NotFoundError, match="name"):
                 await store.get(ROLE, Key(name, "default"))
+            with pytest.raises(InvalidObjectError, match="name"):
+                await store.delete(ROLE, Key(name, "default"))
 
     async def test_defaults_are_filled_in_and_unknown_fields_left_out(self, store):
         given = contract.placement("payments")

@@ -246,8 +246,8 @@ def test_the_loop_makes_namespaces_and_roles_of_members_and_no_others(hub, given
         for name in ("harbormaster-reconcile", "hb-res-0123"):
             hub.request("POST", LEASES, lease(name), acting_as=loop)
             hub.request("DELETE", f"{LEASES}/{name}")
-        hub.request("POST", "/api/v1/namespaces", namespace("fleet-member-dover"), acting_as=loop)
-        hub.request("DELETE", "/api/v1/namespaces/fleet-member-dover", acting_as=loop)
+        hub.request("POST", "/api/v1/namespaces", namespace("fleet-member-made-by-the-loop"), acting_as=loop)
+        hub.request("DELETE", "/api/v1/namespaces/fleet-member-made-by-the-loop", acting_as=loop)
     finally:
         hub.request("DELETE", "/api/v1/namespaces/payments")
 

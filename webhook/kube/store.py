@@ -15,7 +15,16 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath, path_of, path_of_object
-from webhook.kube.ports import EventType, Key, Listing, UnavailableError, WatchEvent, key_of
+from webhook.kube.ports import (
+    EventType,
+    InvalidObjectError,
+    Key,
+    Listing,
+    NotFoundError,
+    UnavailableError,
+    WatchEvent,
+    key_of,
+)
 
 PAGE: Final = 500
 WATCH_SECONDS: Final = (55, 80)
@@ -46,7 +55,11 @@ class HubStore:
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        return self._read(await self._server.request("GET", path_of_object(kind, key)))
+        try:
+            path = path_of_object(kind, key)
+        except InvalidObjectError as error:  # nothing is called that
+            raise NotFoundError(str(error)) from error
+        return self._read(await self._server.request("GET", path))
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""

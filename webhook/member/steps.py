@@ -25,7 +25,6 @@ from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
-    InvalidObjectError,
     Key,
     NotFoundError,
     Store,
@@ -137,8 +136,6 @@ class Steps:
                 return await self.member.get(item.kind, item.key)
             except NotFoundError:
                 return None
-            except InvalidObjectError as error:  # no object has such a name: none is there, and none can be made
-                raise _FailedError(ManifestReason.APPLY_FAILED, error, None) from error
 
     async def _take_over(self, item: Manifest, live: JsonObject, kept: list[JsonObject]) -> JsonObject:
         """Add our owner reference to an object that was there before, and change nothing else but its owners.
