@@ -138,7 +138,7 @@ def restart_the_hub(fleet: Fleet, scene: Scene, *, placements: int, times: int =
         rollout.change(share=0.5, seed=number)
         listing, _ = fleet.hub.request("GET", "/api/v1/namespaces")
         fleet.hub.etcd.compact(int(listing["metadata"]["resourceVersion"]))
-    assert_settled(fleet, 60 + placements)
+    assert_settled(fleet, 150 + placements)
 
 
 def spoil_the_network(fleet: Fleet, scene: Scene, *, placements: int, rounds: int, faults: Faults = BAD) -> None:
@@ -161,7 +161,7 @@ def spoil_the_network(fleet: Fleet, scene: Scene, *, placements: int, rounds: in
             rollout.put()
             for number in range(rounds):
                 rollout.change(share=0.7, seed=number)
-                assert_settled(fleet, 90 + 2 * placements)
+                assert_settled(fleet, 240 + 2 * placements)
             counts = proxy.heal() + behind.heal()
             assert all(any(key.startswith(fault) for key in counts) for fault in faults.faults), counts
             assert any(key.endswith("after") for key in counts), counts

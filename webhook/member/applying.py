@@ -28,7 +28,9 @@ from webhook.member.word import AskHub
 
 WORKERS: Final = 8
 AFTER_CONFLICT: Final = timedelta(milliseconds=100)
-LONGEST_BACKOFF: Final = timedelta(minutes=1)
+LONGEST_BACKOFF: Final = timedelta(seconds=20)
+"""Between two passes over a Work while the hub or the member fails: one of the many requests of a pass often does, on a
+bad network, and content that was ordered to go or to change should not wait a minute for the next try."""
 AFTER_DOUBT: Final = timedelta(seconds=10)
 """When to look again at a Work that is said to be gone while the watch has not said so: a hub that starts says much."""
 
