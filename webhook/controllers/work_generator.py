@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from scorer.api.binding import BindingState
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_to_go, plan_work_deletion
-from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
+from scorer.rollout.documents import is_deleting, label, spec_of, with_finalizer, without_finalizer
 from scorer.rollout.intent import meant
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
@@ -95,6 +96,8 @@ class WorkGenerator:
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         if not needs_works(binding) or member is None:
             return DONE
+        if spec_of(binding).get("state") == BindingState.UNSCHEDULED and not self.works(binding):
+            return DONE  # of an earlier stay of the member: Works made anew would own what stayed there, and end it
         group = self._group(family, binding)
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
