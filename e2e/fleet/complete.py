@@ -34,7 +34,7 @@ class Complete:
 
     Args:
         name: Its name.
-        clusters: In the order of the decisions.
+        clusters: In the order of the decisions, if nothing is missing.
         selected: Kind and name of what it selects, in the order of rollout.md 2.7.
         namespace: Of a ResourcePlacement.
         index: Of the latest resource snapshot.
@@ -112,9 +112,10 @@ def _placement(placement: JsonObject, wanted: Complete) -> str:
         return f"selectedResources are {selected}, not {list(wanted.selected)}"
     entries = status.get("placementStatuses") or []
     clusters = [entry["clusterName"] for entry in entries if entry.get("clusterName")]
-    if wanted.namespace:  # one after the other, as the members report that they have the namespace
-        clusters.sort()
-    if clusters != list(wanted.clusters):
+    # Those of a namespace are picked as the members report that they have it, and who is short of clusters picks again
+    # with every change: what was picked before is then listed by its name (scheduling.md 17).
+    in_turn = bool(wanted.namespace or wanted.missing)
+    if (sorted(clusters) if in_turn else clusters) != (sorted if in_turn else list)(wanted.clusters):
         return f"clusters are {clusters}, not {list(wanted.clusters)}"
     for entry in entries[: len(clusters)]:
         if problem := _cluster(entry, generation, wanted):
