@@ -168,8 +168,10 @@ class WorkQueue(Generic[K]):
             if isinstance(error, StuckError):
                 self._tell(key, error)
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except ConflictError:
+        except ConflictError as error:  # nearly always passes at once
             self._back_off(key)
+            if self._failures[key] >= TOLD_AFTER:
+                log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except UnavailableError as error:
             self._back_off(key, None if error.retry_after is None else timedelta(seconds=error.retry_after))
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
@@ -203,10 +205,10 @@ class WorkQueue(Generic[K]):
             self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        backoff = _next_backoff(self._failures, key)
+        """Try again later: *after* so long, which says nothing of how long a failure is to be waited for."""
         self._observer.retried(self.name)
         if after is None:
-            self._set_timer(key, backoff)
+            self._set_timer(key, _next_backoff(self._failures, key))
         else:
             self.add_after(key, after)
 

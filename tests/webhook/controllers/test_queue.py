@@ -1,6 +1,7 @@
 """The queue of keys, on a loop whose clock jumps to the next timer instead of waiting."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -259,6 +260,33 @@ def test_a_failure_after_many_requests_to_look_again_at_once_is_tried_again_at_o
     times = Bench(reconcile).run(adding("a")).times
     assert len(times) == 13
     assert times[12] - times[11] < AT_ONCE
+
+
+@pytest.mark.parametrize(
+    "not_ready",
+    [
+        pytest.param(lambda: RetryError("the namespace is still being deleted", after(5)), id="not-ready"),
+        pytest.param(lambda: UnavailableError("too many requests", retry_after=5), id="throttled"),
+    ],
+)
+def test_a_conflict_after_a_long_wait_for_something_else_is_tried_again_at_once(not_ready):
+    """A member whose namespace took a minute to go must not wait for minutes after its first conflict."""
+
+    async def reconcile(bench, key):
+        if len(bench.calls) <= 16:
+            raise not_ready()
+        if len(bench.calls) == 17:
+            raise ConflictError("somebody was faster")
+
+    times = Bench(reconcile).run(adding("a", wait=200)).times
+    assert len(times) == 18
+    assert times[17] - times[16] < AT_ONCE
+
+
+def test_conflicts_are_told_in_the_log_once_they_do_not_pass(caplog):
+    caplog.set_level(logging.INFO)
+    Bench(failing(lambda: ConflictError("somebody was faster"), times=4)).run(adding("a"))
+    assert [record.error for record in caplog.records if record.msg == "tries again"] == ["somebody was faster"] * 2
 
 
 def test_retry_error_can_name_its_own_pause():
