@@ -9,7 +9,7 @@ Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -118,16 +118,22 @@ class WorkPlan:
         return bool(self.writes) or self.waiting
 
 
-def needs_works(binding: JsonObject) -> bool:
+def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
     """Say whether the work generator has anything to do for a binding (rollout.md 9.1).
 
-    A Bound one waits until the rollout has said, for its present spec, that it may start or must wait.
+    A Bound one waits until the rollout has said, for its present spec, that it may start or must wait. An Unscheduled
+    one keeps the Works that it has as they should be and makes none, unlike the reference: it may be of an earlier stay
+    of its member, and a new Work would take over what has stayed there, and take it away with the binding.
+
+    Args:
+        binding: Any.
+        works: Those that belong to it.
     """
     if is_deleting(binding):
         return False
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
-            return True
+            return bool(works)
         case BindingState.BOUND:
             return (current_condition(binding, ROLLOUT_STARTED) or {}).get("status") in ("True", "False")
         case _:
@@ -193,6 +199,7 @@ class _WorkPlanner:
     ) -> None:
         spec = spec_of(binding)
         self._binding = binding
+        self._grows = spec.get("state") != BindingState.UNSCHEDULED
         self._snapshot = str(spec.get("resourceSnapshotName") or "")
         self._works = {name_of(work): work for work in works}
         self._override = override
@@ -244,7 +251,7 @@ class _WorkPlanner:
                 waiting = True
             elif work is not None and self._is_current(work, group.index):
                 writes += self._refresh(work)
-            else:
+            elif work is not None or self._grows:
                 made = self._make(slot, name, work, group.index)
                 writes.append(create(made) if work is None else replace(made))
         gone = (self._works[name] for name in sorted(self._works.keys() - wanted))

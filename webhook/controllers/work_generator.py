@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scorer.api.binding import BindingState
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_to_go, plan_work_deletion
-from scorer.rollout.documents import is_deleting, label, spec_of, with_finalizer, without_finalizer
+from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.rollout.intent import meant
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
@@ -94,17 +93,16 @@ class WorkGenerator:
         if is_deleting(binding):
             return await self._clean_up(family, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
-        if not needs_works(binding) or member is None:
+        works = self.works(binding)
+        if not needs_works(binding, works) or member is None:
             return DONE
-        if spec_of(binding).get("state") == BindingState.UNSCHEDULED and not self.works(binding):
-            return DONE  # of an earlier stay of the member: Works made anew would own what stayed there, and end it
         group = self._group(family, binding)
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
         plan = plan_works(
             binding,
             group,
-            self.works(binding),
+            works,
             override=override_of(self._hub.cache, binding, member),
             report_back=strategy.get("reportBackStrategy"),
             kinds=self._served.kinds or KINDS,

@@ -275,9 +275,23 @@ def test_a_failing_override_is_a_condition():
 )
 def test_when_there_is_work(state, rollout, needed):
     conditions = [{"type": "RolloutStarted", "status": rollout, "observedGeneration": 2}] if rollout else []
-    assert needs_works(make_binding(state=state, conditions=conditions)) is needed
+    works = [{"metadata": {"name": "shop-work"}}]
+    assert needs_works(make_binding(state=state, conditions=conditions), works) is needed
+    assert needs_works(make_binding(state=state, conditions=conditions), ()) is (needed and state != "Unscheduled")
     stale = [{**condition, "observedGeneration": 1} for condition in conditions]
-    assert needs_works(make_binding(state=state, conditions=stale)) is (state == "Unscheduled")
+    assert needs_works(make_binding(state=state, conditions=stale), works) is (state == "Unscheduled")
+
+
+def test_an_unscheduled_binding_keeps_its_works_as_they_should_be_and_makes_none():
+    hub, group = MemberNamespace(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)])
+    hub.run(make_binding(), group)
+    del hub.works["shop-work"]
+    leaving = make_binding(state="Unscheduled", applyStrategy={"type": "ServerSideApply"})
+    assert [(write.verb, write.name) for write in hub.run(leaving, group).writes] == [(Verb.REPLACE, "shop-0")]
+    assert [(write.verb, write.name) for write in hub.run(make_binding(), group).writes] == [
+        (Verb.CREATE, "shop-work"),
+        (Verb.REPLACE, "shop-0"),
+    ]
 
 
 STARTED = {"type": "RolloutStarted", "status": "True", "reason": "RolloutStarted", "observedGeneration": 2}
