@@ -28,11 +28,11 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
-from webhook.controllers.definitions import goes_with_its_definition
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.settings import LoopSettings
+from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
 from webhook.services import PlacementRef
@@ -217,7 +217,7 @@ class PlacementController:
         """Delete the snapshots of a placement that is being deleted, then let it go."""
         self._selectables.forget(ref)
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
-        if await goes_with_its_definition(self._hub, family.placement):
+        if await goes_with_its_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which nobody takes for the end of each "
                 "placement: what it placed stays on the members; make the placement anew to have it looked after again"

@@ -27,9 +27,9 @@ from scorer.rollout.documents import annotation, is_deleting, name_of, with_fina
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
-from webhook.controllers.definitions import goes_with_its_definition
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.services import PlacementRef
@@ -152,7 +152,7 @@ class SchedulerController:
         each of them, and where they are made anew they find their bindings again. Nor on hearsay: what the hub stores
         now has to be the same placement, and on its way out; with its definition gone, or restored, it is not.
         """
-        if not await goes_with_its_definition(self._hub, family.placement):
+        if not await goes_with_its_definition(self._hub.store, family.placement):
             try:
                 stored = await self._hub.store.get(family.placement, key_of(placement))
             except NotFoundError:

@@ -10,11 +10,12 @@ Not helped by this: a foreground deletion (``--cascade=foreground``), with which
 
 from collections.abc import Iterable
 
-from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, Kind
+from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, Standing, is_left_behind, standing
-from scorer.rollout.documents import is_deleting, without_finalizer
+from scorer.rollout.documents import without_finalizer
+from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, recorded, served_kinds, written_down
 from webhook.member.manifests import Identity
@@ -60,19 +61,16 @@ async def free_without_work(name: str, member: MemberStore, us: HubMember) -> No
     except NotFoundError:
         return
     if found["metadata"].get("deletionTimestamp") and _is_ours_to_free(found, us):
-        asked = is_left_behind(found) and not await _goes_with_its_definition(member)
+        asked = is_left_behind(found) and not await _may_go_with_its_definition(member)
         await _free(found, () if asked else written_down(found), member)
 
 
-async def _goes_with_its_definition(member: MemberStore) -> bool:
+async def _may_go_with_its_definition(member: MemberStore) -> bool:
     """Say whether the definition of AppliedWorks is going; who may not read it takes it for going."""
     try:
-        definition = await member.get(CUSTOM_RESOURCE_DEFINITION, Key(APPLIED_WORK.resource))
-    except NotFoundError:
-        return False
+        return await goes_with_its_definition(member, APPLIED_WORK)
     except ForbiddenError:
         return True
-    return is_deleting(definition)
 
 
 def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
