@@ -97,35 +97,19 @@ def plan_internal_member(
     """
     cluster, spec = member["metadata"]["name"], member.get("spec") or {}
     period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
+    handed_down = (member["metadata"].get("annotations") or {}).get(ACCEPT_OLDER_UNTIL) or ""
     wanted: JsonObject = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
         "kind": INTERNAL_MEMBER_CLUSTER.kind,
         "metadata": {
             "name": cluster,
             "namespace": member_namespace(cluster),
-            **({"annotations": {HUB_UID: hub_uid}} if hub_uid else {}),
+            "annotations": {ACCEPT_OLDER_UNTIL: handed_down, **({HUB_UID: hub_uid} if hub_uid else {})},
         },
         "spec": {"state": state.value, "heartbeatPeriodSeconds": period},
     }
     reasons = ("InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated")
-    said = _handed_down(member)
-    if said and stored is None:
-        wanted["metadata"]["annotations"] = {**wanted["metadata"].get("annotations", {}), **said}
-    repair = _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
-    if stored is None or _handed_down(stored) == said:
-        return repair
-    document = repair.document if repair else stored
-    annotations = {**(document["metadata"].get("annotations") or {}), ACCEPT_OLDER_UNTIL: "", **said}
-    kept = {name: text for name, text in annotations.items() if name != ACCEPT_OLDER_UNTIL or text}
-    document = {**document, "metadata": {**document["metadata"], "annotations": kept}}
-    message = f"InternalMemberCluster {cluster}: {ACCEPT_OLDER_UNTIL} put right"
-    return Repair(INTERNAL_MEMBER_CLUSTER, document, stored, reasons[1], message)
-
-
-def _handed_down(document: JsonObject) -> dict[str, str]:
-    """Return the annotations of a MemberCluster that its agent has to know."""
-    annotations = document["metadata"].get("annotations") or {}
-    return {name: annotations[name] for name in (ACCEPT_OLDER_UNTIL,) if annotations.get(name)}
+    return _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
 
 
 def _repair(
@@ -136,10 +120,11 @@ def _repair(
     *fields: str,
     fixed: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the field that cannot be changed."""
+    """Compare labels, annotations, *fields* and the field that cannot be changed; an empty annotation is not wanted."""
     name, (made, changed) = wanted["metadata"]["name"], reasons
     if stored is None:
-        return Repair(kind, wanted, None, made, f"{kind.kind} {name} was created")
+        metadata = {**wanted["metadata"], "annotations": _merged({}, wanted["metadata"].get("annotations") or {})}
+        return Repair(kind, {**wanted, "metadata": metadata}, None, made, f"{kind.kind} {name} was created")
     if fixed and stored.get(fixed) != wanted[fixed]:
         return Repair(
             kind, wanted, stored, changed, f"{kind.kind} {name} was made anew: its {fixed} differed", anew=True
@@ -147,12 +132,17 @@ def _repair(
     wrong = [field for field in fields if stored.get(field) != wanted[field]]
     metadata = stored["metadata"]
     for field in ("labels", "annotations"):
-        keys: Mapping[str, str] = wanted["metadata"].get(field) or {}
         found: Mapping[str, str] = stored["metadata"].get(field) or {}
-        if not keys.items() <= found.items():
+        merged = _merged(found, wanted["metadata"].get(field) or {})
+        if merged != found:
             wrong.append(field)
-            metadata = {**metadata, field: {**found, **keys}}
+            metadata = {**metadata, field: merged}
     if not wrong:
         return None
     document = {**stored, **{field: wanted[field] for field in fields}, "metadata": metadata}
     return Repair(kind, document, stored, changed, f"{kind.kind} {name}: {', '.join(wrong)} put right")
+
+
+def _merged(found: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return *found* with what is wanted; what is wanted empty is taken off."""
+    return {key: text for key, text in {**found, **wanted}.items() if text or key not in wanted}

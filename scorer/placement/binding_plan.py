@@ -92,23 +92,14 @@ def plan_bindings(
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
-            create.append(
-                _new_binding(
-                    placement,
-                    pick.cluster,
-                    snapshot,
-                    decision,
-                    blank,
-                    name_suffix(placement, pick.cluster, stored.values()),
-                )
-            )
+            create.append(new_binding(placement, decision, snapshot, stored.values(), blank))
         else:
             replace.append(_picked_again(stored[old.name], old, snapshot, decision))
     replace += (_dropped(stored[binding.name], binding) for binding in run.dropped)
     return BindingPlan(tuple(create), tuple(replace))
 
 
-def name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
+def _name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
     """Return the 8 hexadecimal characters that end the name of a new binding.
 
     They follow from the placement, the cluster and the bindings that the placement has had there and that are still
@@ -125,20 +116,36 @@ def binding_name(placement: str, cluster: str, suffix: str) -> str:
     return f"{placement[:26].rstrip('-.')}-{cluster[:27].rstrip('-.')}-{suffix}"
 
 
-def _new_binding(
-    placement: Mapping[str, Any], cluster: str, snapshot: str, decision: JsonObject, blank: JsonObject, suffix: str
+def new_binding(
+    placement: Mapping[str, Any],
+    decision: JsonObject,
+    snapshot: str,
+    documents: Iterable[JsonObject],
+    blank: JsonObject,
+    *,
+    bound_to: str = "",
 ) -> JsonObject:
-    owner = placement["metadata"]
+    """Return the binding to create for a cluster that was picked.
+
+    Args:
+        placement: Whose it is.
+        decision: Why that cluster; it names it.
+        snapshot: Name of the policy snapshot that it was picked under.
+        documents: All bindings of the placement as stored.
+        blank: ``apiVersion`` and ``kind``.
+        bound_to: Name of the resource snapshot that the cluster has already; empty: the rollout is to say.
+    """
+    owner, cluster = placement["metadata"], decision["clusterName"]
     metadata: JsonObject = {
-        "name": binding_name(owner["name"], cluster, suffix),
+        "name": binding_name(owner["name"], cluster, _name_suffix(placement, cluster, documents)),
         "labels": {PARENT_PLACEMENT: owner["name"]},
         "finalizers": [SCHEDULER_BINDING_CLEANUP],
     }
     if owner.get("namespace"):
         metadata["namespace"] = owner["namespace"]
     spec = {
-        "state": str(BindingState.SCHEDULED),
-        "resourceSnapshotName": "",
+        "state": str(BindingState.BOUND if bound_to else BindingState.SCHEDULED),
+        "resourceSnapshotName": bound_to,
         "schedulingPolicySnapshotName": snapshot,
         "targetCluster": cluster,
         "clusterDecision": decision,

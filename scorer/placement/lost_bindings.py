@@ -9,16 +9,14 @@ binding gets one again, bound to what its Works hold, before anything is decided
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from scorer.api.binding import BindingState
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     MEMBER_NAMESPACE_PREFIX,
     PARENT_PLACEMENT,
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_NAME,
-    SCHEDULER_BINDING_CLEANUP,
 )
-from scorer.placement.binding_plan import binding_name, name_suffix
+from scorer.placement.binding_plan import new_binding
 
 
 def orphaned_works(
@@ -65,29 +63,12 @@ def lost_bindings(
         members: Clusters that are members and stay; what others have is left alone, as when a member leaves.
         blank: ``apiVersion`` and ``kind`` of a new binding.
     """
-    owner = placement["metadata"]
-    namespace = {"namespace": owner["namespace"]} if owner.get("namespace") else {}
     made = []
     for cluster, work in sorted(orphans.items()):
         if cluster not in members:
             continue
+        reason = f"{cluster} still had what was placed there when its binding was gone"
+        decision = {"clusterName": cluster, "selected": True, "reason": reason}
         snapshot = (work["metadata"].get("annotations") or {}).get(PARENT_RESOURCE_SNAPSHOT_NAME) or ""
-        metadata = {
-            "name": binding_name(owner["name"], cluster, name_suffix(placement, cluster, bindings)),
-            "labels": {PARENT_PLACEMENT: owner["name"]},
-            "finalizers": [SCHEDULER_BINDING_CLEANUP],
-            **namespace,
-        }
-        spec = {
-            "state": str(BindingState.BOUND),
-            "resourceSnapshotName": snapshot,
-            "schedulingPolicySnapshotName": policy_snapshot,
-            "targetCluster": cluster,
-            "clusterDecision": {
-                "clusterName": cluster,
-                "selected": True,
-                "reason": f"{cluster} still had what was placed there when its binding was gone",
-            },
-        }
-        made.append({**blank, "metadata": metadata, "spec": spec})
+        made.append(new_binding(placement, decision, policy_snapshot, bindings, blank, bound_to=snapshot))
     return made
