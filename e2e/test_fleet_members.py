@@ -36,6 +36,7 @@ from scorer.api.kinds import (
     RESOURCE_SNAPSHOT,
     WORK,
 )
+from scorer.api.names import REMOVE
 from webhook.kube.event_documents import EVENT
 from webhook.kube.paths import path_of
 
@@ -289,7 +290,13 @@ def test_a_member_leaves_and_comes_back(fleet, scene):
     assert leaving.objects.get(NAMESPACE, "e2e-replaced")["metadata"]["ownerReferences"][0]["uid"] == uid_of(
         left_behind
     )
+    said = {"metadata": {"annotations": {REMOVE: uid_of(left_behind)}}}
+    leaving.objects.patch(APPLIED_WORK, "e2e-replaced-work", said)
     leaving.objects.delete(APPLIED_WORK, "e2e-replaced-work")
+    wait_until(
+        "what stayed goes",
+        lambda: "it is there" if leaving.objects.find(NAMESPACE, "e2e-replaced") else "",
+    )
     assert_settled(fleet, 90)
 
 

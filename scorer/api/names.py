@@ -48,7 +48,8 @@ APPLIED_STAND = OURS + "applied"
 ACCEPT_OLDER_UNTIL = OURS + "accept-older-until"
 """On a MemberCluster: until then its agent takes Works that are older than what it has applied."""
 REMOVE = OURS + "remove"
-"""Annotation: the loop wants the object gone, with all it stands for. Its value is the object's uid."""
+"""Annotation: the loop wants the object gone, with all it stands for. Its value is the object's uid. On an AppliedWork
+it is an administrator's word."""
 ALLOW_DELETION = OURS + "allow-deletion"
 """``true`` on a member's namespace or a definition: whoever deletes it means it."""
 KEEP = OURS + "keep"
@@ -58,8 +59,6 @@ HUB_UID = OURS + "hub-uid"
 """On an InternalMemberCluster and on an AppliedWork: which hub it is, see `scorer.membership.identity`."""
 LET_GO = OURS + "let-go"
 """On an AppliedWork: its member has left the fleet or was taken over; what it owns stays."""
-LEFT_BEHIND = OURS + "left-behind"
-"""Annotation of an AppliedWork: it is of an earlier stay in the fleet, and no Work has taken it up since."""
 
 # Finalizers.
 PLACEMENT_CLEANUP = FLEET + "crp-cleanup"

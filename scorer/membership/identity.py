@@ -16,9 +16,7 @@ from typing import Any
 
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
-    APPLIED_WORK_CLEANUP,
     HUB_UID,
-    LEFT_BEHIND,
     LET_GO,
     MEMBER_NAMESPACE_PREFIX,
     member_namespace,
@@ -96,36 +94,14 @@ def is_let_go(applied_work: Mapping[str, Any]) -> bool:
 
 
 def let_go(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork that its member has let go of: nobody keeps it from being deleted any more."""
-    document = _annotated(applied_work, {LET_GO: "true"})
-    held = document["metadata"].get("finalizers") or ()
-    kept = [finalizer for finalizer in held if finalizer != APPLIED_WORK_CLEANUP]
-    return {**document, "metadata": {**document["metadata"], "finalizers": kept}} if held else document
+    """Return an AppliedWork that its member has let go of."""
+    return _annotated(applied_work, {LET_GO: "true"})
 
 
 def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork as ours."""
     spec = {**(applied_work.get("spec") or {}), "workNamespace": us.namespace}
     return {**_annotated(applied_work, {HUB_UID: us.hub, LET_GO: ""}), "spec": spec}
-
-
-def left_behind(applied_work: JsonObject, us: HubMember) -> JsonObject:
-    """Return an AppliedWork of an earlier stay as ours again: held, until a Work takes it up or somebody deletes it."""
-    document = _annotated(taken_up(applied_work, us), {LEFT_BEHIND: "true"})
-    held = document["metadata"].get("finalizers") or ()
-    if APPLIED_WORK_CLEANUP in held or document["metadata"].get("deletionTimestamp"):
-        return document
-    return {**document, "metadata": {**document["metadata"], "finalizers": [*held, APPLIED_WORK_CLEANUP]}}
-
-
-def is_left_behind(applied_work: Mapping[str, Any]) -> bool:
-    """Say whether an AppliedWork is of an earlier stay in the fleet, and no Work has taken it up since."""
-    return LEFT_BEHIND in (applied_work["metadata"].get("annotations") or {})
-
-
-def in_use(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork that a Work has taken up; the same one when it is that already."""
-    return _annotated(applied_work, {LEFT_BEHIND: ""}) if is_left_behind(applied_work) else applied_work
 
 
 def _annotated(document: JsonObject, changes: Mapping[str, str]) -> JsonObject:

@@ -9,7 +9,7 @@ from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
-from scorer.membership.identity import HubMember, Standing, in_use, placed_by, standing, taken_up
+from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.documents import conditions_of, with_finalizer, with_metadata
 from scorer.rollout.work_status import ManifestReason, work_status
@@ -52,8 +52,8 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         raise GoingError(found)
     match standing(found, us):
         case Standing.OURS:
-            kept = in_use(with_finalizer(found, APPLIED_WORK_CLEANUP) or found)
-            return found if kept is found else await member.replace(APPLIED_WORK, kept)
+            held = with_finalizer(found, APPLIED_WORK_CLEANUP)
+            return found if held is None else await member.replace(APPLIED_WORK, held)
         case Standing.UNMARKED:
             return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
         case Standing.ANOTHERS:

@@ -14,17 +14,19 @@ from typing import Any, Final
 
 from scorer.api.kinds import APPLIED_WORK, KINDS
 from scorer.api.meta import JsonObject
+from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import (
     HubMember,
     Standing,
     is_let_go,
     is_ours,
-    left_behind,
     let_go,
     placed_by,
     refusal,
     standing,
+    taken_up,
 )
+from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import (
@@ -140,7 +142,7 @@ class Registration:
             return
         for each in await self._applied_works():
             if is_ours(each, us):
-                await self._change(each, let_go)
+                await self._change(each, _freed)
         if record is not None:
             with suppress(NotFoundError):
                 await self._member.replace(CONFIG_MAP, {**record, "data": {}})
@@ -149,9 +151,9 @@ class Registration:
         """Take up again what we had let go of; when taking over, have what is another's let go of."""
         if is_let_go(applied_work):
             if us.may_be(placed_by(applied_work)):
-                await self._change(applied_work, lambda found: left_behind(found, us))
+                await self._change(applied_work, lambda found: _held(found, us))
         elif self._take_over and standing(applied_work, us) is Standing.ANOTHERS:
-            await self._change(applied_work, let_go)
+            await self._change(applied_work, _freed)
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
         """Change an AppliedWork as it is now; one that is gone, or another one by now, is left alone."""
@@ -203,6 +205,18 @@ class Registration:
         except (ForbiddenError, NotFoundError) as error:
             what = "cannot write down whose this cluster is; `harbormaster rbac agent` prints what that takes"
             raise StoreError(f"{what}: {error}") from error
+
+
+def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
+    """Return an AppliedWork of an earlier stay as ours again: what it owns does not go with it by itself."""
+    ours = taken_up(applied_work, us)
+    return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
+
+
+def _freed(applied_work: JsonObject) -> JsonObject:
+    """Return an AppliedWork that we let go of: nobody keeps it from being deleted any more."""
+    theirs = let_go(applied_work)
+    return without_finalizer(theirs, APPLIED_WORK_CLEANUP) or theirs
 
 
 def _recorded(record: JsonObject | None) -> HubMember | None:

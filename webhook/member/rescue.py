@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
-from scorer.membership.identity import HubMember, Standing, is_left_behind, standing
+from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.documents import without_finalizer
-from webhook.kube.definitions import goes_with_its_definition
-from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError
+from scorer.rollout.intent import is_meant
+from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, recorded, served_kinds, written_down
 from webhook.member.manifests import Identity
 from webhook.member.owners import is_applied_work, owner_reference, owners, with_owners
@@ -50,8 +50,9 @@ async def made_anew(going: GoingError, work: JsonObject, member: MemberStore, us
 async def free_without_work(name: str, member: MemberStore, us: HubMember) -> None:
     """Free an AppliedWork that somebody deletes and that has no Work; what it owned stays, without an owner.
 
-    One that was left behind by an earlier stay in the fleet is how an administrator gets rid of what stayed then: it
-    takes along what it owns, unless it goes with its definition, which is no word about any of them.
+    An administrator gets rid of what stayed by saying so on it first, as the loop does on a Work: an AppliedWork with
+    ``harbormaster.dev/remove`` and its own uid takes along what it owns (`scorer.rollout.intent`). Anything less is no
+    word about any of it: all of them may go at once, with their definition or by ``kubectl delete --all``.
 
     Raises:
         StoreError: The member did not answer.
@@ -61,16 +62,7 @@ async def free_without_work(name: str, member: MemberStore, us: HubMember) -> No
     except NotFoundError:
         return
     if found["metadata"].get("deletionTimestamp") and _is_ours_to_free(found, us):
-        asked = is_left_behind(found) and not await _may_go_with_its_definition(member)
-        await _free(found, () if asked else written_down(found), member)
-
-
-async def _may_go_with_its_definition(member: MemberStore) -> bool:
-    """Say whether the definition of AppliedWorks is going; who may not read it takes it for going."""
-    try:
-        return await goes_with_its_definition(member, APPLIED_WORK)
-    except ForbiddenError:
-        return True
+        await _free(found, () if is_meant(found) else written_down(found), member)
 
 
 def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
