@@ -304,6 +304,7 @@ def renamed_member(world: World) -> Asked:
 def restored_hub(world: World) -> Asked:
     """The hub is restored from a backup that is some changes old; the members wait until somebody accepts that."""
     hub = world.fleet.on_hub
+    world.settle()
     for member in world.fleet.members:  # what was accepted the last time does not count now
         hub.patch(MEMBER_CLUSTER, member, {"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: None}}})
     world.settle()
