@@ -87,7 +87,8 @@ def plan_work_deletion(
     """Return what takes all Works of a binding away that is to go, in order; nothing when all are going.
 
     Each is told first that its content is to go, also one that somebody else has deleted; none of it when its member
-    leaves the fleet: what is there stays.
+    leaves the fleet: what is there stays. With the binding's word all of it is abandoned, except for what the loop has
+    ordered away before: that goes.
 
     Args:
         binding: A binding with a deletion mark.
@@ -99,7 +100,8 @@ def plan_work_deletion(
     leaves = annotation(binding, ABANDON) == "true"
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
         said = (meant(work) or work) if stays else unmeant(work)
-        if leaves and not is_deleting(work) and annotation(work, ABANDON) != "true":
+        ordered = is_deleting(work) and is_meant(work)
+        if leaves and not ordered and annotation(work, ABANDON) != "true":
             said = with_metadata(said, annotations={ABANDON: "true"})
         if said is not work:
             writes.append(replace(said))

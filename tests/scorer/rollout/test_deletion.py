@@ -89,10 +89,25 @@ def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
     assert words(plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member"))) == [
         ("replace", "web-0", "uid-web-0", "true"),
         ("delete", "web-0", "", ""),
-        ("replace", "web-1", "uid-web-1", ""),
+        ("replace", "web-1", "uid-web-1", "true"),
         ("replace", "web-work", "uid-web-work", "true"),
         ("delete", "web-work", "", "true"),
     ]
+
+
+def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work():
+    """The word and the order are one write: its agent, away until now, never reads the order alone."""
+    works = [thing("web-work", **GOING), thing("web-0", **GOING, annotations={REMOVE: "of-another"})]
+    assert words(plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member"))) == [
+        ("replace", "web-0", "uid-web-0", "true"),
+        ("replace", "web-work", "uid-web-work", "true"),
+    ]
+
+
+def test_a_work_that_the_loop_has_ordered_away_before_goes_also_where_the_placement_abandons():
+    """Its binding did not want it any more: what it held goes, as it would have without the end of the placement."""
+    works = [thing("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
+    assert plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member")) == []
 
 
 def test_works_say_before_they_are_deleted_that_their_content_is_to_go():

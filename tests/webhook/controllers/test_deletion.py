@@ -13,14 +13,15 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
-from scorer.rollout.intent import meant
+from scorer.rollout.documents import annotation
+from scorer.rollout.intent import is_meant, meant
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
 from webhook.controllers.result import RetryError
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import Key, StoreError
+from webhook.kube.ports import Key, StoreError, key_of
 from webhook.services import PlacementRef
 
 REF = PlacementRef(PLACEMENT.kind, "p")
@@ -137,6 +138,17 @@ async def test_a_work_that_was_made_while_the_placement_was_going_is_marked_too(
     await clean_up(store, deleted=deleted)
     assert len(await agents_act(store)) == 5
     assert set(deleted) == {"true"}
+
+
+async def test_works_that_somebody_had_deleted_before_are_marked_with_their_order(store):
+    """Their agents were away meanwhile, and read both at once."""
+    await add_world(store)
+    for work in (await store.list(WORK)).items:
+        await store.delete(WORK, key_of(work))
+    await store.delete(PLACEMENT, Key("p"))
+    await clean_up(store)
+    works = (await store.list(WORK)).items
+    assert [(is_meant(work), annotation(work, ABANDON)) for work in works] == [(True, "true")] * 4
 
 
 async def test_without_the_wish_nothing_is_marked(store):
