@@ -64,21 +64,29 @@ def is_to_go(binding: Mapping[str, Any]) -> bool:
 
 
 def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return what takes the word off bindings that they are to go, where nobody stands behind it any more.
+    """Return what takes the words off bindings that they are to go, where nobody stands behind them any more.
 
     An eviction that was withdrawn between its word and the deletion leaves such a binding, and so does a placement that
-    was on its way out when its definition went. Whoever deletes it later, by mistake, is not the loop.
+    was on its way out when its definition went. Whoever deletes it later, by mistake, is not the loop. That its objects
+    are abandoned is the word of a placement that goes, and taken back in any case.
 
     Args:
         bindings: All of a placement that stays.
         evictions: All there are.
     """
-    said = [binding for binding in bindings if is_meant(binding) and not is_deleting(binding)]
-    said = [binding for binding in said if spec_of(binding).get("state") != BindingState.UNSCHEDULED]
+    said = [binding for binding in bindings if not is_deleting(binding)]
+    said = [binding for binding in said if is_meant(binding) or annotation(binding, ABANDON)]
     if not said:
         return []
     behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
-    return [replace(unmeant(binding)) for binding in said if metadata(binding).get("uid") not in behind]
+    writes = []
+    for binding in said:
+        left = with_metadata(binding, annotations={ABANDON: None})
+        if spec_of(binding).get("state") != BindingState.UNSCHEDULED and metadata(binding).get("uid") not in behind:
+            left = unmeant(left)
+        if left != binding:
+            writes.append(replace(left))
+    return writes
 
 
 def plan_work_deletion(

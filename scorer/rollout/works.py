@@ -298,9 +298,9 @@ class _WorkPlanner:
         if is_deleting(work):
             return
         if stored != self._strategy:
-            yield replace(with_spec(_signed(unmeant(work), self._now), **self._strategy))
+            yield replace(with_spec(_signed(_wanted(work), self._now), **self._strategy))
         elif annotation(work, REMOVE):  # wanted again: whoever deletes it now is not the loop
-            yield replace(unmeant(work))
+            yield replace(_wanted(work))
         elif _signature(work) > generation_of(work):
             yield replace(with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work))}))
 
@@ -318,14 +318,16 @@ class _WorkPlanner:
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
             WORK_OBJECTS: objects_digest(manifests),
-            REMOVE: None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
-        document = work or {
-            "apiVersion": WORK.api_version,
-            "kind": WORK.kind,
-            "metadata": {"name": name, "namespace": member_namespace(cluster)},
-        }
+        document = _wanted(
+            work
+            or {
+                "apiVersion": WORK.api_version,
+                "kind": WORK.kind,
+                "metadata": {"name": name, "namespace": member_namespace(cluster)},
+            }
+        )
         workload = {"manifests": manifests}
         signed = _signed(with_metadata(document, labels=labels, annotations=annotations), self._now)
         return with_spec(signed, workload=workload, **self._strategy)
@@ -361,6 +363,11 @@ def _signed(work: JsonObject, now: datetime | None) -> JsonObject:
     if now is not None:  # never earlier than before, whatever the clock of the process that writes now
         said[WRITTEN] = max(format_time(now), _written(work))
     return with_metadata(work, annotations=said)
+
+
+def _wanted(work: JsonObject) -> JsonObject:
+    """Return the Work without the words about its end that were said when it was to go, the same one when none were."""
+    return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
 def _written(work: JsonObject) -> str:

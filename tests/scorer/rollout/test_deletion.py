@@ -3,7 +3,14 @@
 import pytest
 
 from scorer.api.names import REMOVE
-from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_work_deletion
+from scorer.rollout.deletion import (
+    is_to_go,
+    leaves_objects,
+    plan_binding_deletion,
+    plan_words_taken_back,
+    plan_work_deletion,
+)
+from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.works import ABANDON
 
 GOING = {"deletionTimestamp": "2026-11-20T12:00:00Z"}
@@ -136,3 +143,24 @@ def test_a_second_plan_asks_for_nothing():
     said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
     assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
     assert plan_work_deletion(thing("a", **GOING, **MARKED), [thing("a", **GOING, **said)], thing("member")) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "evicted", "left"),
+    [
+        pytest.param({"state": "Bound"}, False, "", id="nobody-behind-it"),
+        pytest.param({"state": "Bound"}, True, "uid-b", id="an-eviction"),
+        pytest.param({"state": "Unscheduled"}, False, "uid-b", id="its-rollout"),
+    ],
+)
+def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
+    """Its end was called off, with its definition or by a backup: a cluster that it loses later loses its objects."""
+    binding = thing("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
+    eviction = thing("e", annotations={EVICTED_BINDING: "uid-b"})
+    writes = plan_words_taken_back([binding], [eviction] if evicted else [])
+    assert words(writes) == [("replace", "b", left, "")]
+    assert plan_words_taken_back([write.document for write in writes], [eviction] if evicted else []) == []
+
+
+def test_words_of_a_binding_that_is_going_are_left_alone():
+    assert plan_words_taken_back([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []

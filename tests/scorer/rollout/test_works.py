@@ -6,13 +6,16 @@ from hashlib import sha256
 import pytest
 
 from scorer.api.binding import BindingStatus
+from scorer.api.names import REMOVE
 from scorer.api.work import Work
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import BindingView, is_failed, readiness
+from scorer.rollout.documents import with_metadata, with_spec
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.works import (
+    ABANDON,
     OverrideError,
     WorkCause,
     WorkPlan,
@@ -68,7 +71,8 @@ class MemberNamespace:
                 del self.works[write.name]
                 continue
             metadata = write.document["metadata"]
-            generation = metadata.get("generation", 0) + 1
+            same = write.document["spec"] == self.works.get(write.name, {}).get("spec")
+            generation = metadata.get("generation", 0) + (not same)
             self.works[write.name] = {**write.document, "metadata": {**metadata, "generation": generation}}
         if plan.problem is None:
             assert not self.plan(binding, group, **more).writes
@@ -292,6 +296,22 @@ def test_an_unscheduled_binding_keeps_its_works_as_they_should_be_and_makes_none
         (Verb.CREATE, "shop-work"),
         (Verb.REPLACE, "shop-0"),
     ]
+
+
+@pytest.mark.parametrize("more", [{}, {"applyStrategy": {"type": "ReportDiff"}}, None], ids=["same", "other", "edited"])
+def test_a_work_that_is_wanted_again_is_neither_to_go_nor_abandoned(more):
+    """Its end was called off before it began; whoever deletes it now, or why, is another matter."""
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    hub.run(make_binding(), group)
+    said = {REMOVE: "uid", ABANDON: "true", "mine": "1"}
+    hub.works["shop-work"] = work = with_metadata(hub.works["shop-work"], annotations=said)
+    if more is None:
+        work["metadata"]["generation"] += 1
+        hub.works["shop-work"] = with_spec(work, workload={"manifests": []})
+    plan = hub.run(make_binding(**(more or {})), group)
+    assert [(write.verb, write.name) for write in plan.writes] == [(Verb.REPLACE, "shop-work")]
+    left = hub.works["shop-work"]["metadata"]["annotations"]
+    assert (REMOVE in left, ABANDON in left, left["mine"]) == (False, False, "1")
 
 
 STARTED = {"type": "RolloutStarted", "status": "True", "reason": "RolloutStarted", "observedGeneration": 2}
