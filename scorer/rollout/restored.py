@@ -6,8 +6,12 @@ is held: nothing on the member changes until somebody accepts it, or the Work is
 
 How it turns out. A generation only grows, and the hub has heard of the recorded one: its status said so before it was
 recorded. So with the same uid a lower generation, or a status that speaks of a lower one, is that of a hub that has
-forgotten something. Works that were made anew from a backup have another uid; they still say when the loop wrote them.
+forgotten something. Works that were made anew from a backup, or after it, have another uid; those still say when the
+loop wrote them, and one that does not was written after it was made. Clocks that differ a little are no evidence.
 A placement that is pinned to an older snapshot is no such case: the loop writes its Works now.
+
+What such a hub writes next comes from its backup, too, however late: the hold ends only as said above. Not so where
+somebody has put an older file over a Work: that hub knows the generations in between, and what it writes next counts.
 
 Not seen: content that a Work of the forgotten time held, when the hub makes another Work of that name later.
 """
@@ -26,6 +30,11 @@ from scorer.rollout.documents import annotation, conditions_of, generation_of, m
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """How far ahead an acceptance may reach: the next restored backup is to be noticed again."""
+
+CLOCKS_APART: Final = timedelta(minutes=5)
+"""By how much the clocks of those who write Works, one leader after another, may differ: one that is further off breaks
+leases and certificates first. A hub that went back by less is still told by the generations of its Works; only a Work
+that was made anew meanwhile is not noticed."""
 
 OLDER_THAN_APPLIED: Final = "OlderThanApplied"
 """Reason of the Applied condition of a Work that is held, and of the Events about it."""
@@ -71,11 +80,25 @@ def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
     here = stand_of(work)
     if applied is None or here == applied:
         return False
-    if held:
-        return True
-    if here.uid == applied.uid and min(here.generation, _reported(work, here.generation)) < applied.generation:
-        return True
-    return here.written is not None and applied.written is not None and here.written < applied.written
+    return held or _is_restored(work, applied) or _is_put_back(work, applied)
+
+
+def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
+    """Say whether the hub has forgotten what was applied."""
+    here = stand_of(work)
+    if here.uid == applied.uid:
+        return min(here.generation, _reported(work, here.generation)) < applied.generation
+    return here.written is not None and applied.written is not None and here.written < applied.written - CLOCKS_APART
+
+
+def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
+    """Say whether somebody has put an older file over a Work; the loop never writes an earlier time over a later one.
+
+    The time may also be gone: that says nothing.
+    """
+    written = _time(annotation(work, WRITTEN))
+    same = metadata(work).get("uid") == applied.uid
+    return same and written is not None and applied.written is not None and written < applied.written
 
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
@@ -83,10 +106,12 @@ def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObjec
     return _saying(applied_work, stand_of(work), held=False)
 
 
-def with_held(applied_work: JsonObject) -> JsonObject | None:
-    """Return the AppliedWork that says that an older Work is held, None when it says so already."""
+def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
+    """Return the AppliedWork that says that a Work of a restored hub is held, None when there is nothing to say."""
     applied, _ = applied_stand(applied_work)
-    return None if applied is None else _saying(applied_work, applied, held=True)
+    if applied is None or not _is_restored(work, applied):
+        return None
+    return _saying(applied_work, applied, held=True)
 
 
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:

@@ -39,7 +39,7 @@ async def is_held(
     """
     if not is_older(work, owner) or (await word()).accepts_older:
         return False
-    if (held := with_held(owner)) is not None:
+    if (held := with_held(owner, work)) is not None:
         await member.replace(APPLIED_WORK, held)
     message = held_message(work, owner)
     status = held_status(work, message, now)

@@ -38,6 +38,13 @@ APPLIED = with_applied({"metadata": {"name": "w"}}, work(reported=5))
         pytest.param(work(9, uid="u-0", written="", made=EARLY), True, id="restored-from-before-it-was-made-anew"),
         pytest.param(work(1, uid="u-2", written="", made=LATER), False, id="made-anew-by-a-hub-that-does-not-sign"),
         pytest.param(work(6, written="soon", made=LATER, reported=5), False, id="time-cannot-be-read"),
+        pytest.param(work(5, written="", reported=5), False, id="time-taken-off-by-hand"),
+        pytest.param(work(6, written="", reported=5), False, id="edited-by-hand-and-time-taken-off"),
+        pytest.param(work(6, written=EARLY, reported=5), True, id="an-older-file-put-over-it"),
+        pytest.param(work(4, written=LATER, reported=4), True, id="restored-whatever-it-says"),
+        pytest.param(work(1, uid="u-2", written="2026-03-01T10:55:00Z"), False, id="made-anew-by-a-clock-behind"),
+        pytest.param(work(1, uid="u-2", written="2026-03-01T10:54:59Z"), True, id="no-clock-is-so-far-behind"),
+        pytest.param(work(9, uid="u-0", written="2026-03-01T10:30:00Z"), True, id="from-before-it-was-made-anew"),
     ],
 )
 def test_a_work_is_older_than_what_was_applied(seen, older):
@@ -49,16 +56,22 @@ def test_without_a_word_that_can_be_read_nothing_is_older(text):
     owner = {"metadata": {"name": "w", "annotations": {APPLIED_STAND: text}}}
     assert applied_stand(owner) == (None, False)
     assert not is_older(work(1), owner)
-    assert with_held(owner) is None
+    assert with_held(owner, work(1)) is None
 
 
 def test_what_is_held_stays_held_whatever_comes_until_what_was_applied_is_back():
-    held = with_held(APPLIED)
-    assert with_held(held) is None
+    held = with_held(APPLIED, work(3, written=EARLY, reported=3))
+    assert with_held(held, work(3, written=EARLY, reported=3)) is None
     assert is_older(work(9, written=LATER, reported=9), held)
     assert is_older(work(1, uid="u-2", written=LATER, made=LATER), held)
     assert not is_older(work(reported=5), held)
     assert not is_older(work(9, written=LATER, reported=9), with_applied(held, work(9, written=LATER)))
+
+
+def test_an_older_file_put_over_a_work_is_held_until_the_loop_writes_it_again():
+    """The hub has forgotten nothing: it has heard of what was applied."""
+    assert with_held(APPLIED, work(6, written=EARLY, reported=5)) is None
+    assert not is_older(work(7, written=LATER, reported=6), APPLIED)
 
 
 def test_what_was_applied_is_written_down_once():

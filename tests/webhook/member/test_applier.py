@@ -916,6 +916,45 @@ async def test_a_work_from_a_backup_changes_nothing_until_that_is_accepted(clust
     assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
 
 
+async def test_without_its_time_a_work_is_not_taken_for_one_from_a_backup(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    cluster.time += timedelta(hours=1)
+    await cluster.place(namespace(), config_map(level="two"))
+    await cluster.reconcile()
+    await cluster.hub.replace(WORK, with_metadata(await cluster.work(), annotations={WRITTEN: None}))
+    for level in ("two", "three"):
+        assert not (await cluster.reconcile()).held
+        assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
+        assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": level}
+        await cluster.place(namespace(), config_map(level="three"))
+
+
+async def test_a_work_that_is_made_anew_by_a_process_whose_clock_is_behind_is_not_from_a_backup(cluster):
+    cluster.time += timedelta(minutes=1)
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    await cluster.hub.delete(WORK, KEY)  # by hand
+    await cluster.reconcile()
+    cluster.time -= timedelta(seconds=40)
+    await cluster.place(namespace(), config_map(level="two"))
+    assert not (await cluster.reconcile()).held
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "two"}
+
+
+async def test_a_work_that_was_made_anew_since_and_shows_again_with_its_old_uid_is_from_a_backup(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    await cluster.reconcile()
+    backup = await cluster.work()
+    await cluster.hub.delete(WORK, KEY)  # by hand
+    await cluster.reconcile()
+    cluster.time += timedelta(hours=1)
+    await cluster.place(namespace(), config_map(level="two"))
+    await cluster.reconcile()
+    await restore(cluster, backup)
+    assert (await cluster.reconcile()).held
+    assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "two"}
+
+
 async def test_an_older_snapshot_that_is_wanted_is_no_backup(cluster):
     await cluster.place(namespace(), config_map(level="one"))
     await cluster.reconcile()
