@@ -8,12 +8,19 @@ Source: scheduling.md 3 (step 6) and 4; DV-14.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from scorer.api.binding import BindingState
-from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, REMOVE, SCHEDULER_BINDING_CLEANUP
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import (
+    PARENT_PLACEMENT,
+    PREVIOUS_BINDING_STATE,
+    REMOVE,
+    SCHEDULER_BINDING_CLEANUP,
+    UNSCHEDULED_AT,
+)
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import Schedule
@@ -73,6 +80,8 @@ def plan_bindings(
     snapshot: str,
     documents: Iterable[JsonObject],
     blank: JsonObject,
+    *,
+    now: datetime | None = None,
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
 
@@ -82,6 +91,7 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
+        now: What dropped bindings say when that was; None: nothing.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but does not say what it was before.
@@ -95,7 +105,7 @@ def plan_bindings(
             create.append(new_binding(placement, decision, snapshot, stored.values(), blank))
         else:
             replace.append(_picked_again(stored[old.name], old, snapshot, decision))
-    replace += (_dropped(stored[binding.name], binding) for binding in run.dropped)
+    replace += (_dropped(stored[binding.name], binding, now) for binding in run.dropped)
     return BindingPlan(tuple(create), tuple(replace))
 
 
@@ -160,15 +170,17 @@ def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: J
         if old.previous_state is None:
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and does not say what it was before")
         state = old.previous_state
-        over = (PREVIOUS_BINDING_STATE, REMOVE)
+        over = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVE)
         annotations = {key: value for key, value in metadata["annotations"].items() if key not in over}
         metadata = {**metadata, "annotations": annotations}
     changed = {"state": str(state), "schedulingPolicySnapshotName": snapshot, "clusterDecision": decision}
     return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}
 
 
-def _dropped(document: JsonObject, old: Binding) -> JsonObject:
+def _dropped(document: JsonObject, old: Binding, now: datetime | None) -> JsonObject:
     metadata = document["metadata"]
     annotations = {**(metadata.get("annotations") or {}), PREVIOUS_BINDING_STATE: str(old.state)}
+    if now is not None:
+        annotations[UNSCHEDULED_AT] = format_time(now)
     spec = {**document["spec"], "state": str(BindingState.UNSCHEDULED)}
     return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

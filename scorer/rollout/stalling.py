@@ -1,7 +1,7 @@
 """When a rollout does not move any more: since when, and what it waits for.
 
-What moves shows in the transition times of conditions, and in bindings that come and go; new words for the same state
-are no move. Nothing here is in the reference.
+What moves shows in the transition times of conditions, and in bindings that come, are dropped and go; new words for the
+same state are no move. Nothing here is in the reference.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import UNSCHEDULED_AT
 from scorer.rollout.bindings import ROLLOUT_STARTED
-from scorer.rollout.documents import metadata, name_of, spec_of
+from scorer.rollout.documents import annotation, is_deleting, metadata, name_of, spec_of
 
 STALLED: Final = "Stalled"
 """Word of the condition of a placement; it is there only while it is True."""
@@ -50,9 +51,8 @@ def find_rest(
     waiting = [_open(entry, last) for entry in entries]
     found = [each for each in waiting if each is not None]
     for binding in leaving:
-        stamp = metadata(binding).get("deletionTimestamp")
-        moved += [parse_time(stamp)] if stamp else []
-        why = "its objects are being removed" if stamp else "waits for the limits of the rollout"
+        moved += _times(metadata(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
+        why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
         found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
     if not found:
         return None
@@ -91,6 +91,10 @@ def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
 
 
 def _transitions(entry: Mapping[str, Any]) -> Iterator[datetime]:
-    for condition in entry.get("conditions") or ():
-        with suppress(ValueError, OverflowError):  # one that somebody has written by hand tells nothing
-            yield parse_time(str(condition.get("lastTransitionTime") or ""))
+    return _times(*(condition.get("lastTransitionTime") for condition in entry.get("conditions") or ()))
+
+
+def _times(*texts: object) -> Iterator[datetime]:
+    for text in texts:
+        with suppress(ValueError, OverflowError):  # one that is missing, or that somebody has written by hand
+            yield parse_time(str(text or ""))

@@ -72,7 +72,7 @@ class SchedulerController:
         run = self.decide(ref, snapshot, documents)
         blank = _blank(family)
         try:
-            plan = plan_bindings(run, placement, name, documents, blank)
+            plan = plan_bindings(run, placement, name, documents, blank, now=self._now())
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         await self._hub.carry_out_at_once(family.binding, map(create, plan.create))

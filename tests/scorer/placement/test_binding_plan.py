@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP
+from scorer.api.meta import format_time
+from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP, UNSCHEDULED_AT
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, binding_name, plan_bindings, read_binding
 from scorer.placement.schedule import hold
@@ -128,6 +129,15 @@ def test_a_dropped_binding_says_what_it_was(state):
     (gone,) = plan(pick_n(0), "a", [document("a", state)]).replace
     assert gone["spec"] == document("a", "Unscheduled")["spec"]
     assert gone["metadata"]["annotations"] == {PREVIOUS_BINDING_STATE: state}
+
+
+def test_a_binding_says_when_it_was_dropped_until_it_is_picked_again():
+    documents = [document("a"), document("gone")]
+    held = hold("x", Fleet.of([make_cluster("a")]), [read_binding(entry, LATEST) for entry in documents], NOW)
+    (gone,) = plan_bindings(held, PLACEMENT, LATEST, documents, BLANK, now=NOW).replace
+    assert gone["metadata"]["annotations"] == {PREVIOUS_BINDING_STATE: "Bound", UNSCHEDULED_AT: format_time(NOW)}
+    (again,) = plan(pick_fixed("gone"), ["gone"], [gone]).replace
+    assert again["metadata"]["annotations"] == {}
 
 
 def test_other_annotations_survive_both_ways():

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.placement import PlacementStatus
 from scorer.rollout.placement_status import SnapshotView, invalid_selection, placement_status
 from scorer.rollout.status_copy import moved_namespace_error, plan_status_copy, reported_namespace, with_status_synced
@@ -469,6 +470,19 @@ class TestStalled:
         told = self.said(late)
         assert told is not None
         assert told["message"].endswith("; c: its objects are being removed")
+
+    def test_a_settled_placement_that_drops_a_cluster_has_moved_then(self):
+        kept = make_binding("a"), make_binding("b")
+        settled = self.at(NOW, *kept)
+        later = NOW + timedelta(days=3)
+        dropped = make_binding("c", spec={"state": "Unscheduled"})
+        dropped["metadata"]["annotations"] = {UNSCHEDULED_AT: later.isoformat()}
+        first = self.at(later, *kept, dropped, before=settled)
+        assert (self.said(first), first.events, first.look_again) == (None, (), timedelta(minutes=11))
+        told = self.said(self.at(later + timedelta(minutes=11), *kept, dropped, before=first))
+        assert told is not None
+        assert told["lastTransitionTime"] == "2026-11-23T12:00:00Z"
+        assert told["message"].endswith("; c: waits for the limits of the rollout")
 
     @pytest.mark.parametrize(
         "more",

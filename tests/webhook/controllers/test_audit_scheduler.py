@@ -1,8 +1,12 @@
-"""The order in which the scheduler writes: what is picked again before what is dropped."""
+"""What the scheduler writes: what is picked again before what is dropped, and when that was."""
 
-from scorer.api.kinds import BINDING, PLACEMENT
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
+from scorer.api.meta import parse_time
+from scorer.api.names import UNSCHEDULED_AT
+from scorer.rollout.documents import annotation
 from tests.webhook.controllers.world import make_member, make_placement, running
-from webhook.kube.ports import UnavailableError
+from webhook.kube.ports import Key, UnavailableError
+from webhook.services import utc_now
 
 
 def pick_fixed(*names):
@@ -27,3 +31,21 @@ async def test_nothing_is_dropped_before_the_others_are_picked_again(monkeypatch
         assert {"a", "b", "c"} == set(world.bound("p"))
         monkeypatch.setattr(world.store, "replace", replace)
         await world.until(lambda: world.bound("p") == ["a", "c"] and world.view("p")["state"] == "available")
+
+
+async def test_a_binding_says_when_its_cluster_was_dropped():
+    """A settled placement that loses a member has moved then, although nothing else says so."""
+    async with running() as world:
+        await world.add(*map(make_member, "ab"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        settled = utc_now().replace(microsecond=0)
+        said = []
+
+        def watch(_, binding):
+            if binding is not None and binding["spec"]["state"] == "Unscheduled":
+                said.append(annotation(binding, UNSCHEDULED_AT))
+
+        world.cache.subscribe(BINDING, watch)
+        await world.store.delete(MEMBER_CLUSTER, Key("b"))
+        await world.until(lambda: world.bound("p") == ["a"] and bool(said))
+        assert min(map(parse_time, said)) >= settled
