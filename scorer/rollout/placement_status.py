@@ -202,10 +202,14 @@ def is_judged_again(placement: JsonObject) -> bool:
 
 
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
-    """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8)."""
+    """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8).
+
+    Not so that the rollout is stalled: it may go on, and nobody looks until the mistake is put right.
+    """
     scheduled = _condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)
-    others = [condition for condition in old if condition.get("type") != scheduled["type"]]
+    over = (scheduled["type"], condition_type(placement, STALLED))
+    others = [condition for condition in old if condition.get("type") not in over]
     status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *others]}
     return PlacementReport(status, (), complete=False)
 
@@ -290,7 +294,8 @@ class _Reporter:
         old = conditions_of(self._placement)
         if scheduled["status"] == UNKNOWN:
             status.pop("placementStatuses", None)
-            others = [condition for condition in old if condition.get("type") != scheduled["type"]]
+            over = (scheduled["type"], condition_type(self._placement, STALLED))
+            others = [condition for condition in old if condition.get("type") not in over]
             status["conditions"] = [*merge_conditions(old, [scheduled]), *others]
             return PlacementReport(status, (), complete=False)
         decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
@@ -318,7 +323,10 @@ class _Reporter:
         if self._stalled_after is None or self._external:
             return None
         picked = {entry["clusterName"] for entry in entries}
-        leaving = (each for each in self._all if spec_of(each).get("targetCluster") not in picked)
+        others = (each for each in self._all if spec_of(each).get("targetCluster") not in picked)
+        leaving = (
+            each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
+        )
         created = parse_time(metadata(self._placement).get("creationTimestamp") or format_time(self._now))
         rest = find_rest(entries, self._expected[-1], leaving, created)
         if rest is None:

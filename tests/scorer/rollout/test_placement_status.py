@@ -471,6 +471,30 @@ class TestStalled:
         assert told is not None
         assert told["message"].endswith("; c: its objects are being removed")
 
+    def test_a_cluster_that_is_only_missing_in_the_record_is_not_being_left(self):
+        """The record of a decision ends after a thousand clusters."""
+        kept = make_binding("a"), make_binding("b"), make_binding("c")
+        settled = self.at(NOW, *kept)
+        late = self.at(NOW + timedelta(days=1), *kept, before=settled)
+        assert (self.said(late), late.events, late.look_again) == (None, (), None)
+
+    @pytest.mark.parametrize("how", ["selectors-are-wrong", "not-decided-yet"])
+    def test_it_is_not_said_any_more_while_nobody_looks_whether_it_is_so(self, how):
+        first = self.at(NOW, *self.bindings())
+        late = self.at(NOW + timedelta(hours=1), *self.bindings(), before=first)
+        assert self.said(late)
+        placement = make_placement(2, status=late.status)
+        then = NOW + timedelta(hours=2)
+        if how == "selectors-are-wrong":
+            report = invalid_selection(placement, "no such kind", then)
+        else:
+            report = placement_status(
+                placement, make_policy("ab", observed=3), self.bindings(), LATEST, then, stalled_after=STALLED_AFTER
+            )
+        assert self.said(report) is None
+        kept = [each["type"] for each in late.status["conditions"] if not each["type"].endswith("Stalled")]
+        assert [each["type"] for each in report.status["conditions"]] == kept
+
     def test_a_settled_placement_that_drops_a_cluster_has_moved_then(self):
         kept = make_binding("a"), make_binding("b")
         settled = self.at(NOW, *kept)
