@@ -94,11 +94,11 @@ def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
 def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
     """Say whether somebody has put an older file over a Work; the loop never writes an earlier time over a later one.
 
-    The time may also be gone: that says nothing.
+    A time that is gone says nothing, nor does another one over the same content: the loop does not write that again.
     """
     written = _time(annotation(work, WRITTEN))
-    same = metadata(work).get("uid") == applied.uid
-    return same and written is not None and applied.written is not None and written < applied.written
+    changed = metadata(work).get("uid") == applied.uid and generation_of(work) > applied.generation
+    return changed and written is not None and applied.written is not None and written < applied.written
 
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:

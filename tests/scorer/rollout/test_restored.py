@@ -39,6 +39,7 @@ APPLIED = with_applied({"metadata": {"name": "w"}}, work(reported=5))
         pytest.param(work(1, uid="u-2", written="", made=LATER), False, id="made-anew-by-a-hub-that-does-not-sign"),
         pytest.param(work(6, written="soon", made=LATER, reported=5), False, id="time-cannot-be-read"),
         pytest.param(work(5, written="", reported=5), False, id="time-taken-off-by-hand"),
+        pytest.param(work(5, written=EARLY, reported=5), False, id="time-set-back-by-hand"),
         pytest.param(work(6, written="", reported=5), False, id="edited-by-hand-and-time-taken-off"),
         pytest.param(work(6, written=EARLY, reported=5), True, id="an-older-file-put-over-it"),
         pytest.param(work(4, written=LATER, reported=4), True, id="restored-whatever-it-says"),

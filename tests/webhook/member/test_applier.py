@@ -941,6 +941,23 @@ async def test_a_work_that_is_made_anew_by_a_process_whose_clock_is_behind_is_no
     assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "two"}
 
 
+async def test_an_older_file_put_over_a_work_takes_nothing_back_until_the_loop_writes_it_again(cluster):
+    await cluster.place(namespace(), config_map(level="one"))
+    older = await cluster.work()
+    cluster.time += timedelta(hours=1)
+    await cluster.place(namespace(), config_map(level="two"), config_map("new"))
+    await cluster.reconcile()
+    work = with_metadata(await cluster.work(), annotations=older["metadata"]["annotations"])
+    await cluster.hub.replace(WORK, {**work, "spec": older["spec"]})
+    for _ in range(2):
+        assert (await cluster.reconcile()).held
+        assert (await cluster.live(CONFIG_MAP, "settings"))["data"] == {"level": "two"}
+        assert await cluster.live(CONFIG_MAP, "new") is not None
+    await cluster.place(namespace(), config_map(level="two"), config_map("new"))
+    assert not (await cluster.reconcile()).held
+    assert (await cluster.conditions())["Applied"] == ("True", "AllManifestsApplied")
+
+
 async def test_a_work_that_was_made_anew_since_and_shows_again_with_its_old_uid_is_from_a_backup(cluster):
     await cluster.place(namespace(), config_map(level="one"))
     await cluster.reconcile()
