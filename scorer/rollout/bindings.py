@@ -5,7 +5,7 @@ Read from the raw document: a resync looks at every binding of every placement.
 Source: rollout.md 5; KubeFleet pkg/utils/binding.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -87,6 +87,7 @@ class BindingView:
         deleting: Whether it has a deletion mark.
         previous_state: The state an Unscheduled one had before; empty when not recorded.
         conditions: The current ones by type; a stale condition counts as absent.
+        empty: Unscheduled and without Works: its cluster has nothing of it, and gets nothing any more.
     """
 
     name: str
@@ -97,9 +98,10 @@ class BindingView:
     deleting: bool = False
     previous_state: str = ""
     conditions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    empty: bool = False
 
     @classmethod
-    def of(cls, document: JsonObject) -> "BindingView":
+    def of(cls, document: JsonObject, *, empty: bool = False) -> "BindingView":
         """Read a ClusterResourceBinding or ResourceBinding.
 
         Raises:
@@ -120,6 +122,7 @@ class BindingView:
                 for condition in conditions_of(document)
                 if (condition.get("observedGeneration") or 0) == generation
             },
+            empty=empty,
         )
 
     def status(self, kind: str) -> str:
@@ -224,6 +227,7 @@ def rollout_started_status(
     return {**status_of(document), "conditions": [*merge_conditions(old, [made]), *others]}
 
 
-def views(documents: Sequence[JsonObject]) -> list[BindingView]:
-    """Read *documents*, in the order of their names."""
-    return sorted(map(BindingView.of, documents), key=lambda view: view.name)
+def views(documents: Sequence[JsonObject], empty: Container[str] = ()) -> list[BindingView]:
+    """Read *documents*, in the order of their names; those named in *empty* are Unscheduled and have no Works."""
+    found = (BindingView.of(document, empty=name_of(document) in empty) for document in documents)
+    return sorted(found, key=lambda view: view.name)

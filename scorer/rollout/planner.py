@@ -159,7 +159,7 @@ class RolloutPlan:
         action: What the reconcile comes to.
         update: Bound, to be written to the latest snapshot and overrides.
         bind: Scheduled, to be bound to the latest snapshot and overrides.
-        remove: Unscheduled, to be deleted.
+        remove: Unscheduled, to be deleted; those without Works whatever the limits say, since nothing goes with them.
         blocked: Would be updated or bound if the limits allowed: RolloutStarted False.
         held_removals: Would be removed if the limits allowed, or their cluster were free; nothing is written on them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
@@ -248,7 +248,7 @@ def plan_rollout(
         Action.ROLL,
         update=_by_name(classes.failed, classes.updatable[:room_to_update]),
         bind=tuple(classes.bindable[:room_to_add]),
-        remove=_by_name(free, paid[:room_to_remove]),
+        remove=_by_name(classes.empty, free, paid[:room_to_remove]),
         blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
         held_removals=_by_name(paid[room_to_remove:], classes.held_removals),
         up_to_date=tuple(classes.up_to_date),
@@ -318,6 +318,7 @@ class _Classes:
     ready: int = 0
     can_be_ready: int = 0
     may_vanish: int = 0
+    empty: list[BindingView] = field(default_factory=list)
     removable: list[BindingView] = field(default_factory=list)
     bindable: list[BindingView] = field(default_factory=list)
     failed: list[BindingView] = field(default_factory=list)
@@ -329,7 +330,7 @@ class _Classes:
     waits: list[timedelta | None] = field(default_factory=list)
 
     def has_candidates(self) -> bool:
-        return bool(self.removable or self.bindable or self.failed or self.updatable)
+        return bool(self.empty or self.removable or self.bindable or self.failed or self.updatable)
 
 
 def _classify(
@@ -347,6 +348,10 @@ def _classify(
             classes.targeted += 1
         if binding.state is BindingState.SCHEDULED:
             (classes.waiting if is_held else classes.bindable).append(binding)
+            continue
+        if binding.empty:  # counted as one that may become ready, it would keep others out for ever
+            if not binding.deleting:
+                classes.empty.append(binding)
             continue
         ready, wait = readiness(binding, now, period)
         failed = is_failed(binding)

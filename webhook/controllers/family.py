@@ -1,12 +1,13 @@
 """The two families of kinds: everything holds for both, only the kinds differ."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scorer.api import kinds
+from scorer.api.binding import BindingState
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
 from webhook.kube.cache import Cache
 from webhook.services import PlacementRef
 
@@ -35,9 +36,26 @@ class Family:
         """Return the objects of *kind* that were made for a placement, by name."""
         return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
 
+    def empty(self, cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:
+        """Return the names of the Unscheduled ones of *bindings* that have no Works."""
+        return {
+            binding["metadata"]["name"]
+            for binding in bindings
+            if binding["spec"].get("state") == BindingState.UNSCHEDULED and not works_of(cache, binding)
+        }
+
     def count(self, cache: Cache, kind: Kind, ref: PlacementRef) -> int:
         """Count the objects of *kind* that were made for placements of this name; quicker than to look at them."""
         return len(cache.shelf(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
+
+
+def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
+    """Return the Works that belong to a binding."""
+    metadata = binding["metadata"]
+    namespace = member_namespace(binding["spec"]["targetCluster"])
+    parent = metadata["labels"][PARENT_PLACEMENT]
+    found = cache.labelled(kinds.WORK, PARENT_BINDING, metadata["name"], namespace)
+    return [work for work in found if work["metadata"]["labels"].get(PARENT_PLACEMENT) == parent]
 
 
 CLUSTER = Family(kinds.PLACEMENT, kinds.POLICY_SNAPSHOT, kinds.RESOURCE_SNAPSHOT, kinds.BINDING)

@@ -86,7 +86,7 @@ class RolloutController:
         name = latest.name if latest and latest.name else None
         wanted = Wanted.of(spec.get("policy"))
         overrides = wanted_overrides(self._hub.cache, placement, latest, documents)
-        found = views(documents)
+        found = views(documents, family.empty(self._hub.cache, documents))
         holds, promised = self._holds(found), self._promised(ref, found)
         holds |= promised
         unsaid = DONE

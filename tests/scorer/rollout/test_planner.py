@@ -124,6 +124,15 @@ def test_r6_fewer_clusters_than_wanted(limit, updated):
     assert len(plan(("PickN", 12), [old(name) for name in "abcdefgh"], maxUnavailable=limit).update) == updated
 
 
+def test_what_was_dropped_before_anything_was_placed_goes_at_once_and_keeps_nobody_out():
+    """Three clusters that a policy left again before their first Work: none of them can ever become ready."""
+    dropped = [make_binding(name, "Unscheduled", "rolling", empty=True) for name in "def"]
+    found = plan(("PickN", 1), [make_binding("a", "Scheduled", "rolling", snapshot=""), *dropped])
+    assert (clusters(found.remove), clusters(found.bind), found.unready) == (["d", "e", "f"], ["a"], ())
+    gone = [replace(binding, deleting=True) for binding in dropped]
+    assert clusters(plan(("PickN", 1), [make_binding("a", "Scheduled", "rolling", snapshot=""), *gone]).bind) == ["a"]
+
+
 def going_to_zero() -> list[BindingView]:
     healths = {"a": "failed", "b": "ready", "c": "ready", "d": "failed", "e": "ready"}
     return [make_binding(name, "Unscheduled", health) for name, health in healths.items()]
