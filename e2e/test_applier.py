@@ -20,7 +20,7 @@ from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.process import Program
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
@@ -28,7 +28,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.client import ApiServer
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError
 from webhook.kube.store import HubStore
-from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.applier import reconcile_work
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.ports import MANAGER
 from webhook.member.remote import RemoteMember

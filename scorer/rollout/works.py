@@ -22,8 +22,8 @@ import orjson
 from scorer.api.binding import BindingState
 from scorer.api.kinds import KINDS, WORK, Kind
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import ABANDON as ABANDON
 from scorer.api.names import (
-    OURS,
     PARENT_BINDING,
     PARENT_CLUSTER_OVERRIDE_HASH,
     PARENT_OVERRIDE_HASH,
@@ -57,9 +57,6 @@ from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.writes import Write, create, delete, replace
-
-ABANDON = OURS + "abandon"
-"""On a Work: its objects stay on the member when it goes (rollout.md 18)."""
 
 
 class WorkCause(StrEnum):

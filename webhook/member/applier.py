@@ -14,16 +14,17 @@ Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import OURS, REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
 from scorer.membership.identity import HubMember, Standing, standing
-from scorer.rollout.documents import annotation
+from scorer.rollout.documents import annotation, with_finalizer, without_finalizer
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.placement_status import Event
@@ -49,9 +50,6 @@ from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
 from webhook.member.word import AskHub, stays
 from webhook.member.writing import Writer
-
-ABANDON: Final = OURS + "abandon"
-"""Annotation of a Work: on deletion its objects stay on the member (rollout.md 18)."""
 
 MADE_ANEW: Final = "AppliedWorkMadeAnew"
 OWNER_DELETED: Final = (
@@ -174,11 +172,8 @@ def _reports_status(work: JsonObject) -> bool:
 
 async def _hold(work: JsonObject, hub: Store) -> JsonObject:
     """Put our finalizer on the Work, so that it stays until its objects are gone."""
-    metadata = work["metadata"]
-    finalizers = list(metadata.get("finalizers") or ())
-    if WORK_CLEANUP in finalizers:
-        return work
-    return await hub.replace(WORK, {**work, "metadata": {**metadata, "finalizers": [*finalizers, WORK_CLEANUP]}})
+    held = with_finalizer(work, WORK_CLEANUP)
+    return work if held is None else await hub.replace(WORK, held)
 
 
 async def _process(
@@ -254,8 +249,7 @@ async def _clean_up(
 ) -> Outcome:
     """Remove what the Work put on the member, if that is asked for, then let the Work go."""
     metadata = work["metadata"]
-    finalizers = list(metadata.get("finalizers") or ())
-    if WORK_CLEANUP not in finalizers:
+    if (free := without_finalizer(work, WORK_CLEANUP)) is None:
         return GONE
     us = HubMember(hub_uid, metadata["namespace"])
     content = await _what_is_known(work, us, word, hub, member, now)
@@ -265,11 +259,8 @@ async def _clean_up(
         return HELD
     if not await remove_content(work, content, hub, member, now, us, limits):
         return Outcome(metadata.get("generation", 0), "deleting")
-    rest = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
-    try:
-        await hub.replace(WORK, {**work, "metadata": {**metadata, "finalizers": rest}})
-    except NotFoundError:
-        return GONE
+    with suppress(NotFoundError):
+        await hub.replace(WORK, free)
     return GONE
 
 

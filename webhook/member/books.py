@@ -109,7 +109,7 @@ async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> l
     ]
 
 
-async def on_latest(kind: Kind, key: Key, member: MemberStore, change: Callable[[JsonObject], Awaitable[None]]) -> None:
+async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonObject], Awaitable[None]]) -> None:
     """Do *change* to an object as it is now, again when somebody wrote it meanwhile; nothing when it is gone."""
     for attempt in range(ATTEMPTS):
         try:

@@ -26,6 +26,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject
 from scorer.api.names import HUB_UID, WORK_CLEANUP, member_namespace
+from scorer.rollout.documents import without_finalizer
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.heartbeat import Figures, next_heartbeat, report, report_refusal
@@ -290,12 +291,9 @@ class Membership:
 
     async def _let_go(self, work: JsonObject) -> None:
         """Take our finalizer off a Work; what it placed stays on the member."""
-        finalizers = (work["metadata"].get("finalizers")) or []
-        if WORK_CLEANUP not in finalizers:
-            return
-        kept = [finalizer for finalizer in finalizers if finalizer != WORK_CLEANUP]
-        with suppress(NotFoundError):
-            await self._hub.replace(WORK, {**work, "metadata": {**work["metadata"], "finalizers": kept}})
+        if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
+            with suppress(NotFoundError):
+                await self._hub.replace(WORK, free)
 
 
 def has_left(document: Mapping[str, Any]) -> bool:

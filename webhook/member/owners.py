@@ -41,6 +41,12 @@ def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObjec
     return {**document, "metadata": {**document["metadata"], "ownerReferences": references}}
 
 
+def without_owner(document: JsonObject, name: str) -> JsonObject | None:
+    """Return *document* without the AppliedWork *name* among its owners, whichever of that name; None: it is not."""
+    others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
+    return None if len(others) == len(owners(document)) else with_owners(document, others)
+
+
 def unblocked(document: JsonObject, uid: str) -> JsonObject:
     """Return *document* so that its owner *uid* can go before it; itself when it can, or has no other owner."""
     references = owners(document)

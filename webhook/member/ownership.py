@@ -16,7 +16,7 @@ from scorer.rollout.work_status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, served_kinds, written_down
 from webhook.member.manifests import KnownKinds, decode, manifest_result
-from webhook.member.owners import is_applied_work, owners, with_owners
+from webhook.member.owners import without_owner
 from webhook.member.ports import MemberStore
 
 REASON = "AppliedWorkOfAnother"
@@ -72,9 +72,8 @@ async def _release(found: JsonObject, member: MemberStore) -> None:
     for identity, kind in await served_kinds(written_down(found), member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:
-            others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == name)]
-            if len(others) != len(owners(live)):
-                await member.replace(kind, with_owners(live, others))
+            if (released := without_owner(live, name)) is not None:
+                await member.replace(kind, released)
 
         await on_latest(kind, Key(identity.name, identity.namespace), member, change)
 

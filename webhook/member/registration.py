@@ -10,7 +10,7 @@ Source: `scorer.membership.identity`.
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from scorer.api.kinds import APPLIED_WORK, KINDS
 from scorer.api.meta import JsonObject
@@ -38,11 +38,10 @@ from webhook.kube.ports import (
     Store,
     StoreError,
 )
+from webhook.member.books import on_latest
 
 CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 RECORD: Final = "harbormaster-member"
-ATTEMPTS: Final = 4
-"""How often an object is read again that others write at the same moment."""
 
 _ACCOUNT: Final = "system:serviceaccount:"
 _REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
@@ -157,24 +156,13 @@ class Registration:
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
         """Change an AppliedWork as it is now; one that is gone, or another one by now, is left alone."""
-        metadata: Any = applied_work["metadata"]
-        key, found = Key(metadata["name"]), applied_work
-        for attempt in range(ATTEMPTS):
-            try:
+        name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
+
+        async def write(found: JsonObject) -> None:
+            if found["metadata"]["uid"] == uid:
                 await self._member.replace(APPLIED_WORK, change(found))
-            except NotFoundError:
-                return
-            except ConflictError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                try:
-                    found = await self._member.get(APPLIED_WORK, key)
-                except NotFoundError:
-                    return
-                if found["metadata"]["uid"] != metadata["uid"]:
-                    return
-            else:
-                return
+
+        await on_latest(APPLIED_WORK, Key(name), self._member, write)
 
     async def _applied_works(self) -> tuple[JsonObject, ...]:
         """Return what is on the cluster; where they are not even defined, there are none."""

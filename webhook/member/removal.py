@@ -23,7 +23,7 @@ from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreE
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
 from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
-from webhook.member.owners import is_applied_work, owners, unblocked, with_owners
+from webhook.member.owners import is_applied_work, owners, unblocked, with_owners, without_owner
 from webhook.member.ports import MemberStore
 
 STUCK_AFTER: Final = timedelta(minutes=5)
@@ -87,7 +87,7 @@ async def _let_go_of_untouchable(
     keeping = _Keeping(owner, Content(listed=True), limits, us)
     for identity, kind in await served_kinds(known, member):
         if limits.refusal(identity.group, kind.versions, identity.kind, identity.name, identity.namespace):
-            await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+            await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
 
 
 async def remove_content(
@@ -132,7 +132,7 @@ async def remove_content(
     keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):
         try:
-            inherited &= await _let_live(kind, Key(identity.name, identity.namespace), member, keeping)
+            inherited &= await _settle(kind, Key(identity.name, identity.namespace), member, keeping, collected=True)
         except ForbiddenError:
             if identity in ours:  # it may be marked to stay, which cannot be read: not without the right to
                 raise
@@ -173,10 +173,10 @@ class _Keeping:
         """Take note of namespaces that have to stay."""
         self._spaces.update(spaces)
 
-    def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, list[JsonObject]]:
-        """Return what is known of an object, and its other owners."""
+    def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, JsonObject]:
+        """Return what is known of an object, and the object as it is when it is ours no longer."""
         about = live["metadata"]
-        others = [known for known in owners(live) if not (is_applied_work(known) and known["name"] == self._name)]
+        released = without_owner(live, self._name)
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
         untouchable = bool(self._limits.refusal(kind.group, kind.versions, kind.kind, about["name"], space))
@@ -185,24 +185,24 @@ class _Keeping:
             self._spaces.add(space)
         known = replace(
             self._content,
-            ours=len(others) != len(owners(live)),
-            shared=bool(others),
+            ours=released is not None,
+            shared=bool(owners(released or live)),
             marked=marked,
             untouchable=untouchable,
             inherited=inherited,
             unsettled=self._heirs.unsettled,
         )
-        return known, others
+        return known, released or live
 
-    async def hand_over(self, kind: Kind, live: JsonObject, others: list[JsonObject], member: MemberStore) -> bool:
+    async def hand_over(self, kind: Kind, released: JsonObject, member: MemberStore) -> bool:
         """Have the Work own an object that holds it now; False: that has not come to the member yet."""
-        about = live["metadata"]
+        about = released["metadata"]
         heir = self._heirs.holders[Identity(*kind.group_kind, about.get("namespace") or "", about["name"])]
         reference = await owner_by(heir, member, self._us)
         if reference is None:
             return False
-        kept = [owner for owner in others if owner["uid"] != reference["uid"]]
-        await member.replace(kind, with_owners(live, [*kept, reference]))
+        kept = [owner for owner in owners(released) if owner["uid"] != reference["uid"]]
+        await member.replace(kind, with_owners(released, [*kept, reference]))
         return True
 
 
@@ -238,47 +238,34 @@ def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
     return sorted(identities, key=lambda identity: not identity.namespace)
 
 
-async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> bool:
+async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, collected: bool = False) -> bool:
     """Do with one object what is to be done with it; say whether that is done, or has to wait for its heir.
 
     An object that is gone or not ours is left alone.
+
+    Args:
+        kind: Its kind.
+        key: Its key.
+        member: Where it is.
+        keeping: What is known of it.
+        collected: Its AppliedWork goes, too: what is to go, and our reference on what stays only because others own it,
+            is left to the member's garbage collector.
     """
     settled = True
 
     async def change(live: JsonObject) -> None:
         nonlocal settled
-        content, others = keeping.ask(kind, live)
+        content, released = keeping.ask(kind, live)
         match fate(content):
-            case Fate.REMOVED:
+            case Fate.REMOVED if not collected:
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
-            case Fate.RELEASED:
+            case Fate.RELEASED if not collected or content.marked or content.untouchable or content.abandoned:
                 await _mark_space(content, live, member)
-                await member.replace(kind, with_owners(live, others))
+                await member.replace(kind, released)
             case Fate.HANDED_OVER:
-                settled = await keeping.hand_over(kind, live, others, member)
+                settled = await keeping.hand_over(kind, released, member)
             case Fate.KEPT:
                 settled = not content.unsettled or not content.ours
-
-    await on_latest(kind, key, member, change)
-    return settled
-
-
-async def _let_live(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping) -> bool:
-    """Let go of one object that must not go with its AppliedWork; say whether that is done, or waits for its heir.
-
-    What stays only because others own it, too, is left to the member's garbage collector: it takes our reference off.
-    """
-    settled = True
-
-    async def change(live: JsonObject) -> None:
-        nonlocal settled
-        content, others = keeping.ask(kind, live)
-        found = fate(content)
-        if found is Fate.HANDED_OVER:
-            settled = await keeping.hand_over(kind, live, others, member)
-        elif found is Fate.RELEASED and (content.marked or content.untouchable or content.abandoned):
-            await _mark_space(content, live, member)
-            await member.replace(kind, with_owners(live, others))
 
     await on_latest(kind, key, member, change)
     return settled

@@ -19,7 +19,7 @@ from scorer.rollout.intent import is_meant
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, recorded, served_kinds, written_down
 from webhook.member.manifests import Identity
-from webhook.member.owners import is_applied_work, owner_reference, owners, with_owners
+from webhook.member.owners import is_applied_work, owner_reference, owners, with_owners, without_owner
 from webhook.member.ownership import GoingError, applied_work
 from webhook.member.ports import MemberStore
 
@@ -72,16 +72,15 @@ def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
 
 async def _free(found: JsonObject, identities: Iterable[Identity], member: MemberStore) -> list[Identity]:
     """Take what an AppliedWork owns from it, then let it go; return what it owned."""
-    uid, freed, owned = found["metadata"]["uid"], [], list(identities)
+    name, uid = found["metadata"]["name"], found["metadata"]["uid"]
+    freed, owned = [], list(identities)
     if unknown := {identity.group for identity in owned} & member.served.silent:
-        name = found["metadata"]["name"]
         raise StoreError(f"AppliedWork {name} is held: the member does not say what {sorted(unknown)} is")
     for identity, kind in await served_kinds(owned, member):
 
         async def change(live: JsonObject, kind: Kind = kind, identity: Identity = identity) -> None:
-            others = [known for known in owners(live) if known["uid"] != uid]
-            if len(others) != len(owners(live)):
-                await member.replace(kind, with_owners(live, others))
+            if (released := without_owner(live, name)) is not None:
+                await member.replace(kind, released)
                 freed.append(identity)
 
         await on_latest(kind, Key(identity.name, identity.namespace), member, change)
@@ -90,5 +89,5 @@ async def _free(found: JsonObject, identities: Iterable[Identity], member: Membe
         if (gone := without_finalizer(live, APPLIED_WORK_CLEANUP)) is not None and live["metadata"]["uid"] == uid:
             await member.replace(APPLIED_WORK, gone)
 
-    await on_latest(APPLIED_WORK, Key(found["metadata"]["name"]), member, let_go)
+    await on_latest(APPLIED_WORK, Key(name), member, let_go)
     return freed

@@ -7,7 +7,7 @@ import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.meta import format_time
-from scorer.api.names import LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
+from scorer.api.names import ABANDON, LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
@@ -25,7 +25,7 @@ from webhook.kube.ports import (
     key_of,
 )
 from webhook.member import steps
-from webhook.member.applier import ABANDON, reconcile_work
+from webhook.member.applier import reconcile_work
 from webhook.member.word import Word
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.never_placed import MemberLimits
@@ -17,7 +17,6 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.event_documents import EVENT
 from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
 from webhook.member import applying
-from webhook.member.applier import ABANDON
 from webhook.member.applying import Applying, PassResult
 from webhook.member.requeue import Outcome
 from webhook.member.word import Word
