@@ -83,6 +83,16 @@ def written_down(owner: JsonObject) -> list[Identity]:
     return sorted({identity for entry in entries if (identity := _identity(entry))})
 
 
+def with_resource(owner: JsonObject, identity: Identity) -> JsonObject:
+    """Return an AppliedWork that says to own an object more."""
+    entries = (owner.get("status") or {}).get("appliedResources") or ()
+    return {**owner, "status": {"appliedResources": [*entries, _resource(identity, len(entries))]}}
+
+
+def _resource(identity: Identity, ordinal: int) -> JsonObject:
+    return {"ordinal": ordinal, **{name: text for name, text in identity._asdict().items() if text}}
+
+
 def _was_applied(entry: Mapping[str, Any]) -> bool:
     """Say whether an entry of the Work's status is about applying, not only about comparing."""
     return any(condition.get("type") == "Applied" for condition in entry.get("conditions") or ())
@@ -171,9 +181,7 @@ async def record(
             resources.append({**identifier, "uid": document["metadata"].get("uid", "")})
         elif (entry := before.get(item.identity)) is not None and not _listed(item, decoded):
             resources.append(entry)
-    for identity in refused:
-        named = {name: text for name, text in identity._asdict().items() if text}
-        resources.append(before.get(identity) or {"ordinal": len(decoded), **named})
+    resources.extend(before.get(identity) or _resource(identity, len(decoded)) for identity in refused)
     status = {"appliedResources": resources}
     if status != (owner.get("status") or {"appliedResources": []}):
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})

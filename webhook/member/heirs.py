@@ -7,6 +7,9 @@ definition).
 
 The loop stores the Works of a new snapshot before it deletes those that this one does not need. So when a Work has
 left-overs, and all others are of the same snapshot, what they hold says which of the left-overs are still wanted.
+
+A Work holds what its manifests name, also where it cannot apply them or only compares: just as its own objects are not
+taken for left-overs then. The placement still selects them, and they go with the Work that holds them.
 """
 
 from collections.abc import Mapping
@@ -19,6 +22,7 @@ from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_S
 from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.documents import annotation, is_deleting, label, name_of, namespace_of
 from webhook.kube.ports import Key, NotFoundError, Store
+from webhook.member.books import on_latest, with_resource, written_down
 from webhook.member.manifests import Identity, KnownKinds, decode
 from webhook.member.owners import owner_reference
 from webhook.member.ports import MemberStore
@@ -72,3 +76,25 @@ async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject 
     except NotFoundError:
         return None
     return None if is_deleting(found) or not is_ours(found, us) else owner_reference(found)
+
+
+async def written_at(owner: JsonObject, identity: Identity, member: MemberStore) -> bool:
+    """Write an object down at the AppliedWork that is to own it; False: that is on its way out, or another one by now.
+
+    What is not in its books would go with it, whatever is to stay.
+
+    Raises:
+        StoreError: The member does not answer.
+    """
+    written = False
+
+    async def change(found: JsonObject) -> None:
+        nonlocal written
+        if is_deleting(found) or found["metadata"]["uid"] != owner["uid"]:
+            return
+        if identity not in written_down(found):
+            await member.replace_status(APPLIED_WORK, with_resource(found, identity))
+        written = True
+
+    await on_latest(APPLIED_WORK, Key(owner["name"]), member, change)
+    return written

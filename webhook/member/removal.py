@@ -21,7 +21,7 @@ from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.books import on_latest, recorded, served_kinds, still_answers, written_down
-from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by
+from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
 from webhook.member.owners import is_applied_work, owners, unblocked, with_owners, without_owner
 from webhook.member.ports import MemberStore
@@ -194,15 +194,23 @@ class _Keeping:
         )
         return known, released or live
 
-    async def hand_over(self, kind: Kind, released: JsonObject, member: MemberStore) -> bool:
-        """Have the Work own an object that holds it now; False: that has not come to the member yet."""
-        about = released["metadata"]
-        heir = self._heirs.holders[Identity(*kind.group_kind, about.get("namespace") or "", about["name"])]
-        reference = await owner_by(heir, member, self._us)
+    async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
+        """Have the Work own an object that holds it now; False: that has not come to the member yet, or is going.
+
+        The object has both owners until its heir has it in its books. An heir that goes in the same moment has either
+        found the object when it looked what it owns, or finds its books changed when it goes, and looks again.
+        """
+        about = live["metadata"]
+        identity = Identity(*kind.group_kind, about.get("namespace") or "", about["name"])
+        reference = await owner_by(self._heirs.holders[identity], member, self._us)
         if reference is None:
             return False
-        kept = [owner for owner in owners(released) if owner["uid"] != reference["uid"]]
-        await member.replace(kind, with_owners(released, [*kept, reference]))
+        known = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
+        live = await member.replace(kind, with_owners(live, [*known, reference]))
+        if not await written_at(reference, identity, member):
+            await member.replace(kind, with_owners(live, known))
+            return False
+        await member.replace(kind, without_owner(live, self._name) or live)
         return True
 
 
@@ -263,7 +271,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                 await _mark_space(content, live, member)
                 await member.replace(kind, released)
             case Fate.HANDED_OVER:
-                settled = await keeping.hand_over(kind, released, member)
+                settled = await keeping.hand_over(kind, live, member)
             case Fate.KEPT:
                 settled = not content.unsettled or not content.ours
 
@@ -272,12 +280,18 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
-    """Delete the AppliedWork, after what it owns; say whether it is gone."""
+    """Delete the AppliedWork, after what it owns; say whether it is gone.
+
+    Raises:
+        ConflictError: It is not as it was when its objects were looked at: it may own more by now.
+    """
     try:
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
         if not owner["metadata"].get("deletionTimestamp"):
-            await member.delete(APPLIED_WORK, key, uid=owner["metadata"]["uid"], foreground=True)
+            seen = owner["metadata"]
+            version = seen.get("resourceVersion", "")
+            await member.delete(APPLIED_WORK, key, uid=seen["uid"], resource_version=version, foreground=True)
         await member.get(APPLIED_WORK, key)
     except NotFoundError:
         return True

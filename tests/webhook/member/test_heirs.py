@@ -1,17 +1,26 @@
 """What a Work holds no longer and another one of its binding does changes its owner, in whatever order they come."""
 
+import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME, WORK_OBJECTS
+from scorer.api.names import (
+    ABANDON,
+    KEEP,
+    PARENT_BINDING,
+    PARENT_PLACEMENT,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
+    WORK_OBJECTS,
+)
 from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.ports import Key, NotFoundError
+from webhook.kube.ports import ConflictError, Key, NotFoundError
 from webhook.member.applier import reconcile_work
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,8 +55,9 @@ class Fleet:
             changed = with_metadata(stored, annotations=annotations)
             await self.hub.replace(WORK, {**changed, "spec": spec})
 
-    async def remove(self, name):
-        await self.hub.replace(WORK, meant(await self.hub.get(WORK, Key(name, SPACE))))
+    async def remove(self, name, **annotations):
+        work = with_metadata(await self.hub.get(WORK, Key(name, SPACE)), annotations=annotations)
+        await self.hub.replace(WORK, meant(work))
         await self.hub.delete(WORK, Key(name, SPACE))
 
     async def look(self, *names):
@@ -128,3 +138,131 @@ async def test_a_work_of_another_binding_inherits_nothing(fleet):
     await fleet.place("web-work", "first", snapshot="web-1-snapshot")
     await fleet.look("web-work")
     assert await fleet.live("moves") is None
+
+
+async def mark(fleet, name):
+    live = await fleet.member.get(CONFIG_MAP, Key(name, "web"))
+    await fleet.member.replace(CONFIG_MAP, with_metadata(live, annotations={KEEP: "true"}))
+
+
+async def moving(fleet):
+    """Let an object move to an heir that is there already, and has not been looked at since."""
+    await fleet.place("web-0", "other", snapshot="web-0-snapshot")
+    await fleet.look("web-0")
+    await fleet.place("web-0", "other", "moves", snapshot="web-1-snapshot")
+    await fleet.place("web-work", "first", snapshot="web-1-snapshot")
+
+
+@pytest.mark.parametrize("stays", ["abandoned", "marked"])
+async def test_what_was_handed_over_stays_when_its_heir_goes_without_having_looked_at_it(fleet, stays):
+    await moving(fleet)
+    uid, _ = await fleet.live("moves")
+    if stays == "marked":
+        await mark(fleet, "moves")
+    await fleet.look("web-work")
+    assert await fleet.live("moves") == (uid, ["web-0"])
+    await fleet.remove("web-0", **{ABANDON: "true"} if stays == "abandoned" else {})
+    await fleet.look("web-0", "web-0")
+    assert await fleet.live("moves") == (uid, [])
+    assert (await fleet.live("other") is None) == (stays == "marked")
+
+
+async def test_what_was_handed_over_stays_when_somebody_deletes_the_appliedwork_of_its_heir(fleet):
+    await moving(fleet)
+    await fleet.look("web-work")
+    uid, _ = await fleet.live("moves")
+    await fleet.member.delete(APPLIED_WORK, Key("web-0"))
+    await fleet.look("web-0")
+    assert await fleet.live("moves") == (uid, ["web-0"])
+
+
+async def test_what_is_handed_over_again_after_a_break_is_written_down_once(fleet):
+    await moving(fleet)
+    await fleet.look("web-work")
+    before = await fleet.member.get(APPLIED_WORK, Key("web-0"))
+    live = await fleet.member.get(CONFIG_MAP, Key("moves", "web"))
+    (heir,) = live["metadata"]["ownerReferences"]
+    loser = await fleet.member.get(APPLIED_WORK, Key("web-work"))
+    ours = {**heir, "name": "web-work", "uid": loser["metadata"]["uid"]}
+    await fleet.member.replace(CONFIG_MAP, {**live, "metadata": {**live["metadata"], "ownerReferences": [ours, heir]}})
+    entry = {"ordinal": 1, "kind": "ConfigMap", "namespace": "web", "name": "moves"}
+    await fleet.member.replace_status(APPLIED_WORK, {**loser, "status": {"appliedResources": [entry]}})
+    await fleet.look("web-work")
+    assert (await fleet.live("moves"))[1] == ["web-0"]
+    assert (await fleet.member.get(APPLIED_WORK, Key("web-0")))["status"] == before["status"]
+
+
+class Meeting(ObservedStore):
+    """Lets something happen right before the first write of one object."""
+
+    def __init__(self, store, kind, happens):
+        super().__init__(store)
+        self.met, self.happens = kind, happens
+
+    async def replace(self, kind, document, *, dry_run=False):
+        if kind == self.met and self.happens is not None:
+            happens, self.happens = self.happens, None
+            await happens()
+        return await super().replace(kind, document, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "going"])
+async def test_an_heir_that_goes_in_the_same_moment_takes_nothing_along(fleet, gone):
+    """It is ordered away after the loser has found it; and goes before the object is its own, or right after."""
+    await moving(fleet)
+    await mark(fleet, "moves")
+    uid, _ = await fleet.live("moves")
+    looked, handed = asyncio.Event(), asyncio.Event()
+
+    async def last_look():
+        looked.set()
+        await handed.wait()
+
+    async def heir_goes():
+        with suppress(ConflictError):
+            member = Meeting(fleet.member, APPLIED_WORK, None if gone else last_look)
+            await reconcile_work(Key("web-0", SPACE), fleet.hub, member, NOW)
+
+    async def meanwhile():
+        await fleet.remove("web-0")
+        task = asyncio.create_task(heir_goes())
+        tasks.append(task)
+        await (task if gone else looked.wait())
+
+    tasks: list[asyncio.Task[None]] = []
+    loser = Meeting(fleet.member, CONFIG_MAP, meanwhile)
+    await reconcile_work(Key("web-work", SPACE), fleet.hub, loser, NOW)
+    handed.set()
+    await asyncio.gather(*tasks)
+    await fleet.look("web-0", "web-work", "web-0")
+    assert await fleet.live("moves") == (uid, [])
+    assert await fleet.live("other") is None
+
+
+async def test_a_manifest_that_its_heir_cannot_apply_yet_still_keeps_the_object(fleet):
+    """What the placement selects is not deleted; within one Work it would not be either."""
+    await moving(fleet)
+    uid, _ = await fleet.live("moves")
+    work = await fleet.hub.get(WORK, Key("web-0", SPACE))
+    other, moves = work["spec"]["workload"]["manifests"]
+    workload = {"manifests": [other, {**moves, "apiVersion": "v2"}]}
+    await fleet.hub.replace(WORK, {**work, "spec": {**work["spec"], "workload": workload}})
+    await fleet.look("web-work", "web-0", "web-0")
+    assert await fleet.live("moves") == (uid, ["web-0"])
+    await fleet.remove("web-0")
+    await fleet.look("web-0", "web-0")
+    assert await fleet.live("moves") is None
+
+
+async def test_a_work_that_only_compares_still_keeps_the_object(fleet):
+    await moving(fleet)
+    uid, _ = await fleet.live("moves")
+    work = await fleet.hub.get(WORK, Key("web-0", SPACE))
+    await fleet.hub.replace(WORK, {**work, "spec": {**work["spec"], "applyStrategy": {"type": "ReportDiff"}}})
+    await fleet.remove("web-work")
+    await fleet.look("web-work", "web-0", "web-work")
+    assert await fleet.live("moves") == (uid, ["web-0"])
+    assert await fleet.live("first") is None
+    await fleet.remove("web-0", **{ABANDON: "true"})
+    await fleet.look("web-0", "web-0")
+    assert await fleet.live("moves") == (uid, [])
