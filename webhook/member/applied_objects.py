@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
+from scorer.rollout.documents import is_deleting, name_of
 from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import Identity
@@ -59,10 +60,10 @@ class _Watch:
         self.forbidden = ""
         self._objects = objects
 
-    def listed(self, items: Sequence[JsonObject]) -> None:  # noqa: ARG002 - nothing is listed, see `follow`
+    def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`: what happened before is not known, so all are looked at."""
         self.forbidden = ""
-        self._objects.missed(self.kind)
+        self._objects.missed(self.kind, items)
 
     def changed(self, event: WatchEvent) -> None:
         """See `webhook.member.following.Listener`."""
@@ -183,15 +184,20 @@ class AppliedObjects:
             self._member,
             kind,
             _Watch(kind, self),
-            changes_only=True,
+            changes_only=kind != APPLIED_WORK,
             refused_seconds=FORBIDDEN_SECONDS,
             sleep=self._sleep,
         )
 
-    def missed(self, kind: Kind) -> None:
-        """Have all Works looked at that hold objects of *kind*: their changes were not seen for a while."""
+    def missed(self, kind: Kind, items: Sequence[JsonObject] = ()) -> None:
+        """Have all Works looked at that hold objects of *kind*: their changes were not seen for a while.
+
+        Args:
+            kind: Which.
+            items: All AppliedWorks, if that is the kind. One that is on its way out may be of a Work that is not held.
+        """
         if kind == APPLIED_WORK:
-            works = dict.fromkeys(self._held)
+            works = dict.fromkeys([*self._held, *(name_of(item) for item in items if is_deleting(item))])
         else:
             works = dict.fromkeys(
                 work for identity in self._kinds.get(kind.group_kind, ()) for work in self._works[identity]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from scorer.api.kinds import APPLIED_WORK, WORK
+from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.membership.identity import HubMember
 from scorer.rollout.never_placed import MemberLimits
@@ -118,20 +118,8 @@ class Applying:
             group.create_task(self._agenda.run())
             group.create_task(self._objects.run())
             group.create_task(follow(self._hub, WORK, self, namespace=self._namespace, sleep=self._sleep))
-            group.create_task(self._look_for_orphans())
             for _ in range(self._workers):
                 group.create_task(self._worker())
-
-    async def _look_for_orphans(self) -> None:
-        """Look once at the AppliedWorks that are on their way out: what happened before is not told by a watch."""
-        try:
-            found = (await self._member.list(APPLIED_WORK)).items
-        except StoreError as error:
-            _log.warning("AppliedWorks not listed", extra={"error": str(error)})
-            return
-        for item in found:
-            if item["metadata"].get("deletionTimestamp"):
-                self._agenda.add(item["metadata"]["name"])
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`."""
@@ -148,7 +136,6 @@ class Applying:
             self._gone(name)
             if went_early(event.document):
                 self._early[name] = event.document
-                self._agenda.add(name)
         else:
             self._note(event.document)
 
@@ -173,8 +160,8 @@ class Applying:
         self._works.pop(name, None)
         self._paces.pop(name, None)
         self._failures.pop(name, None)
-        self._agenda.forget(name)
         self._objects.forget(name)
+        self._agenda.add(name)  # its AppliedWork may be on its way out, or have to go
 
     def _wake(self, name: str, seconds: float) -> None:
         self._agenda.add_at(name, self._steady() + timedelta(seconds=seconds))
@@ -202,7 +189,7 @@ class Applying:
             _log.exception("failed", extra={"work": name})
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
-        if again is not None and (name in self._works or name in self._early):
+        if again is not None:
             self._agenda.add_at(name, self._steady() + again)
 
     def _backoff(self, name: str) -> timedelta:
@@ -210,39 +197,34 @@ class Applying:
         return min(timedelta(seconds=2 ** min(count, 10) / 2), LONGEST_BACKOFF)
 
     async def _reconcile(self, name: str) -> timedelta | None:
-        """Reconcile a Work; return when to look again, None when there is nothing left to look at."""
-        mark = self._works.get(name)
-        if mark is None:
-            return await self._clean_up_after(name)
-        outcome = await reconcile_work(
-            Key(name, self._namespace),
-            self._hub,
-            self._member,
-            self._now(),
-            self._fingerprints,
-            self._word,
-            hub_uid=self._hub_uid,
-            limits=self._limits,
-        )
-        if outcome.gone:
-            self._paces.pop(name, None)
-            return AFTER_DOUBT
-        pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
-        return pace.delay
+        """Reconcile a Work, or what is left of one; return when to look again, None when there is nothing left.
 
-    async def _clean_up_after(self, name: str) -> timedelta | None:
-        """Settle what a Work that went early put on the member; return when to look again, None: it is done."""
-        work = self._early.get(name)
-        if work is None:  # its AppliedWork may be on its way out
-            await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))
-            return None
-        outcome = await clean_up_after(
-            work, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid, limits=self._limits
-        )
+        Whether there is a Work is for the hub to say: what is not heard of yet, after a start, may well be there.
+        """
+        early, key = self._early.get(name), Key(name, self._namespace)
+        if early is not None:
+            outcome = await clean_up_after(
+                early, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid, limits=self._limits
+            )
+        else:
+            outcome = await reconcile_work(
+                key,
+                self._hub,
+                self._member,
+                self._now(),
+                self._fingerprints,
+                self._word,
+                hub_uid=self._hub_uid,
+                limits=self._limits,
+            )
         if not outcome.gone:
             pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
             return pace.delay
-        if self._early.get(name) is work:
+        self._paces.pop(name, None)
+        if early is not None and self._early.get(name) is early:
             del self._early[name]
-            self._paces.pop(name, None)
+            return timedelta()  # there may be a Work of that name again
+        if name in self._works:
+            return AFTER_DOUBT
+        await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))
         return None

@@ -209,6 +209,105 @@ async def test_an_applied_work_that_went_while_nobody_looked_is_let_go_of_withou
     assert (await applied_works(world), await world.data("cart")) == ([], {"a": "1"})
 
 
+class Odd:
+    """A store with some odd answers."""
+
+    def __init__(self, store, **answers):
+        self._store, self._answers = store, answers
+
+    def __getattr__(self, name):
+        return self._answers.get(name) or getattr(self._store, name)
+
+
+async def restart(world, *, hub=None, member=None, while_away=None):
+    """Let the agent be away for a while."""
+    world.task.cancel()
+    await asyncio.wait([world.task])
+    await while_away()
+    member = ObservedStore(world.member) if member is None else member
+    world.applying = Applying(
+        SPACE, hub or world.hub, member, now=world.now, steady=world.now, word=world.word, sleep=world.sleep
+    )
+    world.task = asyncio.create_task(world.applying.run())
+    await world.pass_time(2)
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["its-work-is-to-go", "its-work-stays"])
+async def test_an_applied_work_that_goes_is_not_without_a_work_because_works_are_not_listed_yet(world, ordered):
+    """The agent starts, and the hub takes its time."""
+    await world.place("shop", config_map("cart", a="1"), applyStrategy={"whenToTakeOver": "Never"})
+    listed = asyncio.Event()
+
+    async def late(kind, *args):
+        await listed.wait()
+        return await world.hub.list(kind, *args)
+
+    async def while_away():
+        await world.member.delete(APPLIED_WORK, Key("shop"))
+        if ordered:
+            await world.order("shop")
+            await world.hub.delete(WORK, Key("shop", SPACE))
+
+    await restart(world, hub=Odd(world.hub, list=late), while_away=while_away)
+    listed.set()
+    await world.pass_time(30)
+    if ordered:
+        assert (await world.data("cart"), await applied_works(world)) == (None, [])
+    else:
+        work = await world.hub.get(WORK, Key("shop", SPACE))
+        assert {found["status"] for found in work["status"]["conditions"]} == {"True"}
+
+
+@pytest.mark.parametrize("fails", ["get", "list", "watch"])
+async def test_an_applied_work_without_a_work_is_let_go_of_also_when_the_member_fails_for_a_moment(world, fails):
+    await world.place("shop", config_map("cart", a="1"))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    broken, failures = asyncio.Event(), []
+    store = ObservedStore(world.member)
+
+    async def fail(kind, *args):
+        if kind == APPLIED_WORK and not failures and broken.is_set():
+            failures.append(fails)
+            raise UnavailableError("down")
+        return await getattr(store, fails)(kind, *args)
+
+    async def fail_once(kind, *args):
+        if kind != APPLIED_WORK or failures:
+            async for event in store.watch(kind, *args):
+                yield event
+        else:
+            await broken.wait()
+            failures.append(fails)
+            raise UnavailableError("down")
+
+    async def while_away():
+        if fails == "list":
+            broken.set()
+            await world.member.delete(APPLIED_WORK, Key("shop"))
+
+    member = Odd(store, **{fails: fail_once if fails == "watch" else fail})
+    await restart(world, member=member, while_away=while_away)
+    if fails != "list":
+        await world.member.delete(APPLIED_WORK, Key("shop"))
+        broken.set()
+    await world.pass_time(60)
+    assert failures == [fails]
+    assert (await applied_works(world), await world.data("cart")) == ([], {"a": "1"})
+
+
+async def test_an_applied_work_that_was_going_before_its_work_went_without_an_order_is_let_go_of(world):
+    await world.place("shop", config_map("cart", a="1"))
+
+    async def while_away():
+        await world.hub.delete(WORK, Key("shop", SPACE))
+        await world.member.delete(APPLIED_WORK, Key("shop"))
+
+    await restart(world, while_away=while_away)
+    await world.pass_time(60)
+    assert (await applied_works(world), await world.data("cart")) == ([], {"a": "1"})
+
+
 async def test_at_rest_nothing_is_written_and_little_is_looked_at(world):
     for number in range(5):
         await world.place(f"work-{number}", *(config_map(f"m-{number}-{n}") for n in range(5)))
