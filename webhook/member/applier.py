@@ -35,6 +35,7 @@ from webhook.member.books import (
     known_kinds,
     record,
     write_ahead,
+    written_down,
 )
 from webhook.member.fingerprints import Fingerprints
 from webhook.member.holding import is_held, note_applied
@@ -44,7 +45,7 @@ from webhook.member.ownership import AnothersError, GoingError, applied_work, re
 from webhook.member.ports import MemberStore
 from webhook.member.removal import remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
-from webhook.member.rescue import made_anew
+from webhook.member.rescue import made_anew, take_back
 from webhook.member.steps import Steps
 from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
@@ -117,10 +118,12 @@ async def reconcile_work(
     try:
         owner = await applied_work(key, member, us)
     except GoingError as error:
-        owner = await made_anew(error, work, member, us)
+        work, owner = await made_anew(error, work, hub, member, us, now)
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
         return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)
+    if not written_down(owner):
+        await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
         return HELD
     written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []

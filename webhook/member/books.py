@@ -140,19 +140,32 @@ async def write_ahead(
 
     After a crash in between, the next pass then knows what it may have left on the member.
     """
+    coming = [item for item in decoded if isinstance(item, Manifest)]
+    identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in coming]
+    return await _announced(work, identifiers, hub, now)
+
+
+async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
+    """Write down at the Work what only its AppliedWork knows of, before that goes."""
+    known = (owner.get("status") or {}).get("appliedResources") or ()
+    identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in known]
+    return await _announced(work, identifiers, hub, now)
+
+
+async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: Store, now: datetime) -> JsonObject:
+    """Return the Work with those of the objects written down as possibly applied that were not yet."""
     status = work.get("status") or {}
-    entries = [entry for entry in status.get("manifestConditions") or () if _was_applied(entry)]
-    known = {_identity(entry.get("identifier") or {}) for entry in entries}
-    new = [item for item in decoded if isinstance(item, Manifest) and item.identity not in known]
+    entries = status.get("manifestConditions") or ()
+    known = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
+    new = {identity: each for each in identifiers if (identity := _identity(each)) and identity not in known}
     if not new:
         return work
-    for item in new:
-        condition = make_condition(
-            "Applied", FALSE, ManifestReason.PREPARING_TO_PROCESS, "about to be applied", generation=0, now=now
-        )
-        identifier = manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier()
-        entries.append({"identifier": identifier, "conditions": [condition]})
-    status = {"conditions": [], **status, "manifestConditions": entries}
+    kept = [entry for entry in entries if _identity(entry.get("identifier") or {}) not in new]
+    condition = make_condition(
+        "Applied", FALSE, ManifestReason.PREPARING_TO_PROCESS, "about to be applied", generation=0, now=now
+    )
+    added = [{"identifier": identifier, "conditions": [condition]} for identifier in new.values()]
+    status = {"conditions": [], **status, "manifestConditions": [*kept, *added]}
     return await hub.replace_status(WORK, {**work, "status": status})
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from scorer.api.kinds import APPLIED_WORK, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import FREED
+from scorer.membership.identity import HubMember
+from scorer.rollout.documents import annotation, with_metadata
 
 
 def owner_reference(applied_work: JsonObject) -> JsonObject:
@@ -45,6 +48,25 @@ def without_owner(document: JsonObject, name: str) -> JsonObject | None:
     """Return *document* without the AppliedWork *name* among its owners, whichever of that name; None: it is not."""
     others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
     return None if len(others) == len(owners(document)) else with_owners(document, others)
+
+
+def freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:
+    """Return *document* with the mark that our AppliedWork *name* owned it, and the next of that name is to own it."""
+    return with_metadata(document, annotations={FREED: _mark(name, us)})
+
+
+def is_freed(document: Mapping[str, Any], name: str, us: HubMember) -> bool:
+    """Say whether our AppliedWork *name* owned an object until somebody deleted that."""
+    return annotation(document, FREED) == _mark(name, us)
+
+
+def unfreed(document: JsonObject) -> JsonObject:
+    """Return *document* without such a mark; the same one when it has none."""
+    return with_metadata(document, annotations={FREED: None}) if annotation(document, FREED) else document
+
+
+def _mark(name: str, us: HubMember) -> str:
+    return f"{us.hub}/{us.namespace}/{name}"
 
 
 def unblocked(document: JsonObject, uid: str) -> JsonObject:

@@ -16,7 +16,7 @@ from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
 from scorer.membership.identity import HubMember, is_ours
-from scorer.rollout.documents import with_metadata, without_finalizer
+from scorer.rollout.documents import is_deleting, with_metadata, without_finalizer
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
@@ -25,6 +25,7 @@ from webhook.member.heirs import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected
 from webhook.member.owners import is_applied_work, owners, unblocked, with_owners, without_owner
 from webhook.member.ports import MemberStore
+from webhook.member.rescue import take_back
 
 STUCK_AFTER: Final = timedelta(minutes=5)
 """How long an AppliedWork may be on its way out until objects that others own, too, stop holding it (rollout.md 20)."""
@@ -120,12 +121,14 @@ async def remove_content(
     found = fate(content)
     if found is Fate.KEPT:
         return True
-    key = Key(work["metadata"]["name"])
-    try:
+    key, owner = Key(work["metadata"]["name"]), None
+    with suppress(NotFoundError):
         owner = await member.get(APPLIED_WORK, key)
-    except NotFoundError:
+    if owner is not None and fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
         return True
-    if fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
+    if owner is None or is_deleting(owner) or not written_down(owner):
+        owner = await take_back(work, owner, member, us)
+    if owner is None:
         return True
     known, ours = recorded(work, owner), set(written_down(owner))
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True

@@ -35,7 +35,7 @@ from webhook.member.books import ATTEMPTS, still_answers
 from webhook.member.comparison import Comparison, compare, missing_object
 from webhook.member.field_managers import is_field_conflict
 from webhook.member.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
-from webhook.member.owners import is_applied_work, is_owned, owner_reference, owners, with_owners
+from webhook.member.owners import is_applied_work, is_freed, is_owned, owner_reference, owners, unfreed, with_owners
 from webhook.member.ports import MemberStore
 from webhook.member.writing import Writer
 
@@ -115,7 +115,7 @@ class Steps:
     async def _process(self, item: Manifest) -> Processed:
         """Take the steps. Raises `_FailedError` at the one that fails."""
         live = await self._find(item)
-        if live is not None and not is_owned(live, self._owner) and self.strategy.when_to_take_over != "Never":
+        if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
             kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
             with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
                 live = await self._take_over(item, live, kept)
@@ -129,6 +129,13 @@ class Steps:
         with _step(ManifestReason.APPLY_FAILED, live):
             live = await self.writer.apply(item, live)
         return await self._applied(item, live), live
+
+    def _may_take_over(self, live: JsonObject) -> bool:
+        return self.strategy.when_to_take_over != "Never" or self._was_ours(live)
+
+    def _was_ours(self, live: JsonObject) -> bool:
+        """Say whether the object was freed from an earlier AppliedWork of our Work: see `webhook.member.rescue`."""
+        return is_freed(live, self._owner["name"], self.us)
 
     async def _find(self, item: Manifest) -> JsonObject | None:
         with _step(ManifestReason.FAILED_TO_FIND, None):
@@ -156,12 +163,12 @@ class Steps:
             names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in kept)
             message = f"owned by {names}, and allowCoOwnership is false"
             raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
-        if self.strategy.when_to_take_over == "IfNoDiff":
+        if self.strategy.when_to_take_over == "IfNoDiff" and not self._was_ours(live):
             found = await compare(item, live, self.member, full=self._compares_fully)
             if found.details:
                 message = f"{len(found.details)} fields differ, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, found.details)
-        return await self.member.replace(item.kind, with_owners(live, [*kept, self._owner]))
+        return await self.member.replace(item.kind, unfreed(with_owners(live, [*kept, self._owner])))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
         """Say whether *owner* is an AppliedWork that nobody stands behind, or an earlier one of our own Work.
