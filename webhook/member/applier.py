@@ -34,6 +34,7 @@ from webhook.kube.ports import Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.books import (
     known_kinds,
     record,
+    recorded,
     write_ahead,
     written_down,
 )
@@ -130,9 +131,10 @@ async def reconcile_work(
     strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
     decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
-    refused: list[Identity] = []
+    wanted = {item.identity for item in decoded}
+    left = [identity for identity in recorded(work, owner) if identity not in wanted]
     if applies:
-        refused = await remove_left_overs(work, owner, decoded, hub, member, us, limits)
+        left = await remove_left_overs(work, owner, decoded, hub, member, us, limits)
         work = await write_ahead(work, decoded, hub, now)
     steps = Steps(
         us=us,
@@ -146,7 +148,7 @@ async def reconcile_work(
         ),
     )
     results, live = await _process(decoded, steps, at_once=not applies)
-    await record(owner, decoded, live, refused, member)
+    await record(owner, decoded, live, left, member)
     outcome = await _store(work, work_status(work, results, now), hub)
     await note_applied(work, owner, member)
     return outcome

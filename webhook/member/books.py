@@ -61,16 +61,22 @@ def _identity(identifier: Mapping[str, Any]) -> Identity | None:
     return Identity(group, kind, namespace, name) if kind and name else None
 
 
-def recorded(work: JsonObject, owner: JsonObject | None) -> list[Identity]:
+def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = False) -> list[Identity]:
     """Return what earlier passes may have put on the member, as the Work and the AppliedWork remember it.
 
     What failed to be applied counts, too: the failure may have come after the write. Whether an object is
     really there, and ours, is for its owner references to say.
+
+    Args:
+        work: As it is, or was last.
+        owner: Its AppliedWork, if there is one.
+        compared: Also what was only compared. That is no left-over when its Work holds it no longer; but comparing
+            takes over where it may, and then it would go with its owner.
     """
     identifiers = [
         entry.get("identifier") or {}
         for entry in (work.get("status") or {}).get("manifestConditions") or ()
-        if _was_applied(entry)
+        if compared or _was_applied(entry)
     ]
     if owner is not None:
         identifiers += (owner.get("status") or {}).get("appliedResources") or ()

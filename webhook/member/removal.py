@@ -130,7 +130,7 @@ async def remove_content(
         owner = await take_back(work, owner, member, us)
     if owner is None:
         return True
-    known, ours = recorded(work, owner), set(written_down(owner))
+    known, ours = recorded(work, owner, compared=True), set(written_down(owner))
     keeping, inherited = _Keeping(owner, content, limits, us, await heirs_of(work, hub, member)), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
     for identity, kind in await served_kinds(_inside_first(known), member):

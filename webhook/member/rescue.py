@@ -55,7 +55,7 @@ async def made_anew(
     if not _is_ours_to_free(found, us):
         raise going
     work = await remember(work, found, hub, now)
-    await _free(found, recorded(work, found), member, us)
+    await _free(found, recorded(work, found, compared=True), member, us)
     metadata = work["metadata"]
     return work, await applied_work(Key(metadata["name"], metadata["namespace"]), member, us)
 
@@ -81,7 +81,7 @@ async def take_back(
         StoreError: The member did not answer.
     """
     about = work["metadata"]
-    for identity, kind in await served_kinds(recorded(work, owner), member):
+    for identity, kind in await served_kinds(recorded(work, owner, compared=True), member):
 
         async def adopt(live: JsonObject, kind: Kind = kind) -> None:
             nonlocal owner

@@ -271,6 +271,43 @@ def marked(document):
     return {**document, "metadata": {**document["metadata"], "annotations": MARK}}
 
 
+async def test_what_was_only_compared_stays_when_it_is_marked_to(cluster):
+    """Comparing takes over, too, where it may: so it goes with its Work, unless it is marked."""
+    await was_there(cluster, namespace(), marked(config_map()), config_map("other"))
+    await cluster.place(config_map(), config_map("other"), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    await cluster.remove()
+    await cluster.reconcile()
+    assert not (await cluster.live(CONFIG_MAP, "settings"))["metadata"].get("ownerReferences")
+    assert await cluster.live(CONFIG_MAP, "other") is None
+
+
+async def test_what_was_only_compared_stays_when_somebody_deletes_the_appliedwork(cluster):
+    await was_there(cluster, namespace(), config_map())
+    await cluster.place(config_map(), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    before = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.member.delete(APPLIED_WORK, Key("web-work"))
+    await cluster.reconcile()
+    live, owner = await cluster.live(CONFIG_MAP, "settings"), await cluster.member.get(APPLIED_WORK, Key("web-work"))
+    assert live["metadata"]["uid"] == before["metadata"]["uid"]
+    assert [each["uid"] for each in live["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
+
+
+async def test_what_a_work_held_before_it_only_compared_is_not_forgotten(cluster):
+    await cluster.place(namespace(), config_map(), config_map("other"))
+    await cluster.reconcile()
+    await cluster.place(namespace(), config_map(), applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    await cluster.reconcile()
+    versions = cluster.versions
+    await cluster.reconcile()
+    assert cluster.versions == versions
+    await cluster.remove(**{ABANDON: "true"})
+    await cluster.reconcile()
+    assert not (await cluster.live(CONFIG_MAP, "other"))["metadata"].get("ownerReferences")
+
+
 async def test_what_was_taken_over_stays_when_it_is_marked_to(cluster):
     """With its namespace, which takes everything in it along; what is not marked goes as always."""
     await was_there(cluster, namespace(), marked(config_map(level="ours")))
