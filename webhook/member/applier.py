@@ -69,7 +69,9 @@ DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
 NO_ORDER: Final = (
     "the Work goes, but harbormaster has not asked for its content to go: "
-    "its objects stay on the member, and a Work of this name that comes back finds them as they are"
+    "its objects stay on the member, and a Work of this name that comes back finds them as they are; "
+    f"to get rid of them where none comes back, write {REMOVE} with its own uid on the AppliedWork of this name on the "
+    "member, then delete that"
 )
 
 GONE: Final = Outcome(gone=True)

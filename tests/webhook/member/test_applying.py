@@ -196,6 +196,19 @@ async def test_an_applied_work_without_a_work_leaves_its_objects_when_it_is_dele
     assert (live["data"], live["metadata"].get("ownerReferences")) == ({"a": "1"}, None)
 
 
+async def test_an_applied_work_without_a_work_goes_with_its_objects_when_an_administrator_says_so_on_it(world):
+    """As the Event tells that says that they stayed."""
+    await world.place("shop", config_map("cart", a="1"))
+    await world.hub.delete(WORK, Key("shop", SPACE))
+    await world.pass_time(5)
+    (event,) = (await world.member.list(EVENT)).items
+    assert f"write {REMOVE} with its own uid on the AppliedWork" in event["note"]
+    await world.member.replace(APPLIED_WORK, meant(await world.member.get(APPLIED_WORK, Key("shop"))))
+    await world.member.delete(APPLIED_WORK, Key("shop"))
+    await world.pass_time(3)
+    assert (await applied_works(world), await world.data("cart")) == ([], None)
+
+
 async def test_an_applied_work_that_went_while_nobody_looked_is_let_go_of_without_its_objects(world):
     await world.place("shop", config_map("cart", a="1"))
     await world.hub.delete(WORK, Key("shop", SPACE))
