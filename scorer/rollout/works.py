@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from itertools import chain
 from typing import Any, TypeAlias
 
 import orjson
@@ -52,7 +51,7 @@ from scorer.rollout.documents import (
     with_spec,
 )
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
-from scorer.rollout.intent import meant, unmeant
+from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
@@ -100,7 +99,8 @@ class WorkPlan:
     """What to write.
 
     Args:
-        writes: In this order; empty when there is a problem.
+        writes: In this order; empty when there is a problem. A Work that is to be deleted may be on its way out, but
+            not yet by the loop's word: see `scorer.rollout.deletion.plan_work_deletion`.
         waiting: A wanted Work is still being deleted, so its successor cannot be made yet.
         problem: Set when the Works cannot be made.
     """
@@ -251,8 +251,8 @@ class _WorkPlanner:
             elif work is not None or self._grows:
                 made = self._make(slot, name, work, group.index)
                 writes.append(create(made) if work is None else replace(made))
-        gone = (self._works[name] for name in sorted(self._works.keys() - wanted))
-        writes += chain.from_iterable(map(_unwanted, gone))
+        unwanted = (self._works[name] for name in sorted(self._works.keys() - wanted))
+        writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
         return WorkPlan(tuple(writes), waiting)
 
     def _slots(self, group: SnapshotGroup) -> Iterator[_Slot]:
@@ -389,11 +389,3 @@ def _signature(work: JsonObject) -> int:
     """Return the generation that the hub wrote last, -1 when the Work is unsigned."""
     text = annotation(work, WORK_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def _unwanted(work: JsonObject) -> Iterator[Write]:
-    """Yield what becomes of a Work that its binding does not want any more, whoever deletes it."""
-    if not is_deleting(work):
-        yield delete(work)
-    elif (said := meant(work)) is not None:
-        yield replace(said)

@@ -1,9 +1,13 @@
-"""How the loop deletes a binding: it says first that it means it."""
+"""How the loop deletes bindings and Works: it says first that it means it."""
 
-from scorer.api.kinds import Kind
+from collections.abc import Iterable
+
+from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.intent import meant
+from scorer.rollout.writes import Verb, Write, replace
 from webhook.kube.hub import Hub
+from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key_of
 
 
 async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
@@ -15,3 +19,44 @@ async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
     if (said := meant(document)) is not None:
         document = await hub.replace(kind, said)
     await hub.delete(kind, document, this_version=True)
+
+
+async def take_away(hub: Hub, writes: Iterable[Write]) -> None:
+    """Delete a Work, after what is to be said on it was written; only as it was when that was decided.
+
+    An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
+    it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
+
+    Args:
+        hub: Where it is.
+        writes: What is to be said on one Work, and its deletion; one that is gone already is fine.
+
+    Raises:
+        ConflictError: Somebody has written it since; what it is now is known to the next attempt.
+    """
+    marked: JsonObject | None = None
+    try:
+        for write in writes:
+            if write.verb is Verb.REPLACE:
+                marked = await hub.replace(WORK, (await whole(hub, write)).document)
+            else:
+                await hub.delete(WORK, marked or write.document, this_version=True)
+    except NotServedError:
+        raise
+    except NotFoundError:
+        return
+
+
+async def whole(hub: Hub, write: Write) -> Write:
+    """Give a Work that is to be replaced its manifests back, which the cache does not keep.
+
+    Raises:
+        ConflictError: Somebody has written it since it was read.
+    """
+    if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
+        return write
+    stored = await hub.store.get(WORK, key_of(write.document))
+    if stored["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
+        raise ConflictError(f"Work {key_of(write.document)} has just been written by somebody else")
+    spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
+    return replace({**write.document, "spec": spec})

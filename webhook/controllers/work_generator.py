@@ -12,18 +12,18 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_to_go, plan_work_deletion
-from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
-from scorer.rollout.intent import meant
+from scorer.rollout.documents import is_deleting, label, with_finalizer, with_metadata, without_finalizer
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
-from scorer.rollout.writes import Verb, Write, replace
+from scorer.rollout.works import ABANDON, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
+from scorer.rollout.writes import Verb, Write
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.overrides import override_of
+from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, RetryError
 from webhook.kube.hub import Hub, at_once
-from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, ServedKinds, key_of
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
 
 FOREIGN_WORK = timedelta(seconds=5)
 
@@ -54,9 +54,8 @@ def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Wr
 
     Its agent takes it for unwanted otherwise, see `webhook.member.heirs`.
     """
-    made = [write for write in writes if write.verb is Verb.CREATE]
-    kept = [write for write in writes if write.verb is Verb.REPLACE and not is_deleting(write.document)]
-    return made, kept, [write for write in writes if write not in made and write not in kept]
+    made, kept, gone = ([write for write in writes if write.verb is verb] for verb in Verb)
+    return made, kept, gone
 
 
 class WorkGenerator:
@@ -112,12 +111,12 @@ class WorkGenerator:
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
         try:
-            writes = [await self._whole(write) for write in plan.writes]
-            made, kept, gone = _in_turn(writes)
-            await at_once(self._carry_out(write, member) for write in made)
+            made, kept, gone = _in_turn([await whole(self._hub, write) for write in plan.writes])
+            await self._hub.carry_out_at_once(WORK, made)
             await self._adopt(family, binding, made)
-            await at_once(self._carry_out(write, member) for write in kept)
-            await at_once(self._carry_out(write, member) for write in gone)
+            await self._hub.carry_out_at_once(WORK, kept)
+            stays = with_metadata(binding, annotations={ABANDON: None})  # a word for when the placement goes
+            await self._take_away(stays, member, (write.document for write in gone))
         except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
@@ -132,23 +131,8 @@ class WorkGenerator:
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
         self._hub.report(family.binding, binding, binding_status(binding, self.works(binding), plan, self._now()))
 
-    async def _whole(self, write: Write) -> Write:
-        """Give a Work that is to be replaced its manifests back, which the cache does not keep."""
-        if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
-            return write
-        stored = await self._hub.store.get(WORK, key_of(write.document))
-        if stored["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
-            raise ConflictError(f"Work {key_of(write.document)} has just been written by somebody else")
-        spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
-        return replace({**write.document, "spec": spec})
-
-    async def _carry_out(self, write: Write, member: JsonObject) -> None:
-        """Do what a plan asks for; a Work that is deleted says before that its content goes, if its member stays."""
-        if write.verb is not Verb.DELETE:
-            await self._hub.carry_out(WORK, [write])
-            return
-        said = None if is_deleting(member) else meant(write.document)
-        await self._take_away([*([replace(said)] if said else []), write])
+    async def _take_away(self, binding: JsonObject, member: JsonObject | None, works: Iterable[JsonObject]) -> None:
+        await at_once(take_away(self._hub, plan_work_deletion(binding, [work], member)) for work in works)
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
         """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
@@ -193,7 +177,7 @@ class WorkGenerator:
             return await self._let_go(family, binding)
         works = self.works(binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
-        await at_once(self._take_away(plan_work_deletion(binding, [work], member)) for work in works)
+        await self._take_away(binding, member, works)
         if self.works(binding):
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
@@ -211,19 +195,3 @@ class WorkGenerator:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE
-
-    async def _take_away(self, writes: Iterable[Write]) -> None:
-        """Delete a Work, after what is to be said on it was written; only as it was when that was decided.
-
-        An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
-        it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
-
-        Raises:
-            ConflictError: Somebody has written it since; what it is now is known to the next attempt.
-        """
-        marked: JsonObject | None = None
-        for write in writes:
-            if write.verb is Verb.REPLACE:
-                marked = await self._hub.replace(WORK, (await self._whole(write)).document)
-            else:
-                await self._hub.delete(WORK, marked or write.document, this_version=True)

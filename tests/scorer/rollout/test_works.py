@@ -147,6 +147,16 @@ def test_works_no_longer_wanted_are_deleted():
     assert list(hub.works) == ["shop-work"]
 
 
+def test_a_work_that_is_not_wanted_and_goes_without_a_word_is_still_to_be_deleted():
+    hub = MemberNamespace()
+    hub.run(make_binding(), make_group([make_object("a", size=500_000), make_object("b", size=500_000)]))
+    hub.works["shop-0"]["metadata"] |= {"uid": "u7", "deletionTimestamp": "2026-11-20T12:00:00Z"}
+    smaller = make_group([make_object("a", size=500_000)])
+    assert [(write.verb, write.name) for write in hub.plan(make_binding(), smaller).writes] == [(Verb.DELETE, "shop-0")]
+    hub.works["shop-0"]["metadata"]["annotations"]["harbormaster.dev/remove"] = "u7"
+    assert hub.plan(make_binding(), smaller).writes == ()
+
+
 def test_a_work_that_is_going_is_waited_for():
     hub, group = MemberNamespace(), make_group([make_object("a")])
     hub.run(make_binding(), group)
