@@ -7,7 +7,8 @@ from scorer.api import kinds
 from scorer.api.binding import BindingState
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE, member_namespace
+from scorer.rollout.documents import label
 from webhook.kube.cache import Cache
 from webhook.services import PlacementRef
 
@@ -68,3 +69,10 @@ NAMESPACED = Family(
 FAMILIES = (CLUSTER, NAMESPACED)
 FAMILY_OF: Mapping[str, Family] = {family.placement.kind: family for family in FAMILIES}
 """By the kind of placement."""
+
+
+def placement_of_work(work: JsonObject) -> PlacementRef:
+    """Return the placement that a Work says it was made for, whichever family that is of; its labels may be edited."""
+    namespace = label(work, PARENT_PLACEMENT_NAMESPACE)
+    family = NAMESPACED if namespace else CLUSTER
+    return PlacementRef(family.placement.kind, label(work, PARENT_PLACEMENT), namespace)

@@ -30,13 +30,13 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.meta import JsonObject
-from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING
 from scorer.api.placement import PlacementType
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import MEMBER, ROLLOUT, Thing
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.back_report import reports_to_originals
-from scorer.rollout.documents import annotation, current_condition, is_deleting
+from scorer.rollout.documents import annotation, current_condition, is_deleting, label
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import condition_type
@@ -46,7 +46,7 @@ from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.events import EventRecorder
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.failures import Concerned, FailureTeller
-from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
+from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, Family, placement_of_work
 from webhook.controllers.members import WATCHED as WATCHED_OF_MEMBERS
 from webhook.controllers.members import MemberController, concerned_member
 from webhook.controllers.node_pools import NodePoolController
@@ -329,12 +329,10 @@ class Loop:
 
     def _on_work(self, old: JsonObject | None, new: JsonObject | None) -> None:
         for document in (old, new):
-            labels = (document or {}).get("metadata", {}).get("labels") or {}
-            if PARENT_BINDING in labels:
-                namespace = labels.get(PARENT_PLACEMENT_NAMESPACE, "")
-                family = NAMESPACED if namespace else CLUSTER
-                self.works.add(BindingRef(family.placement.kind, labels[PARENT_BINDING], namespace))
-                self._mirror(PlacementRef(family.placement.kind, labels.get(PARENT_PLACEMENT, ""), namespace))
+            if document is not None and (binding := label(document, PARENT_BINDING)):
+                ref = placement_of_work(document)
+                self.works.add(BindingRef(ref.kind, binding, ref.namespace))
+                self._mirror(ref)
 
     def _mirror(self, ref: PlacementRef) -> None:
         """Have the statuses of a placement brought back that asks for it."""

@@ -18,12 +18,13 @@ from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import ABANDON, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
-from webhook.controllers.family import FAMILY_OF, Family
+from webhook.controllers.family import FAMILY_OF, Family, placement_of_work
 from webhook.controllers.overrides import override_of
 from webhook.controllers.removal import take_away, whole
-from webhook.controllers.result import DONE, Result, RetryError
+from webhook.controllers.result import DONE, Result, RetryError, StuckError
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
+from webhook.services import PlacementRef
 
 FOREIGN_WORK = timedelta(seconds=5)
 
@@ -56,6 +57,11 @@ def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Wr
     """
     made, kept, gone = ([write for write in writes if write.verb is verb] for verb in Verb)
     return made, kept, gone
+
+
+def _in_words(placement: PlacementRef) -> str:
+    name = f"{placement.namespace}/{placement.name}" if placement.namespace else placement.name
+    return f"{placement.kind} {name}"
 
 
 class WorkGenerator:
@@ -138,16 +144,22 @@ class WorkGenerator:
         """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
 
         Raises:
+            StuckError: It belongs to another placement, whose Works have the same names.
             RetryError: It belongs to another binding, and may be on its way out.
         """
+        parent = family.parent(binding)
         ours = {work["metadata"]["name"] for work in self.works(binding)}
         for write in writes:
             if write.verb is not Verb.CREATE or write.name in ours:
                 continue
             key = key_of(write.document)
             found = self._hub.cache.get(WORK, key.name, key.namespace)
-            owner, namespace = label(found or {}, PARENT_BINDING), binding["metadata"].get("namespace", "")
-            if found is None or is_deleting(found) or self._hub.cache.get(family.binding, owner, namespace):
+            owner = placement_of_work(found or {})
+            if owner != parent and self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace):
+                said = f"Work {write.name} is there already, for {_in_words(owner)}: that of {_in_words(parent)} would"
+                raise StuckError(f"{said} have the same name, so one of the two needs another name", FOREIGN_WORK)
+            holder = FAMILY_OF[owner.kind].binding, label(found or {}, PARENT_BINDING), owner.namespace
+            if found is None or is_deleting(found) or self._hub.cache.get(*holder):
                 raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
             wanted = write.document["metadata"]
             metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
