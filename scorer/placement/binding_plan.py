@@ -41,6 +41,11 @@ class BrokenBindingError(Exception):
     """A binding contradicts itself: the run stops until somebody puts it right."""
 
 
+def is_readable(document: Mapping[str, Any]) -> bool:
+    """Say whether `read_binding` can read a binding: one that it cannot stops the run."""
+    return str((document.get("spec") or {}).get("state")) in _STATES
+
+
 def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
     """Read a ClusterResourceBinding or ResourceBinding as scheduling sees it.
 

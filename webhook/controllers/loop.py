@@ -34,10 +34,12 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING
 from scorer.api.placement import PlacementType
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import MEMBER, ROLLOUT, Thing
+from scorer.placement.binding_plan import is_readable
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.back_report import reports_to_originals
-from scorer.rollout.documents import annotation, current_condition, is_deleting, label
+from scorer.rollout.documents import annotation, current_condition, is_deleting, label, spec_of
 from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.rollout.failing import failure_of
 from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
@@ -319,6 +321,8 @@ class Loop:
                     self.rollouts.add(ref)
             if new is None or is_deleting(new) or is_meant(new):  # a word that nobody stands behind is taken back
                 self.scheduling.add(ref)
+            if old is not None and new is not None and _scheduling_view(old) != _scheduling_view(new):
+                self.scheduling.add(ref)
             if new is None and self._reservations is not None:
                 self._wake_evictor(document)
             self._mirror(ref)
@@ -335,9 +339,9 @@ class Loop:
                 self._mirror(ref)
 
     def _mirror(self, ref: PlacementRef) -> None:
-        """Have the statuses of a placement brought back that asks for it."""
+        """Have the statuses of a placement brought back that asks for it, or did when that failed."""
         placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
-        if placement is not None and reports_to_originals(placement):
+        if placement is not None and (reports_to_originals(placement) or failure_of(placement)):
             self.back_reports.add(ref)
 
     def _on_membership(self, kind: Kind) -> Handler:
@@ -487,6 +491,7 @@ class Loop:
             self.selectables.stale()  # of kinds without a definition nobody tells that they have come
             for ref, _ in self._all_placements():
                 self.placements.add(ref)
+                self.scheduling.add(ref)
                 self.rollouts.add(ref)
                 self._mirror(ref)
             for eviction in self._hub.cache.list(EVICTION):
@@ -570,6 +575,11 @@ def _rollout_view(binding: JsonObject) -> tuple[object, ...]:
         if condition["type"] in ("Available", "DiffReported", "Applied", "RolloutStarted")
     )
     return metadata.get("generation"), metadata.get("deletionTimestamp"), seen
+
+
+def _scheduling_view(binding: JsonObject) -> tuple[object, ...]:
+    """Return what of a binding makes the scheduler look again: nothing that the loop itself changes."""
+    return spec_of(binding).get("targetCluster"), is_readable(binding)
 
 
 def _work_view(binding: JsonObject) -> tuple[object, ...]:

@@ -1,11 +1,14 @@
 """A controller that fails on an object says so on the object, once, until it passes."""
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.rollout.failing import failing_status
-from tests.webhook.controllers.world import World, make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
+from webhook.controllers import loop
+from webhook.controllers.family import CLUSTER
 from webhook.kube.ports import Key
 from webhook.services import PlacementRef
 from webhook.tree import Sources, placement_tree
@@ -83,3 +86,46 @@ async def test_a_member_on_which_the_controller_stumbles_says_so():
         assert said["message"].endswith("date value out of range")
         await world.change(MEMBER_CLUSTER, "a", taints=[{"key": "k", "effect": "NoSchedule"}])
         await world.until(lambda: not failure(world, MEMBER_CLUSTER, "a"))
+
+
+async def test_a_failure_to_report_back_passes_when_nobody_asks_for_reports_any_more():
+    """An earlier leader said it, and the wish went while none was there."""
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        stored = await world.store.get(PLACEMENT, Key("p"))
+        status = failing_status(stored, "back_report", "StoreError", "the hub is away", datetime.now(UTC))
+        async with held_up(world.loop.back_reports):
+            await world.store.replace_status(PLACEMENT, {**stored, "status": status})
+            await world.until(lambda: bool(failure(world, PLACEMENT, "p")))
+        assert failure(world, PLACEMENT, "p")
+        world.loop._on_placement(CLUSTER)(None, world.cache.get(PLACEMENT, "p"))  # as when the next one begins
+        await world.until(lambda: not failure(world, PLACEMENT, "p"))
+
+
+async def test_a_broken_binding_that_is_put_right_lets_its_placement_be_scheduled():
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        (binding,) = world.cache.list(BINDING)
+        await world.change(BINDING, binding["metadata"]["name"], state="Nonsense")
+        await world.until(lambda: failure(world, PLACEMENT, "p").get("type") == "harbormaster.dev/SchedulerFailed")
+        await world.change(BINDING, binding["metadata"]["name"], state="Bound")
+        await world.until(lambda: not failure(world, PLACEMENT, "p") and world.view("p")["state"] == "available")
+
+
+async def test_everything_that_can_fail_is_looked_at_again_after_a_while(monkeypatch):
+    """No event may ever come that says what was put right."""
+    async with running() as world:
+        await world.add(make_member("a"), make_placement("p"))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        queues = (world.loop.placements, world.loop.scheduling, world.loop.rollouts, world.loop.works)
+        before, written = [queue.reconciled for queue in queues], world.hub.writes
+        monkeypatch.setattr(loop, "RESYNC", timedelta())
+        resync = asyncio.create_task(world.loop._resync())
+        async with asyncio.timeout(10):
+            while any(queue.reconciled == times for queue, times in zip(queues, before, strict=True)):
+                await asyncio.sleep(0)
+        resync.cancel()
+        await world.until(lambda: True)
+        assert world.hub.writes == written

@@ -12,6 +12,7 @@ from scorer.rollout.documents import is_deleting
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
+from webhook.controllers.queue import WorkQueue
 from webhook.controllers.settings import LoopSettings
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.simulation import keep_status
@@ -121,6 +122,23 @@ async def running(**settings: Any) -> AsyncIterator[World]:
         world.store.close()
         if not task.cancelled() and (error := task.exception()):
             raise error
+
+
+@asynccontextmanager
+async def held_up(queue: WorkQueue[Any]) -> AsyncIterator[None]:
+    """Let a controller begin with nothing for so long."""
+    reconcile, goes_on = queue._reconcile, asyncio.Event()
+
+    async def wait(key: Any) -> Any:
+        await goes_on.wait()
+        return await reconcile(key)
+
+    queue._reconcile = wait
+    try:
+        yield
+    finally:
+        queue._reconcile = reconcile
+        goes_on.set()
 
 
 def make_member(name: str, *, nodes: int = 1, simulate: str = "", **labels: str) -> JsonObject:
