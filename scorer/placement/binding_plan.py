@@ -107,7 +107,7 @@ def plan_bindings(
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
-            create.append(new_binding(placement, decision, snapshot, stored.values(), blank))
+            create.append(_new_binding(placement, decision, snapshot, stored.values(), blank))
         else:
             replace.append(_picked_again(stored[old.name], old, snapshot, decision))
     replace += (_dropped(stored[binding.name], binding, now) for binding in run.dropped)
@@ -131,14 +131,29 @@ def binding_name(placement: str, cluster: str, suffix: str) -> str:
     return f"{placement[:26].rstrip('-.')}-{cluster[:27].rstrip('-.')}-{suffix}"
 
 
-def new_binding(
+def lost_binding(
+    placement: Mapping[str, Any], cluster: str, snapshot: str, documents: Iterable[JsonObject], blank: JsonObject
+) -> JsonObject:
+    """Return the binding to create for a cluster that was picked and whose binding is gone: it stays so if it may.
+
+    Args:
+        placement: Whose it is.
+        cluster: Which.
+        snapshot: Name of the latest policy snapshot.
+        documents: All bindings of the placement as stored.
+        blank: ``apiVersion`` and ``kind``.
+    """
+    reason = f"{cluster} still had what was placed there when its binding was gone"
+    decision = {"clusterName": cluster, "selected": True, "reason": reason}
+    return _new_binding(placement, decision, snapshot, documents, blank)
+
+
+def _new_binding(
     placement: Mapping[str, Any],
     decision: JsonObject,
     snapshot: str,
     documents: Iterable[JsonObject],
     blank: JsonObject,
-    *,
-    bound_to: str = "",
 ) -> JsonObject:
     """Return the binding to create for a cluster that was picked.
 
@@ -148,7 +163,6 @@ def new_binding(
         snapshot: Name of the policy snapshot that it was picked under.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
-        bound_to: Name of the resource snapshot that the cluster has already; empty: the rollout is to say.
     """
     owner, cluster = placement["metadata"], decision["clusterName"]
     metadata: JsonObject = {
@@ -159,8 +173,8 @@ def new_binding(
     if owner.get("namespace"):
         metadata["namespace"] = owner["namespace"]
     spec = {
-        "state": str(BindingState.BOUND if bound_to else BindingState.SCHEDULED),
-        "resourceSnapshotName": bound_to,
+        "state": str(BindingState.SCHEDULED),
+        "resourceSnapshotName": "",
         "schedulingPolicySnapshotName": snapshot,
         "targetCluster": cluster,
         "clusterDecision": decision,

@@ -200,6 +200,20 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 
+def is_lost_and_found(document: JsonObject) -> bool:
+    """Say whether a binding was Bound when it was made, and nobody has spoken of its rollout since.
+
+    So it is one that was made anew in place of a lost one (`scorer.rollout.lost_bindings`), or was restored: it has
+    been rolled out before.
+    """
+    return (
+        spec_of(document).get("state") == BindingState.BOUND
+        and generation_of(document) == 1
+        and not is_deleting(document)
+        and all(condition.get("type") != ROLLOUT_STARTED for condition in conditions_of(document))
+    )
+
+
 def rollout_started_status(
     document: JsonObject, *, started: bool, message: str, now: datetime, renew: bool = True
 ) -> JsonObject | None:

@@ -23,6 +23,7 @@ from scorer.api.kinds import KINDS, WORK, Kind
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ABANDON as ABANDON
 from scorer.api.names import (
+    OVERRIDES,
     PARENT_BINDING,
     PARENT_CLUSTER_OVERRIDE_HASH,
     PARENT_OVERRIDE_HASH,
@@ -37,7 +38,7 @@ from scorer.api.names import (
     member_namespace,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
-from scorer.rollout.bindings import ROLLOUT_STARTED
+from scorer.rollout.bindings import NO_OVERRIDES, ROLLOUT_STARTED, Overrides
 from scorer.rollout.documents import (
     annotation,
     current_condition,
@@ -207,10 +208,8 @@ class _WorkPlanner:
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": dict(report_back) if report_back else None,
         }
-        self._hashes = {
-            PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
-            PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
-        }
+        self._hashes = _hashes(spec)
+        self._overrides = {OVERRIDES: _format_overrides(Overrides.of(spec))}
 
     def plan(self, group: SnapshotGroup | None) -> WorkPlan:
         if group is not None and group.master is not None and not group.is_complete:
@@ -294,12 +293,15 @@ class _WorkPlanner:
         }
         if is_deleting(work):
             return
+        kept = _wanted(work)
+        if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
+            kept = with_metadata(kept, annotations=self._overrides)
         if stored != self._strategy:
-            yield replace(with_spec(_signed(_wanted(work), self._now), **self._strategy))
-        elif annotation(work, REMOVE):  # wanted again: whoever deletes it now is not the loop
-            yield replace(_wanted(work))
+            kept = with_spec(_signed(kept, self._now), **self._strategy)
         elif _signature(work) > generation_of(work):
-            yield replace(with_metadata(work, annotations={WORK_GENERATION: str(generation_of(work))}))
+            kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
+        if kept is not work:
+            yield replace(kept)
 
     def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
         namespace = namespace_of(self._binding)
@@ -314,6 +316,7 @@ class _WorkPlanner:
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
+            **self._overrides,
             WORK_OBJECTS: objects_digest(manifests),
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
@@ -348,6 +351,29 @@ class _WorkPlanner:
                 what = f"{result.get('kind')} {name_of(result)}"
                 raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
             yield result
+
+
+def overrides_of(work: JsonObject) -> Overrides | None:
+    """Return the override lists that a Work was made with; None: it does not say, or others than it was made with."""
+    try:
+        said = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
+    except (ValueError, TypeError, AttributeError):  # written by others
+        return None
+    made_with = all(annotation(work, key) == value for key, value in _hashes(said.fields()).items())
+    return said if made_with else None
+
+
+def _format_overrides(overrides: Overrides) -> str | None:
+    """Return what a Work says of its override lists, None when both are empty."""
+    return None if overrides == NO_OVERRIDES else dump_json(overrides.fields()).decode()
+
+
+def _hashes(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations that tell the override lists of one binding from those of another."""
+    return {
+        PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
+        PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
+    }
 
 
 def _hash_list(items: Sequence[Any] | None) -> str:

@@ -591,4 +591,4 @@ def _work_view(binding: JsonObject) -> tuple[object, ...]:
         for condition in conditions
         if condition["type"] == "RolloutStarted"
     ]
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), started
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_meant(binding), started

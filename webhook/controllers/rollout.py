@@ -22,6 +22,7 @@ from scorer.rollout.bindings import (
     BindingView,
     Overrides,
     bound,
+    is_lost_and_found,
     is_rolling,
     rollout_started_status,
     views,
@@ -76,9 +77,11 @@ class RolloutController:
             self._numbers.pop(ref, None)
             return await self._follow(ref, [])
         spec = placement["spec"]
-        if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
-            return await self._follow(ref, [])
         documents = family.children(self._hub.cache, family.binding, ref)
+        if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
+            for document in filter(is_lost_and_found, documents):
+                self._mark(family, document, started=True, message="on what it was rolled out with before")
+            return await self._follow(ref, [])
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
             return Result(timedelta())

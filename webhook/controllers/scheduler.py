@@ -3,7 +3,7 @@
 Source: scheduling.md 2 to 4, 17.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -15,19 +15,22 @@ from scorer.api.names import (
     PLACEMENT_GENERATION,
     SCHEDULER_BINDING_CLEANUP,
     SCHEDULER_CLEANUP,
+    WORK_CLEANUP,
+    member_namespace,
 )
-from scorer.placement.binding_plan import BrokenBindingError, plan_bindings, read_binding
+from scorer.placement.binding_plan import BrokenBindingError, lost_binding, plan_bindings, read_binding
 from scorer.placement.holdings import Binding
-from scorer.placement.lost_bindings import lost_bindings, orphaned_works
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
 from scorer.rollout.deletion import is_to_go, plan_binding_deletion, plan_words_taken_back
 from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
+from scorer.rollout.lost_bindings import as_works_say, orphaned_works, plan_orphan_deletion
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
 from webhook.controllers.family import FAMILY_OF, Family
+from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, RetryError, TerminalError
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
@@ -117,36 +120,26 @@ class SchedulerController:
     async def _with_lost(
         self, family: Family, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
-        """Make the bindings anew that somebody has deleted; return all bindings.
+        """Make the bindings anew that somebody has deleted, on members that stay; return all bindings.
 
-        That their Works are there is asked of the hub: the cache may hear of the end of a Work after that of its
-        binding.
+        What their Works are is asked of the hub: the cache may hear of the end of a Work after that of its binding.
         """
-        name = placement["metadata"]["name"]
-        orphans = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name))
-        if not orphans:
-            return documents
-        members = {cluster for cluster in orphans if self._stays(cluster)}
-        for cluster in sorted(members):
-            try:
-                stored = await self._hub.store.get(WORK, key_of(orphans[cluster]))
-            except NotFoundError:
-                members.remove(cluster)
+        name, blank, made = name_of(placement), _blank(family), []
+        known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name)
+        for cluster in sorted(orphaned_works(placement, documents, known)):
+            member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
+            if member is None or is_deleting(member):
                 continue
-            if is_deleting(stored):
-                members.remove(cluster)
-        made = []
-        for document in lost_bindings(placement, snapshot, documents, orphans, members, _blank(family)):
-            with suppress(AlreadyExistsError):
-                made.append(await self._hub.create(family.binding, document))
+            stored = await self._hub.store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: name})
+            found = orphaned_works(placement, documents, stored.items).get(cluster, ())
+            if works := [work for work in found if not is_deleting(work)]:
+                document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
+                with suppress(AlreadyExistsError):
+                    made.append(await self._hub.create(family.binding, document))
         return [*documents, *made]
 
-    def _stays(self, cluster: str) -> bool:
-        member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
-        return member is not None and not is_deleting(member)
-
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete all bindings of a placement that is being deleted, then let it go.
+        """Delete all bindings of a placement that is being deleted, and Works that have none, then let it go.
 
         Not where its definition is being deleted, which takes all placements with it: nobody has asked for the end of
         each of them, and where they are made anew they find their bindings again. Nor on hearsay: what the hub stores
@@ -160,16 +153,30 @@ class SchedulerController:
             if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
                 raise RetryError(f"what is known of placement {ref} is out of date")
             documents = family.children(self._hub.cache, family.binding, ref)
-            documents = await self._with_lost(family, placement, "", documents)
             await at_once(
                 self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
                 for document in documents
             )
             documents = family.children(self._hub.cache, family.binding, ref)
             await at_once(self._let_go(family, document) for document in documents)
+            await self._take_orphans_away(placement, documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             await self._hub.replace(family.placement, free)
         return DONE
+
+    async def _take_orphans_away(self, placement: JsonObject, bindings: Sequence[JsonObject]) -> None:
+        """Delete the Works of clusters with no binding that waits for them: there may be no making one anew any more.
+
+        Nothing can be created in a namespace that goes, as it does with all placements in it.
+        """
+        waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
+        works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
+        orphans = orphaned_works(placement, waiting, works)
+        await at_once(
+            take_away(self._hub, plan_orphan_deletion(placement, [work], self._hub.cache.get(MEMBER_CLUSTER, cluster)))
+            for cluster, found in sorted(orphans.items())
+            for work in found
+        )
 
 
 def _blank(family: Family) -> JsonObject:

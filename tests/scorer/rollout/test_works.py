@@ -6,10 +6,10 @@ from hashlib import sha256
 import pytest
 
 from scorer.api.binding import BindingStatus
-from scorer.api.names import REMOVE
+from scorer.api.names import OVERRIDES, REMOVE
 from scorer.api.work import Work
 from scorer.rollout.binding_status import binding_status
-from scorer.rollout.bindings import BindingView, is_failed, readiness
+from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_failed, readiness
 from scorer.rollout.documents import with_metadata, with_spec
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.removal import objects_digest
@@ -20,6 +20,7 @@ from scorer.rollout.works import (
     WorkCause,
     WorkPlan,
     needs_works,
+    overrides_of,
     plan_works,
 )
 from scorer.rollout.writes import Verb
@@ -155,6 +156,24 @@ def test_a_work_that_is_not_wanted_and_goes_without_a_word_is_still_to_be_delete
     assert [(write.verb, write.name) for write in hub.plan(make_binding(), smaller).writes] == [(Verb.DELETE, "shop-0")]
     hub.works["shop-0"]["metadata"]["annotations"]["harbormaster.dev/remove"] = "u7"
     assert hub.plan(make_binding(), smaller).writes == ()
+
+
+def test_works_say_with_which_overrides_they_were_made():
+    hub, group = MemberNamespace(), make_group([make_object("a")])
+    lists = {
+        "clusterResourceOverrideSnapshots": ["cro-0"],
+        "resourceOverrideSnapshots": [{"name": "r", "namespace": "x"}],
+    }
+    hub.run(make_binding(**lists), group, override=lambda content: {**content, "d": "overridden"})
+    work = hub.works["shop-work"]
+    assert overrides_of(work) == Overrides(("cro-0",), (("x", "r"),))
+    silent = with_metadata(work, annotations={OVERRIDES: None})  # made before Works said so
+    hub.works["shop-work"] = silent
+    assert overrides_of(silent) is None
+    assert [write.document for write in hub.plan(make_binding(**lists), group).writes] == [work]
+    hub.run(make_binding(), group)
+    assert OVERRIDES not in hub.works["shop-work"]["metadata"]["annotations"]
+    assert overrides_of(hub.works["shop-work"]) == NO_OVERRIDES
 
 
 def test_a_work_that_is_going_is_waited_for():
