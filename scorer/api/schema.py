@@ -6,6 +6,7 @@ changes it copies, only along the path to the change. Kinds that are not ours pa
 Source: placement-api.md 2.8 and 6 (D1).
 """
 
+import math
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,17 +38,21 @@ class _Defaults:
         value: What stands for an absent value, already filled in below; None when there is no default.
         properties: By member name; only members that have a default or lead to one.
         elements: What holds for every list item, or for every value of a map.
+        most: Items of a list.
     """
 
     value: Any
     properties: tuple[tuple[str, "_Defaults"], ...]
     elements: "_Defaults | None"
+    most: float
 
 
 def apply_schema_defaults(
     kind: Kind, document: JsonObject, *, staged_run_default_state: str = RunState.INITIALIZE.value
 ) -> JsonObject:
     """Fill in the defaults of the schema: absent or null becomes the default, inside objects that are present.
+
+    A list that is longer than the schema allows is left alone: no API server would store it.
 
     Args:
         kind: The kind of *document*.
@@ -77,7 +82,8 @@ def _compiled(schema: JsonObject) -> _Defaults | None:
     value = schema.get("default")
     if value is None and not properties and elements is None:
         return None
-    return _Defaults(_filled(value, _Defaults(None, properties, elements)), properties, elements)
+    most = schema.get("maxItems", math.inf)
+    return _Defaults(_filled(value, _Defaults(None, properties, elements, most)), properties, elements, most)
 
 
 def _filled(value: Any, defaults: _Defaults) -> Any:
@@ -93,7 +99,7 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
                 if (new := _filled(old, defaults.elements)) is not old:
                     changes[name] = new
         return {**value, **changes} if changes else value
-    if isinstance(value, list) and defaults.elements is not None:
+    if isinstance(value, list) and defaults.elements is not None and len(value) <= defaults.most:
         items = [_filled(item, defaults.elements) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value

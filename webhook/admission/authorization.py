@@ -30,9 +30,10 @@ from scorer.api.schema import apply_schema_defaults
 from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.admission.context import Context, NotKnownError, PlacementAuthorization, UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
+from webhook.admission.registry import MOST_VALUES
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import printable, quote
-from webhook.validation.reading import same_json
+from webhook.validation.reading import has_more_values, same_json
 
 SUPERUSERS: Final = "system:masters"
 POWERFUL_GROUPS: Final = frozenset(
@@ -96,19 +97,10 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
         user: Its author.
         context: The kinds of the hub, the switches.
     """
-    kind, document, old = request.get("kind"), request.get("object"), request.get("oldObject")
-    if (
-        context.settings.placement_authorization is PlacementAuthorization.OFF
-        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: it may be anything, a list too
-        or request.get("subResource")
-        or not isinstance(kind, dict)
-        or not isinstance(document, dict)
-        or user.username in context.settings.controllers
-        or SUPERUSERS in user.groups
-    ):
+    author, document, old = _asked_about(request, user, context), request.get("object"), request.get("oldObject")
+    if author is None or not isinstance(document, dict):
         return ()
-    author = _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
-    if author is None or (isinstance(old, dict) and _is_left_alone(author, document, old)):
+    if isinstance(old, dict) and _is_left_alone(author, document, old):
         return ()
     found: dict[Access, None] = {}
     for access in author.needs(document, context):
@@ -116,6 +108,35 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
         if len(found) > MOST_AT_ONCE:  # the rest makes no difference: none of it is asked about
             break
     return tuple(found)
+
+
+def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
+    """Say whether there may be something that the author of a write must be allowed to do.
+
+    That is a matter of who, what kind and which operation: the objects, which may be made up, are not looked at.
+
+    Args:
+        request: Of a review; nothing in it has been checked yet.
+        user: Its author.
+        context: The switches.
+    """
+    return _asked_about(request, user, context) is not None
+
+
+def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Authored | None":
+    """Return the kind that is written; None: nobody needs to be asked about its author."""
+    kind = request.get("kind")
+    if (
+        context.settings.placement_authorization is PlacementAuthorization.OFF
+        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: it may be anything, a list too
+        or request.get("subResource")
+        or not isinstance(kind, dict)
+        or not isinstance(request.get("object"), dict)
+        or user.username in context.settings.controllers
+        or SUPERUSERS in user.groups
+    ):
+        return None
+    return _AUTHORED.get((str(kind.get("group")), str(kind.get("kind"))))
 
 
 Needs: TypeAlias = Callable[[JsonObject, Context], Iterator[Access]]
@@ -138,13 +159,18 @@ class _Authored:
 
 
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
-    """Say whether an update changes nothing that matters. Spelling out a default is no change."""
+    """Say whether an update changes nothing that matters. Spelling out a default is no change.
+
+    In an object with very many values it counts as one: nobody waits until all that has been filled in.
+    """
 
     def same(new: JsonObject, stored: JsonObject) -> bool:
         return all(same_json(_at(new, path), _at(stored, path)) for path in author.matters)
 
     if same(document, old):
         return True
+    if any(has_more_values(each, MOST_VALUES) for each in (document, old)):
+        return False
     defaulted = mutate(document, old, "UPDATE").document
     return same(*(without_nulls(apply_schema_defaults(author.kind, each)) for each in (defaulted, old)))
 
@@ -288,7 +314,9 @@ def _of_overridden(term: Any, namespace: str, context: Context) -> Iterator[Acce
     """
     if not isinstance(term, dict) or not isinstance(term.get("group", ""), str):
         return
-    group, word, name = term.get("group", ""), str(term.get("kind")), term.get("name")
+    if not term.get("kind"):  # refused by the rules
+        return
+    group, word, name = term.get("group", ""), str(term["kind"]), term.get("name")
     if not isinstance(name, str):
         name = ""
     kind = context.kinds.find(group, word)
@@ -305,7 +333,7 @@ def _of_object(entry: Any, namespace: str, context: Context) -> Iterator[Access]
 
     The hub need not know its kind, members do: then the author needs the right to all kinds of that group.
     """
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or not entry.get("kind"):  # refused by the rules
         return
     group, word = group_kind(entry)
     kind = context.kinds.find(group, word)

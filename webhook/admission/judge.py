@@ -31,8 +31,6 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
 LONGEST_WARNING: Final = LONGEST
-MOST_VALUES: Final = 50_000
-"""JSON values of an object that rules look at, without its status; manifests of a megabyte and a half have fewer."""
 _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; a list of a million mistakes is not read to its end."""
 
@@ -255,13 +253,13 @@ def _is_bounded(question: Question) -> Judgement | None:
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
         return ALLOWED
-    if has_more_values(wish(question.document), MOST_VALUES):
+    if has_more_values(wish(question.document), entry.most_values):
         if question.hook == "mutate":
             return ALLOWED
         field = FieldPath.of(entry.body)
-        error = FieldError(field, Cause.TOO_MANY, f"the object has more than {MOST_VALUES} JSON values")
+        error = FieldError(field, Cause.TOO_MANY, f"the object has more than {entry.most_values} JSON values")
         return Judgement(False, (error,), (), 422, "Invalid", _summary([error], entry, question.document))
-    if question.operation == "UPDATE" and has_more_values(wish(question.old), MOST_VALUES):
+    if question.operation == "UPDATE" and has_more_values(wish(question.old), entry.most_values):
         question.operation, question.old = "CREATE", None
     return None
 

@@ -45,6 +45,13 @@ Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
 Default: TypeAlias = Callable[[JsonObject, JsonObject | None], Defaulted]
 
+MOST_VALUES: Final = 10_000
+"""JSON values of an object that rules look at, without its status: far more than people write."""
+MOST_VALUES_OF_MANY: Final = 20_000
+"""The same where the schema allows thousands of objects: groups in stages, versions in regions."""
+MOST_VALUES_OF_MANIFESTS: Final = 50_000
+"""The same where there are manifests, whose values no rule looks at; those of a megabyte and a half have fewer."""
+
 _CU: Final = frozenset[Operation]({"CREATE", "UPDATE"})
 _CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
 _C: Final = frozenset[Operation]({"CREATE"})
@@ -69,6 +76,7 @@ class Admitted:
         guards: Yield why this user may not do this write, in this order; they hold for subresources and deletions too.
         live: Warn about what the rest of the hub makes of a creation or an update of the body, the weightiest first.
         live_on_deletion: The same for a deletion.
+        most_values: An object with more JSON values is not looked at.
     """
 
     kind: Kind
@@ -83,6 +91,7 @@ class Admitted:
     guards: tuple[GuardRail, ...] = ()
     live: tuple[LiveCheck, ...] = ()
     live_on_deletion: tuple[LiveCheck, ...] = ()
+    most_values: int = MOST_VALUES
 
 
 _ENTRIES: Final = (
@@ -134,8 +143,13 @@ _ENTRIES: Final = (
     ),
     Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
     Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
-    Admitted(kinds.ENVELOPE, envelope.validate_cluster_envelope, body="data"),
-    Admitted(kinds.NAMESPACED_ENVELOPE, envelope.validate_resource_envelope, body="data"),
+    Admitted(kinds.ENVELOPE, envelope.validate_cluster_envelope, body="data", most_values=MOST_VALUES_OF_MANIFESTS),
+    Admitted(
+        kinds.NAMESPACED_ENVELOPE,
+        envelope.validate_resource_envelope,
+        body="data",
+        most_values=MOST_VALUES_OF_MANIFESTS,
+    ),
     Admitted(kinds.DISRUPTION_BUDGET, disruption_budget.validate, live=live_eviction.BUDGET_CHECKS),
     Admitted(kinds.EVICTION, eviction.validate, operations=_C, live=live_eviction.EVICTION_CHECKS),
     Admitted(
@@ -152,11 +166,24 @@ _ENTRIES: Final = (
     Admitted(kinds.NAMESPACED_BINDING, machine_written.validate_resource_binding),
     Admitted(kinds.POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
     Admitted(kinds.NAMESPACED_POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
-    Admitted(kinds.RESOURCE_SNAPSHOT, machine_written.validate_resource_snapshot, operations=_U),
-    Admitted(kinds.NAMESPACED_RESOURCE_SNAPSHOT, machine_written.validate_resource_snapshot, operations=_U),
+    *(
+        Admitted(
+            kind,
+            machine_written.validate_resource_snapshot,
+            operations=_U,
+            most_values=MOST_VALUES_OF_MANIFESTS,
+        )
+        for kind in (kinds.RESOURCE_SNAPSHOT, kinds.NAMESPACED_RESOURCE_SNAPSHOT)
+    ),
     Admitted(kinds.OVERRIDE_SNAPSHOT, machine_written.validate_cluster_override_snapshot, operations=_U),
     Admitted(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, machine_written.validate_resource_override_snapshot, operations=_U),
-    Admitted(kinds.WORK, machine_written.validate_work, operations=_CUD, guards=(guard_rail.guard_member_work,)),
+    Admitted(
+        kinds.WORK,
+        machine_written.validate_work,
+        operations=_CUD,
+        guards=(guard_rail.guard_member_work,),
+        most_values=MOST_VALUES_OF_MANIFESTS,
+    ),
     Admitted(
         kinds.INTERNAL_MEMBER_CLUSTER,
         machine_written.validate_internal_member_cluster,
@@ -178,12 +205,12 @@ _ENTRIES: Final = (
         operations=_CUD,
         guards=(guard_rail.guard_namespace, deletion_guard.guard_member_namespace),
     ),
-    Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True),
-    Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True),
+    Admitted(kinds.UPGRADE_STRATEGY, upgrade.validate_strategy, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
+    Admitted(kinds.UPGRADE_RUN, upgrade.validate_run, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
     Admitted(kinds.UPGRADE_GATE, upgrade.validate_gate, operations=_CUD, judged_whole=True),
     Admitted(kinds.UPGRADE_PROFILE, upgrade.validate_profile, judged_whole=True),
     Admitted(kinds.MAINTENANCE_WINDOW, upgrade.validate_window, judged_whole=True),
-    Admitted(kinds.VERSION_CATALOG, upgrade.validate_catalog, judged_whole=True),
+    Admitted(kinds.VERSION_CATALOG, upgrade.validate_catalog, judged_whole=True, most_values=MOST_VALUES_OF_MANY),
     Admitted(kinds.UPGRADE_REQUEST, upgrade.validate_request, judged_whole=True),
 )
 

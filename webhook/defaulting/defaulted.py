@@ -51,10 +51,13 @@ def within(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]
     return block if inner is None else replaced(block, key, step(inner))
 
 
-def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """Return *block* with *step* done to each object of the list under *key*, if there is one."""
+def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject], most: int) -> JsonObject:
+    """Return *block* with *step* done to each object of the list under *key*, if there is one.
+
+    A list of more than *most* items is left alone: it will be refused.
+    """
     items = block.get(key)
-    if items is None:
+    if items is None or (isinstance(items, list) and len(items) > most):
         return block
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise UnreadableError(key)

@@ -11,6 +11,7 @@ from scorer.api.node_pool import (
     DEFAULT_BUDGET_NODES,
     DEFAULT_CONSOLIDATE_AFTER,
     DEFAULT_EXPIRE_AFTER,
+    MOST_BUDGETS,
     ConsolidationPolicy,
     parse_duration_or_never,
 )
@@ -46,9 +47,9 @@ RULES: Final = (
 def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
     """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed without a default.
 
-    These are F-20 to F-23. An object that is being deleted, or whose JSON types are wrong where defaults belong, is
-    returned as it is. ``disruption.expireAfter``, where the field was documented once, is copied to the template if
-    that has none (K-35).
+    These are F-20 to F-23. An object that is being deleted, that has more budgets than there may be, or whose JSON
+    types are wrong where defaults belong, is returned as it is. ``disruption.expireAfter``, where the field was
+    documented once, is copied to the template if that has none (K-35).
     """
     del old
     metadata = document.get("metadata")
@@ -60,7 +61,7 @@ def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
     if not (isinstance(template, dict) and isinstance(disruption, dict)):
         return Defaulted(document)
     node, budgets = template.get("spec"), disruption.setdefault("budgets", [{}])
-    if not (isinstance(node, dict | None) and _is_list_of_objects(budgets)):
+    if not (isinstance(node, dict | None) and _is_list_of_objects(budgets)) or len(budgets) > MOST_BUDGETS:
         return Defaulted(document)
     disruption.setdefault("consolidationPolicy", ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED.value)
     disruption.setdefault("consolidateAfter", DEFAULT_CONSOLIDATE_AFTER)

@@ -24,6 +24,7 @@ from webhook.defaulting.defaulted import (
     without,
 )
 from webhook.validation.field import FieldWarning
+from webhook.validation.placement import MOST_ITEMS
 from webhook.validation.placement import RULES as PLACEMENT_RULES
 from webhook.validation.reading import same_json
 from webhook.validation.rule import CRD, OURS, UPDATE, Rule, Severity, enforces, pick
@@ -131,13 +132,15 @@ def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorter
 def _default_policy(policy: JsonObject, sorters: "_Sorters") -> JsonObject:
     """Fill in F-02 to F-04 and rename the old sorter (X-18)."""
     policy = filled(policy, {"placementType": "PickAll"})
-    policy = for_each(policy, "topologySpreadConstraints", lambda constraint: filled(constraint, _SPREAD))
-    policy = for_each(policy, "tolerations", lambda toleration: filled(toleration, {"operator": "Equal"}))
+    policy = for_each(policy, "topologySpreadConstraints", lambda constraint: filled(constraint, _SPREAD), MOST_ITEMS)
+    policy = for_each(policy, "tolerations", lambda toleration: filled(toleration, {"operator": "Equal"}), MOST_ITEMS)
     affinity, cluster_affinity, preferred = _PREFERRED
     return within(
         policy,
         affinity,
-        lambda outer: within(outer, cluster_affinity, lambda inner: for_each(inner, preferred, sorters.rename)),
+        lambda outer: within(
+            outer, cluster_affinity, lambda inner: for_each(inner, preferred, sorters.rename, MOST_ITEMS)
+        ),
     )
 
 

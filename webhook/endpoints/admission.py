@@ -24,7 +24,7 @@ from aiohttp import web
 
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
+from webhook.admission.authorization import UNDISPUTED, Reviewed, may_need_access, needed_access
 from webhook.admission.context import Context, PlacementAuthorization, UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
@@ -346,10 +346,12 @@ class _Desk:
         self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
     ) -> Reviewed:
         """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
-        if self._access is None or not (needed := needed_access(asked, user, context)):
+        if self._access is None:
             return UNDISPUTED
         if not known:
-            return Reviewed((), STRANGER)
+            return Reviewed((), STRANGER) if may_need_access(asked, user, context) else UNDISPUTED
+        if not (needed := needed_access(asked, user, context)):
+            return UNDISPUTED
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 return await self._access.review(user, needed)

@@ -2,14 +2,17 @@
 
 A broken part must not hide mistakes elsewhere: what the model refuses is reported, replaced by the
 smallest value that fits, and read again, so that the rules between fields still see the rest. What a
-rule then says about a replaced part, or about something that contains one, is dropped.
+rule then says about a replaced part, or about something that contains one, is dropped. A list that is too long is cut
+before anything is read: that is one mistake, and what is in it is not looked at, however much it is.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -19,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import ApiModel, JsonObject, without_nulls
-from webhook.validation.field import Cause, FieldError, FieldWarning, path_of, shape_errors
+from webhook.validation.field import Cause, FieldError, FieldWarning, path_of, shape_errors, too_many
 
 Finding: TypeAlias = FieldError | FieldWarning
 Model = TypeVar("Model", bound=ApiModel)
@@ -28,7 +31,7 @@ DEEPEST: Final = 100
 """Levels of nesting: far above any real object, and low enough that nothing recurses too deep."""
 _MOST_ROUNDS: Final = 4
 _MOST_MISTAKES: Final = 200
-_MOST_VALUES: Final = 1000
+_MOST_VALUES: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,15 @@ def read_object(
         rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
             mistake is given the id of the nearest path above it.
     """
+    errors: list[FieldError] = []
+    limits = _limits_of(model)
     document = wish(document)
+    document = document if limits is None else _shortened(document, limits, FieldPath(), errors, rules)
+    broken = [error.field for error in errors]
     try:
-        return Reading(model.read(document))
+        return Reading(model.read(document), tuple(errors), tuple(broken))
     except pydantic.ValidationError as error:
-        return _read_around(model, document, error, rules)
+        return _read_around(model, document, error, rules, errors, broken)
     except (OverflowError, TypeError) as error:  # integers beyond any float, members that are no text
         return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
 
@@ -96,11 +103,24 @@ def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_around(
-    model: type[Model], document: Mapping[str, Any], error: pydantic.ValidationError, rules: Mapping[str, str]
+    model: type[Model],
+    document: Mapping[str, Any],
+    error: pydantic.ValidationError,
+    rules: Mapping[str, str],
+    errors: list[FieldError],
+    broken: list[FieldPath],
 ) -> Reading[Model]:
-    errors: list[FieldError] = []
-    broken: list[FieldPath] = []
-    patched: Any = _own_copy(document, error)
+    """Read *document* although *error* was found in it; *errors* are known already, so are the *broken* parts.
+
+    Of a document with more mistakes than anyone reads only the beginning is looked at, and nothing is made of it.
+    """
+    if error.error_count() > _MOST_MISTAKES:
+        try:
+            model.read(_beginning(document, [_MOST_VALUES]))
+        except pydantic.ValidationError as found:
+            errors.extend(_new_errors(found, broken, rules))
+        return Reading(None, tuple(errors), tuple(broken))
+    patched: Any = _own_copy(document)
     for _ in range(_MOST_ROUNDS):
         try:
             return Reading(model.read(patched), tuple(errors), tuple(broken))
@@ -113,6 +133,61 @@ def _read_around(
         if not all(repaired):
             break
     return Reading(None, tuple(errors), tuple(broken))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The parts of a model that lead to a list or a map of limited length.
+
+    Args:
+        most: Items of a list, members of a map.
+        members: Of an object, by name.
+        items: What holds for every item of a list, or every value of a map.
+    """
+
+    most: float
+    members: Mapping[str, "_Limits"]
+    items: "_Limits | None"
+
+
+@lru_cache(maxsize=256)
+def _limits_of(model: type[ApiModel]) -> _Limits | None:
+    members = {
+        alias: limits for alias, info in _by_alias(model).items() if (limits := _limits(_annotated(info))) is not None
+    }
+    return _Limits(math.inf, members, None) if members else None
+
+
+def _limits(annotation: Any) -> _Limits | None:
+    bare = _bare(annotation)
+    if isinstance(bare, type) and issubclass(bare, ApiModel):
+        return _limits_of(bare)
+    origin, arguments = get_origin(bare), get_args(bare)
+    if origin not in {tuple, list, dict, Mapping}:
+        return None
+    items = _limits(arguments[1] if origin in {dict, Mapping} else arguments[0])
+    most = min(_bounds(annotation, "max_length"), default=math.inf)
+    return _Limits(most, {}, items) if most < math.inf or items is not None else None
+
+
+def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldError], rules: Mapping[str, str]) -> Any:
+    """Return *value* with no more in a list or a map than the model takes; the mistakes go to *errors*."""
+    if not isinstance(value, dict | list):
+        return value
+    if len(value) > limits.most:
+        most = int(limits.most)
+        errors.append(too_many(at, len(value), most, _rule_of(at, rules)))
+        return value[:most] if isinstance(value, list) else dict(islice(value.items(), most))
+    if isinstance(value, list):
+        if limits.items is None:
+            return value
+        items = [_shortened(item, limits.items, at / index, errors, rules) for index, item in enumerate(value)]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    below = limits.members if limits.items is None else dict.fromkeys(value, limits.items)
+    parts = {
+        name: _shortened(value[name], inner, at / name, errors, rules) for name, inner in below.items() if name in value
+    }
+    return {**value, **parts} if any(part is not value[name] for name, part in parts.items()) else value
 
 
 def _new_errors(
@@ -138,10 +213,8 @@ def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
     return ""
 
 
-def _own_copy(document: Mapping[str, Any], error: pydantic.ValidationError) -> Any:
-    """Return a copy to repair; of a document with more mistakes than anyone reads, only the beginning."""
-    if error.error_count() > _MOST_MISTAKES:
-        return without_nulls(_beginning(document, [_MOST_VALUES]))
+def _own_copy(document: Mapping[str, Any]) -> Any:
+    """Return a copy to repair."""
     try:
         text = orjson.dumps(document)
     except orjson.JSONEncodeError:
@@ -247,18 +320,16 @@ def _smallest(annotation: Any) -> Any:
 
 def _least(annotation: Any) -> int:
     """Return the lower bound of a number or a length, 0 without one."""
+    return max((0, *_bounds(annotation, "ge"), *_bounds(annotation, "min_length")))
+
+
+def _bounds(annotation: Any, name: str) -> Iterator[int]:
+    """Yield the whole numbers that the metadata of a type has under *name*."""
     metadata = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
-    bounds = [0]
     while metadata:
         item = metadata.pop()
         if isinstance(item, FieldInfo):
             metadata.extend(item.metadata)
-        bounds.extend(int(item_bound) for item_bound in _bounds(item))
-    return max(bounds)
-
-
-def _bounds(item: Any) -> Iterator[int]:
-    for name in ("ge", "min_length"):
         value = getattr(item, name, None)
         if isinstance(value, int):
             yield value
@@ -288,7 +359,7 @@ def has_more_values(value: Any, most: int) -> bool:
         if count > most:
             return True
         items = container.values() if type(container) is dict else container
-        pending += [item for item in items if type(item) is dict or type(item) is list]
+        pending += [item for item in items if item and (type(item) is dict or type(item) is list)]
     return False
 
 
@@ -298,6 +369,8 @@ def same_json(left: object, right: object) -> bool:
         return True
     if type(left) is not type(right):
         return False
+    if not left:
+        return not right
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same_json(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):

@@ -99,6 +99,18 @@ def test_defaults_are_not_shared_between_documents():
     assert apply_schema_defaults(kinds.NODE_POOL, {"spec": {}})["spec"]["disruption"]["budgets"] == [{"nodes": "10%"}]
 
 
+@pytest.mark.parametrize("member", ["topologySpreadConstraints", "tolerations"])
+def test_a_list_that_is_too_long_to_be_stored_gets_no_defaults(member):
+    def document(count):
+        return {"spec": {"policy": {"placementType": "PickN", member: [{} for _ in range(count)]}}}
+
+    def items(count):
+        return apply_schema_defaults(kinds.PLACEMENT, document(count))["spec"]["policy"][member]
+
+    assert all(items(100))
+    assert not any(items(101))
+
+
 def test_the_default_state_of_runs_is_a_setting():
     run = {"spec": {"placementName": "a"}}
     assert apply_schema_defaults(kinds.STAGED_RUN, run)["spec"]["state"] == "Initialize"

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from scorer.api.schema import apply_schema_defaults
+from webhook.admission import authorization
 from webhook.admission.authorization import (
     MOST_AT_ONCE,
     Access,
@@ -404,3 +406,34 @@ def test_the_question_as_the_api_server_reads_it():
         "namespace": "shop",
     }
     assert resource_attributes(Access("get", "", "secrets")) == {"verb": "get", "version": "*", "resource": "secrets"}
+
+
+def test_a_very_large_object_that_is_not_the_same_is_changed_and_nothing_is_filled_in(monkeypatch):
+    filled_in = []
+
+    def note(kind, document, **how):
+        filled_in.append(document)
+        return apply_schema_defaults(kind, document, **how)
+
+    monkeypatch.setattr(authorization, "apply_schema_defaults", note)
+    monkeypatch.setattr(authorization, "mutate", lambda *given: filled_in.append(given) or mutate(*given))
+    scope = {"selectionScope": "NamespaceWithResources"}
+    for count, compared in ((10, True), (20_000, False)):
+        many = term(name="shop", labelSelector={"matchExpressions": [{}] * count})
+        asked = needed_access(request(many | scope, operation="UPDATE", old=[many]), ALICE, CONTEXT)
+        assert bool(filled_in) is compared
+        assert bool(asked) is not compared
+        filled_in.clear()
+        assert not needed_access(request(many, operation="UPDATE", old=[many]), ALICE, CONTEXT)
+        filled_in.clear()
+
+
+def test_nobody_is_asked_about_what_says_no_kind_and_is_refused_for_it():
+    nothing = [{} for _ in range(1000)]
+    assert not needed_access(request(*nothing, kind="ClusterResourcePlacement"), ALICE, CONTEXT)
+    overridden = request(*nothing, kind="ClusterResourceOverride", member="clusterResourceSelectors")
+    assert not needed_access(overridden, ALICE, CONTEXT)
+    for kind in ("ClusterResourceSnapshot", "Work"):
+        asked = request(kind=kind)
+        asked["object"]["spec"] = {"selectedResources": nothing, "workload": {"manifests": nothing}}
+        assert not needed_access(asked, ALICE, CONTEXT)

@@ -5,13 +5,14 @@ import sys
 
 import pytest
 
+from scorer.api import kinds
 from scorer.api.duration import parse_budget_duration, parse_sum, parse_wait_time
 from scorer.api.field_path import FieldPath
 from scorer.api.quantity import parse_quantity
 from scorer.disruption.cron import parse_schedule
 from webhook.admission.context import Context
-from webhook.admission.judge import MOST_VALUES as MOST_JUDGED
 from webhook.admission.judge import judge
+from webhook.admission.registry import MOST_VALUES as MOST_JUDGED
 from webhook.admission.review import LARGE_BYTES, MOST_VALUES, BadReviewError, answer, parse_object
 
 PLACEMENT = {
@@ -70,6 +71,29 @@ def test_an_object_of_too_many_values_is_refused(operation):
     found = judge(operation, SWOLLEN, PLACEMENT if operation == "UPDATE" else None, Context())
     assert [str(error.field) for error in found.errors] == ["spec"]
     assert str(MOST_JUDGED) in found.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "most"),
+    [
+        (kinds.PLACEMENT, "spec", 10_000),
+        (kinds.OVERRIDE, "spec", 10_000),
+        (kinds.ENVELOPE, "data", 50_000),
+        (kinds.WORK, "spec", 50_000),
+    ],
+)
+def test_how_much_of_an_object_is_judged_depends_on_whether_it_holds_manifests(kind, member, most):
+    def refused(count):
+        document = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": "a"},
+            member: {"x": [0] * count},
+        }
+        return f"more than {most} JSON values" in judge("CREATE", document, None, Context()).message
+
+    assert refused(most)
+    assert not refused(most - 20)
 
 
 def test_what_controllers_wrote_does_not_count():

@@ -130,3 +130,8 @@ def test_the_model_reads_the_same_defaults():
     """The engine sees an object that was never defaulted as admission would have stored it."""
     bare = make_node_pool()
     assert NodePool.read(bare).spec.model_dump() == NodePool.read(default(bare).document).spec.model_dump()
+
+
+def test_more_budgets_than_there_may_be_are_left_alone():
+    pool = {"spec": {"template": {"spec": {}}, "disruption": {"budgets": [{} for _ in range(51)]}}}
+    assert default(pool).document is pool

@@ -231,3 +231,19 @@ def test_a_missing_block_is_added_whole_and_once():
     ]
     assert apply_patch(document, mutation.patch) == mutation.document
     assert mutate(mutation.document, None, "CREATE").patch == ()
+
+
+@pytest.mark.parametrize("member", ["topologySpreadConstraints", "tolerations"])
+def test_a_list_that_will_be_refused_for_its_length_is_left_alone(member):
+    """A patch of it would have an operation for each of its items."""
+
+    def patched(count):
+        document = {
+            "apiVersion": "placement.kubernetes-fleet.io/v1",
+            "kind": "ClusterResourcePlacement",
+            "spec": {"policy": {"placementType": "PickN", member: [{} for _ in range(count)]}},
+        }
+        return default(document, None).document["spec"]["policy"][member]
+
+    assert all(patched(100))
+    assert not any(patched(101))

@@ -8,8 +8,9 @@ import pytest
 from tests.webhook.endpoints.test_admission import assert_status
 from tests.webhook.endpoints.test_callers import Certificates
 from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarded  # noqa: F401 - a fixture
-from webhook.admission.authorization import Reviewed
+from webhook.admission.authorization import Reviewed, needed_access
 from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
+from webhook.endpoints import admission
 from webhook.hook_secrets import read_secrets
 from webhook.settings import Settings, SettingsError
 
@@ -57,6 +58,27 @@ async def test_rights_are_asked_for_on_the_secret_path_alone(launch, review_byte
             known = await connection.post(below(secret), review_bytes())
             assert '"ann" may not get namespaces' in warnings_of(known)[0]
     assert len(rights.asked) == 2
+
+
+async def test_what_a_stranger_sends_is_not_compared_with_anything(launch, review, secret_file, monkeypatch):
+    """Who, what kind and which operation say that rights would be asked for; the objects may be made up."""
+    looked_at = []
+
+    def note(*given):
+        looked_at.append(given)
+        return needed_access(*given)
+
+    monkeypatch.setattr(admission, "needed_access", note)
+    update = review(operation="UPDATE")
+    update["request"]["oldObject"] = update["request"]["object"]
+    body = json.dumps(update).encode()
+    async with launch(access=Rights(), webhook_secret_file=secret_file) as port, port.dial() as connection:
+        stranger = await connection.post("/validate", body)
+        assert not looked_at
+        known = await connection.post(below(SECRET), body)
+        assert len(looked_at) == 1
+    assert UNKNOWN in warnings_of(stranger)[0]
+    assert not [warning for warning in warnings_of(known) if "may not" in warning]
 
 
 async def test_where_nothing_is_set_up_everybody_is_taken_for_the_api_server(launch, review_bytes):

@@ -111,7 +111,8 @@ def test_paths_sort_by_position_not_by_text():
 
 
 def test_a_flood_of_mistakes_is_not_read_to_its_end():
-    reading = read_object(ClusterResourcePlacement, {"spec": {"resourceSelectors": [1] * 20_000}})
+    endless = {"labelSelector": {"matchExpressions": [1] * 20_000}}
+    reading = read_object(ClusterResourcePlacement, {"spec": {"resourceSelectors": [endless]}})
     assert 50 < len(reading.errors) < 10_000
 
 
