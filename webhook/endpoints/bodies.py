@@ -158,7 +158,8 @@ class Bodies:
             raise BodyMemoryError("all memory for bodies is taken")
         victim = max(victims, key=lambda each: self._by_address[each.address])  # of equal ones the first, the oldest
         victim.given_up = True
-        victim.patience.reschedule(asyncio.get_running_loop().time())
+        if not victim.patience.expired():  # else its time is up, and it goes by itself
+            victim.patience.reschedule(asyncio.get_running_loop().time())
         self._count(victim, -victim.size)
 
     def _count(self, reading: _Reading, size: int) -> None:
