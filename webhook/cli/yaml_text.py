@@ -178,7 +178,7 @@ class _Reader:
 
     def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
         """Add the members of what ``<<`` names; of several the first that has a member counts."""
-        found = self.value(next(self.events), depth)
+        found = self.value(next(self.events), depth + 1)
         for each in found if isinstance(found, list) else [found]:
             if not isinstance(each, dict):
                 raise YamlError(_line(event), "<< takes an object, or a list of objects")

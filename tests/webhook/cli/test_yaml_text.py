@@ -131,3 +131,13 @@ _JSON = st.recursive(
 def test_what_is_written_reads_back_the_same(document):
     """Whatever was text is quoted when it could be read as something else."""
     assert parse_yaml(format_yaml(document))[0].value == document
+
+
+@pytest.mark.parametrize("inner", ["{b: 1}", "[{b: 1}]"])
+def test_merges_nest_no_deeper_than_anything_else(inner):
+    def nested(levels):
+        return "a: " + "{<<: " * levels + inner + "}" * levels
+
+    assert parse_yaml(nested(90))[0].value == {"a": {"b": 1}}
+    with pytest.raises(YamlError, match="nested deeper than 100 levels"):
+        parse_yaml(nested(900))
