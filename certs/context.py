@@ -10,12 +10,14 @@ nobody with a bad one is ever taken for somebody with none. That holds for every
 has been given a client certificate for its webhooks, that has to be of an authority named here.
 
 A verified certificate is not good for ever: it ends, and authorities are replaced, while connections stay open. So its
-validity is asked for with every request, and after a change of the authorities the client has to connect again.
+validity is asked for with every request, and when an authority is taken away the clients have to connect again. Where
+others are added, everything stays good that was.
 
 Source: serving.md 3.4, 4.2 and 4.4.
 """
 
 import os
+import re
 import ssl
 import sys
 import tempfile
@@ -31,6 +33,7 @@ from certs.authority import Leaf
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2: forward secrecy, and encryption that is authenticated as a whole; 1.3 has no others."""
 
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _Names: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 
@@ -44,10 +47,15 @@ class StaleClientError(Exception):
 
 @dataclass(slots=True)
 class _ClientAuthorities:
-    """Whose client certificates are accepted; *current* ends when others take their place."""
+    """Whose client certificates are accepted; *current* ends when one of them is not any more."""
 
     pem: bytes = b""
     current: bool = True
+
+    @property
+    def certificates(self) -> frozenset[bytes]:
+        """Each of them, however the text is laid out."""
+        return frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(self.pem))
 
 
 class _Context(ssl.SSLContext):
@@ -68,6 +76,8 @@ class ServerContext:
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf
         self._authorities = _ClientAuthorities()
+        self._earlier = [self._authorities]
+        """Those by which open connections may have been let in, and which are all accepted still."""
         self._current = _context(leaf, self._authorities)
         self._listener = _context(leaf, self._authorities)
         # Called on every handshake, also when the client sends no server name.
@@ -103,7 +113,9 @@ class ServerContext:
         """
         authorities = _ClientAuthorities(pem)
         self._current = _context(self._leaf, authorities)
-        self._authorities.current = False
+        for earlier in self._earlier:
+            earlier.current = earlier.certificates <= authorities.certificates
+        self._earlier = [*(earlier for earlier in self._earlier if earlier.current), authorities]
         self._authorities = authorities
         # Whether to ask is taken from the context that a connection begins with, whom to trust from the one it gets.
         self._listener.verify_mode = ssl.CERT_OPTIONAL

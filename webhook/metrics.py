@@ -37,6 +37,7 @@ REJECTIONS: Final = (
     "timeout",
     "deadline",
     "rights",
+    "stale",
     "stranger",
     "unauthenticated",
     "forbidden",

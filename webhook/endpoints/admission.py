@@ -22,6 +22,7 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from certs.context import StaleClientError
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.authorization import UNDISPUTED, Reviewed, may_need_access, needed_access
@@ -243,7 +244,10 @@ class _Desk:
                 return _status(405, f"{request.method} is not understood here, only POST")
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
-            known = self._doorkeeper.knows(request, by_secret=by_secret)
+            try:
+                known = self._doorkeeper.knows(request, by_secret=by_secret)
+            except StaleClientError as error:  # nobody's word for who it is now; a new connection will tell
+                return self._refuse(503, "stale", str(error))
             if not known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
             if known and self._doorkeeper.tells_strangers:
@@ -253,9 +257,14 @@ class _Desk:
             if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
             try:
-                return await self._review(hook, request, judge, known=known)
+                response = await self._review(hook, request, judge, known=known)
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
+            try:
+                self._doorkeeper.knows(request, by_secret=by_secret)
+            except StaleClientError:  # the next review is spared a refusal
+                response.force_close()
+            return response
 
         return handle
 

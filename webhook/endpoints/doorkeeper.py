@@ -15,7 +15,7 @@ from hmac import compare_digest
 
 from aiohttp import web
 
-from certs.context import StaleClientError, Subject
+from certs.context import Subject
 from webhook.settings import Settings
 
 
@@ -54,14 +54,14 @@ class Doorkeeper:
         Args:
             request: A review, unread so far.
             by_secret: It came below the secret path.
+
+        Raises:
+            StaleClientError: The certificate counted when the connection was made, and does not count any more.
         """
         if not self.tells_strangers or (by_secret and not self._certificate_only):
             return True
         connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         if connection is None:
             return False
-        try:
-            subject = Subject.of_client(connection, self._now())
-        except StaleClientError:
-            return False
+        subject = Subject.of_client(connection, self._now())
         return subject is not None and subject.common_name in self._names

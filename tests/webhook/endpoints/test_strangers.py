@@ -210,6 +210,67 @@ async def test_a_certificate_is_as_good_as_the_secret(launch, review_bytes, cert
     assert len(rights.asked) == 1
 
 
+@pytest.mark.parametrize("plain", [True, False])
+async def test_whose_authority_was_taken_away_connects_again(launch, review_bytes, certificates, secret_file, plain):
+    """It is no stranger: neither judged as one nor sent away for good."""
+    settings = {"webhook_secret_file": secret_file, "plain_admission_paths": plain}
+    rights = Rights()
+    async with launch(access=rights, client_authorities=certificates.source, **settings) as port:
+        port.trust = certificates.trust(port, "kube-apiserver")
+        async with port.dial() as early:
+            assert (await early.post("/validate", review_bytes())).status == 200
+            certificates.file.write_bytes(certificates.foreign.pem)
+            assert await port.server.renew_client_authorities()
+            answer = await early.post("/validate", review_bytes())
+            assert_status(answer, 503, "ServiceUnavailable")
+            assert "connect again" in answer.json["message"]
+            assert answer.headers["Connection"] == "close"
+            assert await early.ended()
+        port.trust = certificates.trust(port, "kube-apiserver", of=certificates.foreign)
+        async with port.dial() as late:
+            assert (await late.post("/validate", review_bytes())).status == 200
+    assert len(rights.asked) == 2
+
+
+async def test_a_review_that_is_judged_while_its_authority_goes_is_the_last_of_its_connection(
+    launch, review_bytes, certificates, secret_file
+):
+    class Renewing(Rights):
+        async def review(self, user, wanted):
+            certificates.file.write_bytes(certificates.foreign.pem)
+            assert await port.server.renew_client_authorities()
+            return await super().review(user, wanted)
+
+    settings = {"client_authorities": certificates.source, "webhook_secret_file": secret_file}
+    async with launch(access=Renewing(), **settings) as port:
+        port.trust = certificates.trust(port, "kube-apiserver")
+        async with port.dial() as connection:
+            answer = await connection.post("/validate", review_bytes())
+            assert answer.status == 200
+            assert answer.headers["Connection"] == "close"
+            assert await connection.ended()
+
+
+async def test_another_authority_makes_nobody_a_stranger(launch, review_bytes, certificates, secret_file):
+    rights = Rights()
+    settings = {"webhook_secret_file": secret_file}
+    async with launch(access=rights, client_authorities=certificates.source, **settings) as port:
+        port.trust = certificates.trust(port, "kube-apiserver")
+        async with port.dial() as connection:
+            for count, pem in enumerate(
+                (certificates.good.pem, certificates.foreign.pem + b"\n" + certificates.good.pem), 1
+            ):
+                certificates.file.write_bytes(pem)
+                await port.server.renew_client_authorities()
+                answer = await connection.post("/validate", review_bytes())
+                assert answer.status == 200
+                assert "Connection" not in answer.headers
+                assert len(rights.asked) == count
+            certificates.file.write_bytes(certificates.foreign.pem)
+            assert await port.server.renew_client_authorities()
+            assert (await connection.post("/validate", review_bytes())).status == 503
+
+
 async def test_the_secret_is_nowhere_but_in_the_path(launch, review_bytes, secret_file, caplog):
     caplog.set_level("DEBUG")
 
