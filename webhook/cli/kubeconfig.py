@@ -42,8 +42,8 @@ class Kubeconfig:
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
-    """Return the files that kubectl would read: those of ``KUBECONFIG``, else ``~/.kube/config``."""
-    named = [Path(name).expanduser() for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    """Return the files that kubectl would read: those of ``KUBECONFIG``, word for word, else ``~/.kube/config``."""
+    named = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
     return named or [Path.home() / ".kube" / "config"]
 
 

@@ -29,6 +29,7 @@ from yarl import URL
 from scorer.api.meta import JsonObject, dump_json
 from webhook.kube.credentials import renewal
 from webhook.kube.fence import Fence, FencedBody
+from webhook.kube.kubeconfig_fields import check_kubeconfig
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -72,6 +73,9 @@ class ApiServer:
     """One API server; close it by ``async with``. It has to be made inside the event loop, by `connect`."""
 
     def __init__(self, configuration: Configuration, *, connections: int = CONNECTIONS) -> None:
+        self.address = str(configuration.host).rstrip("/")
+        self._root = str(URL(self.address)).rstrip("/")  # before anything is made that would have to be closed
+        self._proxy = configuration.proxy or _environment_proxy(self.address)
         self._configuration = configuration
         self._turns = asyncio.Semaphore(connections)
         configuration.connection_pool_maxsize = 0  # no limit: requests take turns, watches need none
@@ -80,9 +84,6 @@ class ApiServer:
         self._session = aiohttp.ClientSession(
             connector=theirs.connector, connector_owner=False, read_bufsize=LONGEST_EVENT_BYTES // 2
         )
-        self.address = str(configuration.host).rstrip("/")
-        self._root = str(URL(self.address)).rstrip("/")
-        self._proxy = configuration.proxy or _environment_proxy(self.address)
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
@@ -98,12 +99,16 @@ class ApiServer:
             if kubeconfig is None:
                 load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
             else:
-                await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes a missing file for an empty one
+                content = await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes no file for an empty one
+                check_kubeconfig(yaml.safe_load(content), context)
                 await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
                 configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
         except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
             where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+            reason = " ".join(str(error).split())
+            if isinstance(error, OSError) and error.strerror:
+                other = error.filename if error.filename != str(kubeconfig) else None
+                reason = f"{other}: {error.strerror}" if other else error.strerror
             raise ConfigurationError(f"{where}: {reason}") from error
         try:
             return cls(configuration)

@@ -176,3 +176,60 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
     done = cli("explain", "crp/web", "-f", file, "--context", "prod")
     assert done.exit_code != 0
     assert "--context: with -f the files are asked, and no hub" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "complaint"),
+    [
+        pytest.param({}, {}, "cluster 'c': server: is missing", id="no-server"),
+        pytest.param(["x"], {}, "cluster 'c': must be an object", id="no-object"),
+        pytest.param({"server": 7}, {}, "cluster 'c': server: '7': must be text", id="number-as-server"),
+        pytest.param({"server": "https://[::1"}, {}, "server: 'https://[::1': Invalid IPv6 URL", id="open-bracket"),
+        pytest.param({"server": "https://a:99999"}, {}, "server: 'https://a:99999': Port out of range", id="port"),
+        pytest.param({"server": "not a url"}, {}, "server: 'not a url': expected a URL", id="no-url"),
+        pytest.param({"proxy-url": 5}, {}, "cluster 'c': proxy-url: '5': must be text", id="proxy"),
+        pytest.param({"tls-server-name": 7}, {}, "cluster 'c': tls-server-name: '7': must be text", id="tls-name"),
+        pytest.param({}, {"token": "hush\n"}, "user 'u': token: has a line break", id="token-of-lines"),
+        pytest.param({}, {"token": 4711}, "user 'u': token: must be text", id="token-of-digits"),
+        pytest.param({}, {"username": "a", "password": 4711}, "user 'u': password: must be text", id="password"),
+    ],
+)
+def test_a_field_of_a_kubeconfig_that_cannot_be_used_is_named_in_one_line(cli, tmp_path, cluster, user, complaint):
+    if isinstance(cluster, dict) and (cluster or user):
+        cluster = {"server": "https://127.0.0.1:1"} | cluster
+    document = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(document))
+    said = cli("get", "crp", "--kubeconfig", file)
+    assert said.exit_code == 1
+    assert said.stdout == ""
+    assert said.stderr.count("\n") == 1
+    assert said.stderr.startswith(f"error: kubeconfig {file}: ")
+    assert complaint in said.stderr
+    assert "hush" not in said.stderr
+    assert "4711" not in said.stderr
+
+
+def test_a_helper_that_is_not_there_is_named(cli, tmp_path):
+    helper = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nonexistent/helper"}
+    document = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": helper}}],
+    }
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(document))
+    assert "/nonexistent/helper: No such file" in cli("get", "crp", "--kubeconfig", file).stderr
+
+
+def test_a_home_folder_in_kubeconfig_is_for_the_shell_to_find(cli, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "~nosuchuser/config")
+    said = cli("get", "crp", called=PLUGIN)
+    assert said.exit_code == 1
+    assert said.stderr.startswith("error: kubeconfig ~nosuchuser/config: no such file")

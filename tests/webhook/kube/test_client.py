@@ -8,6 +8,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import Configuration
 
 from scorer.api.kinds import BINDING
+from webhook.kube import client
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.paths import ApiPath
@@ -161,3 +162,13 @@ async def test_an_answer_that_names_no_kinds_is_no_discovery(served, path):
     with pytest.raises(UnavailableError, match="APIGroupDiscoveryList"):
         await discovery.refresh()
     assert discovery.kinds == before
+
+
+async def test_an_address_that_cannot_be_used_leaves_nothing_open(monkeypatch):
+    made = []
+    monkeypatch.setattr(client, "ApiClient", made.append)
+    configuration = Configuration()
+    configuration.host = "https://[::1"
+    with pytest.raises(ValueError, match="IPv6"):
+        ApiServer(configuration)
+    assert not made

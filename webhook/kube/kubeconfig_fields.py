@@ -1,0 +1,83 @@
+"""Are the fields of a kubeconfig fit for use? The library takes them as they come, and fails where they are used.
+
+What a value must be is what kubectl asks of it. A message names the field, and shows no secret.
+
+Source: client-go ``tools/clientcmd/api/v1/types.go``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "cluster": ("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
+    "user": (
+        "token",
+        "tokenFile",
+        "username",
+        "password",
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+        "client-key-data",
+    ),
+}
+_SECRET: Final = frozenset({"token", "password", "client-key-data"})
+_SHOWN: Final = 128
+"""Characters of a value that are repeated."""
+
+
+def check_kubeconfig(document: Any, context: str | None) -> None:
+    """Look at the cluster and the user of a context; who names none of them is told so by the library.
+
+    Args:
+        document: A kubeconfig.
+        context: Of it; None: its current one.
+
+    Raises:
+        ValueError: A field cannot be used.
+    """
+    chosen = _named(document, "contexts", context or _member(document, "current-context"), "context")
+    cluster, user = (_member(chosen, section) for section in ("cluster", "user"))
+    for section, name in (("cluster", cluster), ("user", user)):
+        found = _named(document, f"{section}s", name, section)
+        if found is None:
+            continue
+        where = f"{section} {str(name)[:_SHOWN]!r}: "
+        if not isinstance(found, dict) and not (section == "user" and not found):
+            raise ValueError(f"{where}must be an object")
+        for field in _TEXTS[section]:
+            value = _member(found, field)
+            if value is not None and not isinstance(value, str):
+                given = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
+                raise ValueError(f"{where}{field}:{given} must be text; put it in quotes")
+        if section == "cluster":
+            _check_address(where + "server", _member(found, "server"))
+        elif (token := _member(found, "token")) and not (token.isascii() and token.isprintable()):
+            raise ValueError(f"{where}token: has a line break or another character in it that no token has")
+
+
+def _check_address(where: str, server: Any) -> None:
+    if not server:
+        raise ValueError(f"{where}: is missing: the address of the API server")
+    shown = f"{where}: {server[:_SHOWN]!r}"
+    try:
+        parts = urlsplit(server)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{shown}: {error}") from error
+    if parts.scheme not in ("https", "http") or not parts.hostname or not server.isprintable() or " " in server:
+        raise ValueError(f"{shown}: expected a URL such as https://10.0.0.7:6443")
+
+
+def _named(document: Any, section: str, name: Any, member: str) -> Any:
+    """Return what *document* says in *section* under *name*; None: nothing."""
+    entries = _member(document, section)
+    for entry in entries if isinstance(entries, list) else ():
+        if name and _member(entry, "name") == name:
+            return _member(entry, member)
+    return None
+
+
+def _member(document: Any, name: str) -> Any:
+    return document.get(name) if isinstance(document, dict) else None
