@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -62,10 +63,8 @@ def command(
         below = secret_path(read_secrets(settings.webhook_secret_file))
     except SettingsError as error:
         raise UserError(str(error)) from error
-    if url and (not url.startswith("https://") or set(url) & set("@?#")):
-        raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, query or fragment")
-    if not url.isascii():
-        raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+    if url:
+        _check_url(url)
     if mistake := dns_label_error(service):
         raise UserError(f"--service {service[:64]!a}: {mistake}")
     trust = _trust(ca) if ca else b""
@@ -78,6 +77,26 @@ def command(
 
     click.echo("---\n".join(format_yaml(document) for document in objects), nl=False)
     return 0
+
+
+def _check_url(url: str) -> None:
+    """Raise `UserError` for what no API server can call: the paths of the hooks are put behind it."""
+    if not url.isascii():
+        raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UserError(f"--url {url!r}: {error}") from error
+    if (
+        parts.scheme != "https"
+        or not host
+        or port == 0
+        or parts.path.strip("/")
+        or set(url) & set("@?#")
+        or not (":" in host or all(label and not dns_label_error(label) for label in host.split(".")))
+    ):
+        raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, path, query or fragment")
 
 
 def _trust(path: Path) -> bytes:

@@ -78,6 +78,19 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
     [
         pytest.param(["--url", "http://a"], "--url 'http://a': must be https://HOST:PORT", id="no-tls"),
         pytest.param(["--url", "https://me@a"], "--url 'https://me@a': must be https://HOST:PORT", id="user-in-url"),
+        *(
+            pytest.param(["--url", url], f"--url '{url}': {mistake}", id=url)
+            for url, mistake in (
+                ("https://", "must be https://HOST:PORT"),
+                ("https://:443", "must be https://HOST:PORT"),
+                ("https://a:99999", "Port out of range"),
+                ("https://a:0", "must be https://HOST:PORT"),
+                ("https://[::1", "Invalid IPv6 URL"),
+                ("https://a b", "must be https://HOST:PORT"),
+                ("https://a/b", "must be https://HOST:PORT"),
+                ("https://a..b", "must be https://HOST:PORT"),
+            )
+        ),
         pytest.param(["--url", "https://h\udcff"], "--url 'https://h\\udcff': a host name", id="bytes-in-url"),
         pytest.param(["--service", "\udcff"], "--service '\\udcff': ", id="bytes-in-service"),
         pytest.param(["--service", "A b"], "--service 'A b': ", id="service"),
