@@ -63,8 +63,11 @@ def find_connection(
 ) -> Connection:
     """Find out how to reach the hub: what is given counts, then the variables, and the rest is in the data folder.
 
+    The token in the data folder is for the hub of that folder, which its authority vouches for: it is sent to another
+    address of it, and to nobody for whom another authority is to vouch.
+
     Raises:
-        UserError: There is no data folder of a hub, or something in it cannot be read.
+        UserError: There is no data folder of a hub, or something in it cannot be read, or there is no token.
     """
     environment = os.environ if environment is None else environment
     if data is None:  # the hub of a folder that is named is no other one
@@ -76,6 +79,12 @@ def find_connection(
     if server and not data and not (folder / CLIENT_FILE).exists():
         raise UserError(f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE")
     known = _client_file(folder / CLIENT_FILE, advice)
+    own = str(known.get("server", "")).rstrip("/")
+    if server and ca_file and not token_file and _checked(server) != own and str(ca_file) != known.get("ca"):
+        raise UserError(
+            f"--server {_checked(server)}: a token is missing, the one in {folder} is for {own}; "
+            "name the file it is in: --token-file FILE"
+        )
     token = _token(token_file) if token_file else str(known.get("token", ""))
     ca = ca_file or (Path(str(known["ca"])) if known.get("ca") else None)
     return Connection(_checked(server or str(known.get("server", ""))), token, ca, advice)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +84,16 @@ def test_a_client_file_of_somebody_else_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: owner + 4242)
     with pytest.raises(UserError, match=r"client\.json: belongs to "):
         find_connection(tmp_path, None, None, None, {})
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_token_of_a_folder_is_not_sent_to_whom_another_authority_vouches_for(tmp_path, named):
+    known = {"server": "https://127.0.0.1:1", "token": "known", "ca": "/ca"}
+    (tmp_path / "client.json").write_text(json.dumps(known))
+    data, variables = (tmp_path, {}) if named else (None, {"HARBORMASTER_DATA": str(tmp_path)})
+    with pytest.raises(
+        UserError, match=r"hub:2: a token is missing, the one in .* is for https://127\.0\.0\.1:1; name"
+    ):
+        find_connection(data, "https://hub:2", None, tmp_path / "other", variables)
+    for server, authority in (("https://127.0.0.1:1/", tmp_path / "other"), ("https://hub:2", Path("/ca"))):
+        assert find_connection(data, server, None, authority, variables).token == "known"
