@@ -10,7 +10,7 @@ from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import Found, Loaded, check_metadata, read, resolve
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig
-from webhook.cli.options import file_option, namespace_option, run
+from webhook.cli.options import file_option, hub_namespace_option, run
 
 HELP = """Create or change objects to be as the files say.
 
@@ -36,7 +36,7 @@ Exit codes:
 
 @click.command("apply", help=HELP, short_help="Create or change objects to be as the files say.")
 @file_option
-@namespace_option
+@hub_namespace_option
 @click.option("--dry-run", is_flag=True, help="Let the hub check everything and store nothing.")
 @hub_options
 def command(

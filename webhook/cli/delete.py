@@ -13,7 +13,7 @@ from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import parse_wanted
 from webhook.cli.kubeconfig import Kubeconfig
-from webhook.cli.options import file_option, namespace_option, run
+from webhook.cli.options import file_option, hub_namespace_option, run
 
 HELP = """Delete objects.
 
@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.2
 @click.command("delete", help=HELP, short_help="Delete objects.")
 @click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
 @file_option
-@namespace_option
+@hub_namespace_option
 @click.option("--ignore-not-found", is_flag=True, help="It is no error when an object is gone already.")
 @click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]")
 @click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait.")

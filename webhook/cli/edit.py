@@ -17,7 +17,7 @@ from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import parse_wanted
 from webhook.cli.kubeconfig import Kubeconfig
-from webhook.cli.options import namespace_option, run
+from webhook.cli.options import hub_namespace_option, run
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
 from webhook.validation.field import printable
 
@@ -47,7 +47,7 @@ _HIDDEN = ("managedFields",)
 @click.command("edit", help=HELP, short_help="Change an object in an editor.")
 @click.argument("word", metavar="KIND/NAME")
 @click.argument("name", required=False, metavar="")
-@namespace_option
+@hub_namespace_option
 @hub_options
 def command(
     word: str,

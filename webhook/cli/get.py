@@ -15,7 +15,7 @@ from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kind_words import Wanted, parse_wanted
 from webhook.cli.kubeconfig import Kubeconfig
-from webhook.cli.options import namespace_option, output_option, run
+from webhook.cli.options import hub_namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
 from webhook.cli.printer_columns import cells, columns_of
 
@@ -42,7 +42,7 @@ Exit codes:
 @click.command("get", help=HELP, short_help="Show objects.")
 @click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...")
 @output_option("table", "wide", "json", "yaml", "name")
-@namespace_option
+@hub_namespace_option
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …")
 @click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")

@@ -23,6 +23,13 @@ file_option = click.option(
 namespace_option = click.option(
     "-n", "--namespace", default=None, metavar="NS", help='Namespace; "default" when not given.'
 )
+hub_namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    help='Namespace; when not given that of the context of a kubeconfig, else "default".',
+)
 FORMATS: Final = ("table", "json", "yaml")
 
 

@@ -215,6 +215,12 @@ def test_a_field_of_a_kubeconfig_that_cannot_be_used_is_named_in_one_line(cli, t
     assert "4711" not in said.stderr
 
 
+@pytest.mark.parametrize("command", ["get", "apply", "delete", "edit"])
+def test_the_help_says_that_the_context_has_a_namespace(cli, command):
+    said = " ".join(cli(command, "--help").stdout.split())
+    assert 'when not given that of the context of a kubeconfig, else "default"' in said
+
+
 def test_a_helper_that_is_not_there_is_named(cli, tmp_path):
     helper = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nonexistent/helper"}
     document = {
