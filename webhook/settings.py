@@ -146,6 +146,8 @@ class Settings(BaseModel):
     """Where harbormaster is installed."""
     service_account: Name = "harbormaster-reconcile"
     """The account of the reconcile loop there: its writes are not judged by our own rules about users."""
+    loop_user: str = ""
+    """Who the loop is where it is none: the CN of its client certificate; empty: its account."""
     guard_rail: bool = False
     """G-04 to G-10: definitions, namespaces and members of the fleet belong to its machinery."""
     deny_member_label_changes: bool = False
@@ -283,11 +285,23 @@ class Settings(BaseModel):
             )
         return self
 
+    @field_validator("loop_user")
+    @classmethod
+    def _check_loop_user(cls, name: str) -> str:
+        if name and (not name.isprintable() or name.startswith("system:")):
+            raise ValueError("must be the name of a user that is none of the system")
+        return name
+
     @field_validator("allowed_kinds", "blocked_kinds")
     @classmethod
     def _check_kinds(cls, text: str) -> str:
         parse_kind_rules(text)
         return text
+
+    @property
+    def username_of_loop(self) -> str:
+        """By which name the API server knows the loop."""
+        return self.loop_user or f"system:serviceaccount:{self.namespace}:{self.service_account}"
 
     @property
     def tells_strangers(self) -> bool:
@@ -302,7 +316,7 @@ class Settings(BaseModel):
     def admission(self) -> AdmissionSettings:
         """Return the switches of admission."""
         return AdmissionSettings(
-            controllers=frozenset({f"system:serviceaccount:{self.namespace}:{self.service_account}"}),
+            controllers=frozenset({self.username_of_loop}),
             protect_works=self.protect_works,
             protect_deletions=self.protect_deletions,
             guard_rail=self.guard_rail,

@@ -85,3 +85,13 @@ def test_preferences_that_cannot_be_used_are_named(text, told):
     with pytest.raises(SettingsError, match=told) as refused:
         Settings.read({"HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES": text})
     assert str(refused.value).startswith("HARBORMASTER_EXTENDER_DEFAULT_PREFERENCES")
+
+
+def test_the_loop_is_its_account_or_the_user_that_is_named():
+    account = "system:serviceaccount:quay:pilot"
+    variables = {"HARBORMASTER_NAMESPACE": "quay", "HARBORMASTER_SERVICE_ACCOUNT": "pilot"}
+    assert Settings.read(variables).admission().controllers == {account}
+    assert Settings.read(variables, loop_user="hub-loop").admission().controllers == {"hub-loop"}
+    for name in ("system:admin", "a\nb"):
+        with pytest.raises(SettingsError, match="none of the system"):
+            Settings.read(variables, loop_user=name)

@@ -63,7 +63,7 @@ class Endpoint:
         port: Its port.
         url: ``https://host:port`` instead of the Service; empty: the Service.
         ca_pem: What the API server is to trust; empty: injected at run time.
-        service_account: Who the reconcile loop is: the API server does not ask about its writes.
+        user: Who the reconcile loop is: the API server does not ask about its writes.
         secret_path: What comes before the path of every hook; see `webhook.hook_secrets`.
     """
 
@@ -72,13 +72,8 @@ class Endpoint:
     port: int = 443
     url: str = ""
     ca_pem: bytes = b""
-    service_account: str = "harbormaster-reconcile"
+    user: str = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
     secret_path: str = ""
-
-    @property
-    def user(self) -> str:
-        """The user name of our own controllers."""
-        return f"system:serviceaccount:{self.namespace}:{self.service_account}"
 
     def client(self, path: str) -> JsonObject:
         """Write ``clientConfig``."""
@@ -246,6 +241,7 @@ def _hook(
     verb: str = "validate",
 ) -> JsonObject:
     wanted = set(operations)
+    ours = json.dumps(endpoint.user, ensure_ascii=False)
     return {
         "name": f"{name}.{verb}.{DOMAIN}",
         "clientConfig": endpoint.client(path),
@@ -263,7 +259,5 @@ def _hook(
                 "scope": "Namespaced" if kind.namespaced else "Cluster",
             }
         ],
-        "matchConditions": [
-            {"name": "not-our-own-controller", "expression": f'request.userInfo.username != "{endpoint.user}"'}
-        ],
+        "matchConditions": [{"name": "not-our-own-controller", "expression": f"request.userInfo.username != {ours}"}],
     }

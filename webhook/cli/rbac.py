@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from scorer.api.meta import JsonObject
-from webhook.cli.failure import UserError
+from webhook.cli.failure import UserError, complain
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document
 
@@ -47,12 +47,15 @@ a namespace leaves the kind out, with an Event that says so.
 
 For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
 
+Admission exempts the loop from its rules about users, and has to know who it is: HARBORMASTER_SERVICE_ACCOUNT, or
+HARBORMASTER_LOOP_USER where it comes with a client certificate, for `serve` and `webhook-configuration` too.
+
 \b
 Examples:
   harbormaster rbac reconcile | kubectl apply -f -
   harbormaster rbac reconcile --secrets --serve | kubectl apply -f -
   harbormaster rbac reconcile --select namespaces --select deploy --select boats.example.com
-  harbormaster rbac reconcile --back-report --user hub-loop -o json
+  HARBORMASTER_LOOP_USER=hub-loop harbormaster rbac reconcile --back-report -o json
 
 \b
 Exit codes:
@@ -166,7 +169,10 @@ def reconcile(
     roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
     if with_server:
         roles += serve_roles(settings.namespace, networking_agents=settings.networking_agents)
+    if user_name is None and account is None:
+        user_name = settings.loop_user or None
     subject = _subject(settings.namespace, account, settings.service_account, user_name)
+    _check_loop(settings, account, user_name)
     return _print(roles, subject, output, reconcile_policies(settings.lease_name))
 
 
@@ -246,6 +252,25 @@ def _subject(namespace: str, account: str | None, usual: str, user_name: str | N
     if not _NAME.fullmatch(name):
         raise UserError(f"--service-account {name!r}: is no name of a ServiceAccount")
     return service_account(namespace, name)
+
+
+def _check_loop(settings: "Settings", account: str | None, user_name: str | None) -> None:
+    """See to it that admission knows the loop by the name that gets its roles: its rules about users exempt no other.
+
+    Raises:
+        UserError: The loop is a user, and another one or none for admission.
+    """
+    if user_name is not None and user_name != settings.loop_user:
+        raise UserError(
+            f"--user {user_name!r}: admission knows the loop as {settings.username_of_loop!r}, and would refuse its "
+            f"writes; set HARBORMASTER_LOOP_USER={user_name} here, for serve and for webhook-configuration"
+        )
+    if account is not None and (settings.loop_user or account != settings.service_account):
+        complain(
+            f"--service-account {account!r}: admission knows the loop as {settings.username_of_loop!r}; for serve and "
+            f"webhook-configuration, too, set HARBORMASTER_SERVICE_ACCOUNT={account}"
+            + (", and no HARBORMASTER_LOOP_USER" if settings.loop_user else "")
+        )
 
 
 def _print(roles: "Sequence[Role]", subject: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:

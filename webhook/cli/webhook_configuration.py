@@ -68,7 +68,7 @@ def command(
     if mistake := dns_label_error(service):
         raise UserError(f"--service {service[:64]!a}: {mistake}")
     trust = _trust(ca) if ca else b""
-    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.service_account, below)
+    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.username_of_loop, below)
     objects = webhook_configurations(endpoint, settings.admission())
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")

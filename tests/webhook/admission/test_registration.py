@@ -138,7 +138,7 @@ def test_without_the_protection_of_works_nobody_asks_about_them():
 
 
 def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
-    hook = hooks(endpoint=Endpoint(namespace="a", service_account="b"))[0][
+    hook = hooks(endpoint=Endpoint(user="system:serviceaccount:a:b"))[0][
         "clusterresourceplacements.validate.harbormaster.dev"
     ]
     first, second = hook["matchConditions"]
@@ -198,7 +198,7 @@ def rule(operation, group, resource, scope):
 
 def test_who_is_exempt_and_what_is_no_node_of_a_pool_never_waits():
     settings = replace(SETTINGS, enforce_budgets=True, enforcement_exempt_users=frozenset({"b", 'a "q"'}))
-    found = hooks(settings, Endpoint(namespace="x", service_account="y"))[0]
+    found = hooks(settings, Endpoint(user="system:serviceaccount:x:y"))[0]
     nodes = found["nodes.disruption.validate.harbormaster.dev"]
     assert [condition["expression"] for condition in nodes["matchConditions"]] == [
         'request.userInfo.username != "system:serviceaccount:x:y"',
@@ -207,3 +207,8 @@ def test_who_is_exempt_and_what_is_no_node_of_a_pool_never_waits():
     ]
     assert nodes["objectSelector"] == {"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "Exists"}]}
     assert "objectSelector" not in found["pods.eviction.disruption.validate.harbormaster.dev"]
+
+
+def test_a_loop_of_any_name_is_written_so_that_the_api_server_reads_it():
+    hook = hooks(endpoint=Endpoint(user='hub "a"'))[0]["clusterresourceplacements.validate.harbormaster.dev"]
+    assert hook["matchConditions"][0]["expression"] == 'request.userInfo.username != "hub \\"a\\""'

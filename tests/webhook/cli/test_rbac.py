@@ -5,6 +5,8 @@ import json
 import pytest
 import yaml
 
+from webhook.settings import Settings
+
 NARROW = """\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -156,6 +158,28 @@ def test_each_process_has_an_account_of_its_own(cli, monkeypatch):
         assert {each["expression"] for each in conditions} == {user}
 
 
+def test_a_loop_that_is_a_user_has_one_name_everywhere(cli, monkeypatch):
+    """In its roles, in what narrows them, among those whom the API server does not ask about, and in admission."""
+    monkeypatch.setenv("HARBORMASTER_LOOP_USER", "hub-loop")
+    for words in ((), ("--user", "hub-loop")):
+        made = list(yaml.safe_load_all(cli("rbac", "reconcile", *words).stdout))
+        assert {subject["name"] for each in made for subject in each.get("subjects", ())} == {"hub-loop"}
+        policies = [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
+        conditions = {each["spec"]["matchConditions"][0]["expression"] for each in policies}
+        assert conditions == {'request.userInfo.username == "hub-loop"'}
+    configurations = yaml.safe_load_all(cli("webhook-configuration", "--no-ca").stdout)
+    exempt = {hook["matchConditions"][0]["expression"] for each in configurations for hook in each["webhooks"]}
+    assert exempt == {'request.userInfo.username != "hub-loop"'}
+    assert Settings.read({"HARBORMASTER_LOOP_USER": "hub-loop"}).admission().controllers == {"hub-loop"}
+
+
+def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, monkeypatch):
+    words = ("rbac", "reconcile", "--service-account", "quay")
+    assert "set HARBORMASTER_SERVICE_ACCOUNT=quay" in cli(*words).stderr
+    monkeypatch.setenv("HARBORMASTER_SERVICE_ACCOUNT", "quay")
+    assert cli(*words).stderr == ""
+
+
 @pytest.mark.parametrize(
     ("words", "mistake"),
     [
@@ -175,6 +199,11 @@ def test_each_process_has_an_account_of_its_own(cli, monkeypatch):
             ("serve", "--service-account", "harbormaster-reconcile"), "rbac reconcile --serve", id="account-of-the-loop"
         ),
         pytest.param(("serve", "-n", "Quay"), "Quay", id="bad-namespace"),
+        pytest.param(
+            ("reconcile", "--user", "hub-loop"),
+            "set HARBORMASTER_LOOP_USER=hub-loop here, for serve",
+            id="unknown-loop",
+        ),
         pytest.param(("captain",), "No such command 'captain'", id="process"),
     ],
 )
