@@ -30,7 +30,7 @@ from certs.context import StaleClientError, Subject
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.admission.authorization import Access
 from webhook.admission.context import UserInfo
-from webhook.bearer import bearer_token, may_be_good
+from webhook.bearer import bearer_token, fingerprint, may_be_good
 from webhook.connections import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
@@ -155,7 +155,7 @@ class Callers:
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
         """Return with which others a token is counted."""
-        name = _fingerprint(token)
+        name = fingerprint(token)
         if name in self._good:
             return _Way(None, name, address)
         if may_be_good(token, audience, self._now()):
@@ -170,7 +170,7 @@ class Callers:
 
     def _note(self, way: "_Way", token: str, *, good: bool) -> None:
         """Remember what came of a token: a good one is never held up again, until it is good no more."""
-        name = _fingerprint(token)
+        name = fingerprint(token)
         if good:
             self._good[name] = None
             self._good.move_to_end(name)
@@ -251,12 +251,7 @@ class _Way:
 
 def lane_of(token: str) -> int:
     """Return the lane of a token, which nobody can choose."""
-    return hashlib.sha256(_SALT + _fingerprint(token)).digest()[0] % LANES
-
-
-def _fingerprint(token: str) -> bytes:
-    """Name a token without keeping it."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(_SALT + fingerprint(token)).digest()[0] % LANES
 
 
 def shown(caller: UserInfo) -> str:

@@ -6,12 +6,12 @@ gets hold of some pod's token.
 Source: serving.md 3.4.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.meta import JsonObject
 from webhook.admission.context import UserInfo
+from webhook.bearer import fingerprint
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
@@ -55,7 +55,7 @@ class TokenReviewer:
 
     def known(self, token: str) -> UserInfo | None:
         """Return whose token it is when that has been found out in the last minute."""
-        holder = self._reviews.known(_key(token))
+        holder = self._reviews.known(fingerprint(token))
         if holder is None or holder.user is None:
             return None
         self._counts.count("token", "cache")
@@ -63,7 +63,7 @@ class TokenReviewer:
 
     async def authenticate(self, token: str) -> UserInfo | None:
         """Return whose token it is, None when it is nobody's or made for others. Raises `NotReviewedError`."""
-        return (await self._reviews.find(_key(token), lambda: self._ask(token))).user
+        return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
 
     async def _ask(self, token: str) -> _Holder:
         body: JsonObject = {
@@ -76,8 +76,3 @@ class TokenReviewer:
         user = UserInfo.read(status.get("user"))
         accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
         return _Holder(user if accepted and user.username else None)
-
-
-def _key(token: str) -> bytes:
-    """Name a token without keeping it."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
