@@ -21,6 +21,7 @@ from scorer.disruption.reservations import (
     UnreadableReservationsError,
     without_halves,
 )
+from webhook.admission.enforcement import HOLDER
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers, tagged
 from webhook.endpoints.api import Api, ModelT, read_model
@@ -39,7 +40,7 @@ from webhook.kube.ports import StoreError
 from webhook.kube.reservations import BusyError
 from webhook.member_gates import RefusedError
 from webhook.services import ref_prefixes
-from webhook.validation.field import printable
+from webhook.validation.field import printable, quote
 
 QUESTION: Final = "/question"
 _REVISION: Final = "reservations"
@@ -89,6 +90,8 @@ def add_routes(api: Api, gate: HubGate) -> None:
 
     async def reserve(request: web.Request) -> web.Response:
         body = await api.read(request, ReservationModel)
+        if body.holder == HOLDER:
+            raise refusal([Mistake("/holder", "invalid", f"{quote(HOLDER)} is what admission calls itself")])
         with problems(QUESTION):
             if body.gate == "disruption":
                 return await reserve_nodes(request, body)

@@ -189,6 +189,12 @@ async def test_the_shape_of_a_reservation_is_judged_too(caller, body, pointer):
     assert of(await caller.ask("POST", RESERVE, body)) == (422, "validation-failed", [pointer])
 
 
+async def test_nobody_else_takes_the_name_by_which_admission_knows_what_it_has_let_through(caller):
+    answer = await caller.ask("POST", RESERVE, wanted(holder="admission"))
+    assert of(answer) == (400, "malformed-request", ["/holder"])
+    assert (await caller.ask("POST", RESERVE, wanted(holder="admission-team"))).status == 201
+
+
 async def test_an_unknown_pool(caller):
     bodies = {GATE: asked(pool="nope"), RESERVE: wanted(asked(pool="nope"))}
     for path, body in bodies.items():
