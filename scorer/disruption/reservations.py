@@ -182,13 +182,13 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
     Raises:
         TooManyReservationsError: They do not fit into an annotation.
     """
-    text = orjson.dumps([_entry(each) for each in reservations]).decode()
-    if len(text) > MOST_BYTES:
+    content = orjson.dumps([_entry(each) for each in reservations])
+    if len(content) > MOST_BYTES:
         raise TooManyReservationsError(
-            f"the reservations would take {len(text)} bytes, and a Lease holds {MOST_BYTES}; give some back first"
+            f"the reservations would take {len(content)} bytes, and a Lease holds {MOST_BYTES}; give some back first"
         )
     metadata = lease["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), RESERVATIONS: text}
+    annotations = {**(metadata.get("annotations") or {}), RESERVATIONS: content.decode()}
     return {**lease, "metadata": {**metadata, "annotations": annotations}}
 
 

@@ -142,3 +142,9 @@ def test_what_cannot_be_read_is_never_taken_for_nothing(annotations, says):
 def test_a_lease_holds_only_so_much():
     with pytest.raises(TooManyReservationsError, match="give some back first"):
         with_reservations(new_lease(POOL, "ns"), [reservation(("n" * MOST_BYTES,))])
+
+
+def test_what_a_lease_holds_is_counted_in_bytes():
+    """So does the API server, and what it refuses is no answer to whoever asks."""
+    with pytest.raises(TooManyReservationsError):
+        with_reservations(new_lease(POOL, "ns"), [reservation(("\N{ANCHOR}" * (MOST_BYTES // 2),))])
