@@ -274,21 +274,17 @@ class _Desk:
         return self._has_been_synced
 
     async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
-        """Read the body, then take a place: who is slow to send one takes none from others."""
+        """Read the body, then take a place: who is slow to send one, or has to wait, takes none from others."""
         started = asyncio.get_running_loop().time()
         limit = self._settings.admission_body_bytes if known else min(THREAD_BYTES, self._settings.admission_body_bytes)
         try:
             async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
-                if self.in_flight >= self._settings.admission_in_flight:
-                    return self._refuse(503, "overload", "this replica is busy")
-                self.in_flight += 1
-                try:
-                    if known:
-                        return await self._judge(hook, request, body, judge, started, known=True)
-                    async with self._strangers.turn():
-                        return await self._judge(hook, request, body, judge, started, known=False)
-                finally:
-                    self.in_flight -= 1
+                if known:
+                    return await self._judge_in_place(hook, request, body, judge, started, known=True)
+                async with self._strangers.turn():
+                    if asyncio.get_running_loop().time() > started + _budget(request.query_string):
+                        return self._refuse(503, "deadline", "the time the caller allows is used up")
+                    return await self._judge_in_place(hook, request, body, judge, started, known=False)
         except BodyTooLargeError as error:
             return self._refuse(413, "size", str(error))
         except BodyTimeoutError as error:
@@ -297,6 +293,17 @@ class _Desk:
             return self._refuse(503, "overload", str(error))
         except BrokenBodyError as error:
             return self._refuse(400, "malformed", str(error))
+
+    async def _judge_in_place(
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+    ) -> web.Response:
+        if self.in_flight >= self._settings.admission_in_flight:
+            return self._refuse(503, "overload", "this replica is busy")
+        self.in_flight += 1
+        try:
+            return await self._judge(hook, request, body, judge, started, known=known)
+        finally:
+            self.in_flight -= 1
 
     async def _judge(
         self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool

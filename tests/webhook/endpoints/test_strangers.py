@@ -1,5 +1,6 @@
 """Who may call the hooks: what a review that may be made up is answered, and what it cannot cause."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 
@@ -79,6 +80,30 @@ async def test_what_a_stranger_sends_is_not_compared_with_anything(launch, revie
         assert len(looked_at) == 1
     assert UNKNOWN in warnings_of(stranger)[0]
     assert not [warning for warning in warnings_of(known) if "may not" in warning]
+
+
+async def test_a_stranger_who_waits_takes_no_place_of_the_api_server(launch, review_bytes, secret_file, monkeypatch):
+    monkeypatch.setattr(admission, "SHARE_OF_STRANGERS", 1e-9)  # the second one waits for years
+    async with launch(webhook_secret_file=secret_file, admission_in_flight=1) as port, port.dial() as stranger:
+        assert (await stranger.post("/validate", review_bytes())).status == 200
+        waiting = asyncio.create_task(stranger.post("/validate", review_bytes()))
+        async with port.dial() as another:
+            answer = await another.post("/validate", review_bytes())
+            assert_status(answer, 503, "ServiceUnavailable")  # so the first one has come, and waits
+        async with port.dial() as known:
+            assert (await known.post(below(SECRET), review_bytes())).status == 200
+        waiting.cancel()
+
+
+async def test_a_stranger_whose_time_is_up_when_his_turn_comes_is_not_judged(
+    launch, review_bytes, secret_file, monkeypatch
+):
+    judged = []
+    monkeypatch.setattr(admission, "_budget", lambda _query: -1.0)
+    monkeypatch.setattr(admission, "parse_review", judged.append)
+    async with launch(webhook_secret_file=secret_file) as port, port.dial() as connection:
+        assert_status(await connection.post("/validate", review_bytes()), 503, "ServiceUnavailable")
+    assert not judged
 
 
 async def test_where_nothing_is_set_up_everybody_is_taken_for_the_api_server(launch, review_bytes):
