@@ -53,7 +53,7 @@ LOCAL_ONLY = f"{PREFIX}-local-only"
 DEFINED = (WORK, BINDING, RESOURCE_SNAPSHOT, POLICY_SNAPSHOT, PLACEMENT, MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER)
 """Kinds of the hub whose definitions get deleted."""
 ROLE_BINDING = KINDS["rbac.authorization.k8s.io", "RoleBinding"]
-SETTLES = 120.0
+SETTLES = 300.0
 
 Asked = set[tuple[str, str]]
 """Members and namespaces of what somebody asked to be taken away."""
@@ -99,7 +99,7 @@ class World:
         """Take everything away."""
         for name in self.policies:
             self.fleet.on_hub.delete(PLACEMENT, name)
-        wait_until("placements go", self._remaining, 60)
+        wait_until("placements go", self._remaining, SETTLES)
         for objects in (self.fleet.on_hub, *self.fleet.clusters.values()):
             for item in objects.all(NAMESPACE):
                 if item["metadata"]["name"].startswith(PREFIX):
@@ -149,7 +149,7 @@ def delete_placement(world: World) -> Asked:
     name = world.any_placement()
     asked = world.where(name)
     world.fleet.on_hub.delete(PLACEMENT, name)
-    wait_until(f"{name} goes", lambda: "it is there" if world.fleet.on_hub.find(PLACEMENT, name) else "", 60)
+    wait_until(f"{name} goes", lambda: "it is there" if world.fleet.on_hub.find(PLACEMENT, name) else "", SETTLES)
     world.place(name)
     return asked
 
@@ -318,7 +318,7 @@ def restored_hub(world: World) -> Asked:
         said = (condition_of(work, "Applied").get("reason") for work in hub.all(WORK))
         return "" if OLDER_THAN_APPLIED in said else "no agent has noticed"
 
-    wait_until("an agent notices that the hub is older than its member", problem, 60)
+    wait_until("an agent notices that the hub is older than its member", problem, SETTLES)
     until = format_time(datetime.now(UTC) + timedelta(minutes=5))
     for member in world.fleet.members:
         hub.patch(MEMBER_CLUSTER, member, {"metadata": {"annotations": {ACCEPT_OLDER_UNTIL: until}}})
@@ -343,7 +343,7 @@ def delete_applied_works_definition(world: World) -> Asked:
     def problem() -> str:
         return "it is there" if objects.find(CUSTOM_RESOURCE_DEFINITION, APPLIED_WORK.resource) else ""
 
-    wait_until(f"the definition of AppliedWorks goes from {member}", problem, 60)
+    wait_until(f"the definition of AppliedWorks goes from {member}", problem, SETTLES)
     world.fleet.install_on(member)
     return set()
 
@@ -414,7 +414,7 @@ def _wait_gone(world: World, kind: Kind, name: str) -> None:
         found = world.fleet.on_hub.find(kind, name)
         return "" if found is None else f"it is there, held by {found['metadata'].get('finalizers')}"
 
-    wait_until(f"{kind.kind} {name} goes", problem, 90)
+    wait_until(f"{kind.kind} {name} goes", problem, SETTLES)
 
 
 @contextlib.contextmanager

@@ -37,13 +37,13 @@ class Role:
         command = [*program, *words, f"--http-host={LOOPBACK}", f"--http-port={self.http_port}"]
         self.program = Program(command, log, environment)
 
-    def start(self, *, wait: bool = True, seconds: float = 60) -> None:
+    def start(self, *, wait: bool = True, seconds: float = 180) -> None:
         """Start it, and wait until it is ready."""
         self.program.start()
         if wait:
             self.wait_ready(seconds)
 
-    def wait_ready(self, seconds: float = 60) -> None:
+    def wait_ready(self, seconds: float = 180) -> None:
         """Wait until its readiness probe says yes."""
         self.program.wait_ready(self.ready, seconds)
 
