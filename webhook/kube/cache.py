@@ -142,22 +142,31 @@ class Shelf:
         del self.objects[key]
         self._tell(old, None)
 
-    def replace_all(self, documents: Iterable[JsonObject], version: str, *, asked: int | None = None) -> None:
+    def known(self) -> "Known":
+        """Return what is known now, for `replace_all` with a list that is asked for now."""
+        return Known(self.heard, frozenset(self.gone))
+
+    def replace_all(self, documents: Iterable[JsonObject], version: str, *, before: "Known | None" = None) -> None:
         """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
 
         A list that is older than what was heard before it was asked for comes from a store that was put back to an
-        earlier state: then it is the truth, however new what we know looks.
+        earlier state: then it is the truth, however new what we know looks. So does one that names what was gone before
+        it was asked for: with its versions moved on, as is advised for a backup, such a store shows itself by nothing
+        else.
 
         Args:
             documents: All objects.
             version: Of the list.
-            asked: What `heard` was when the list was asked for; None: the version of the list before.
+            before: What was `known` when the list was asked for; None: the version of the list before.
         """
         listed = {key_of(document): document for document in documents}
         at = _version({"metadata": {"resourceVersion": version}})
-        restored = at < (self._listed_at if asked is None else asked)
+        heard, gone = before or Known(self._listed_at, frozenset())
+        restored = at < heard
         if restored:
             self.gone.clear()
+        for uid in gone.intersection(map(_uid, listed.values())):
+            self.gone.pop(uid, None)
         for old in [
             old for key, old in self.objects.items() if key not in listed and (restored or _version(old) <= at)
         ]:
@@ -187,6 +196,18 @@ class Shelf:
             except Exception:  # an object nobody expected must not end the watch for all the others
                 document = new or old or {}
                 log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
+
+
+class Known(NamedTuple):
+    """What a shelf knows at one moment.
+
+    Args:
+        heard: The newest version of anything.
+        gone: The uids of objects whose end is known, as far as they are remembered.
+    """
+
+    heard: int
+    gone: frozenset[str]
 
 
 class Freshness(NamedTuple):
@@ -270,7 +291,7 @@ class Cache:
     async def _list(self, shelf: Shelf) -> None:
         failures = 0
         while True:
-            asked = shelf.heard
+            before = shelf.known()
             try:
                 listing = await self._store.list(shelf.kind)
             except StoreError as error:
@@ -278,7 +299,7 @@ class Cache:
                     return
                 failures = await self._pause(shelf.kind, error, failures)
                 continue
-            shelf.replace_all(listing.items, listing.resource_version, asked=asked)
+            shelf.replace_all(listing.items, listing.resource_version, before=before)
             return
 
     @property
@@ -423,11 +444,11 @@ class Cache:
         failures = refusals = 0
         while True:
             try:
-                asked = shelf.heard
+                before = shelf.known()
                 listing = await self._store.list(kind)
                 self._answers()
                 shelf.refusal = ""
-                shelf.replace_all(listing.items, listing.resource_version, asked=asked)
+                shelf.replace_all(listing.items, listing.resource_version, before=before)
                 shelf.synced.set()
                 shelf.answered.set()
                 failures = refusals = 0

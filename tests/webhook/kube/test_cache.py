@@ -158,12 +158,12 @@ def test_a_list_of_a_store_that_was_put_back_is_the_truth(shelf, told):
 
 def test_a_list_that_others_overtook_on_its_way_is_no_older_state_of_the_store(shelf, told):
     """Two lists at once: the one that was asked for first comes last, and knows nothing of what happened since."""
-    asked = shelf.heard
+    before = shelf.known()
     shelf.put(version("a", 3))
-    shelf.replace_all([version("a", 8), version("b", 9, uid="u2")], "10", asked=asked)
+    shelf.replace_all([version("a", 8), version("b", 9, uid="u2")], "10", before=before)
     shelf.drop(version("c", 4, uid="u3"))
     told.clear()
-    shelf.replace_all([version("a", 5), version("c", 4, uid="u3")], "7", asked=asked)
+    shelf.replace_all([version("a", 5), version("c", 4, uid="u3")], "7", before=before)
     assert known(shelf) == {"a": "8", "b": "9"}
     assert told == []
 
@@ -172,8 +172,23 @@ def test_a_list_older_than_what_the_watch_has_brought_is_of_a_store_that_was_put
     shelf.replace_all([version("a", 8)], "10")
     for number in (11, 30):
         shelf.put(version("b", number, uid="u2"))
-    shelf.replace_all([version("a", 8), version("b", 11, uid="u2")], "20", asked=shelf.heard)
+    shelf.replace_all([version("a", 8), version("b", 11, uid="u2")], "20", before=shelf.known())
     assert known(shelf) == {"a": "8", "b": "11"}
+
+
+def test_what_a_store_has_again_that_was_put_back_with_its_versions_moved_on_is_there(shelf, told):
+    """As is advised for backups of etcd: only that what was gone is there again tells that anything has happened."""
+    shelf.put(version("a", 8))
+    before = shelf.known()
+    shelf.drop(version("a", 9))
+    shelf.put(version("a", 10, uid="u2"))
+    shelf.replace_all([version("a", 8), version("b", 7, uid="u3")], "9", before=before)
+    assert known(shelf) == {"a": "10", "b": "7"}, "asked for before its end was known"
+    shelf.replace_all([version("a", 20)], "30", before=shelf.known())
+    assert known(shelf) == {"a": "20"}
+    shelf.put(version("a", 31))
+    assert known(shelf) == {"a": "31"}
+    assert told[-3:] == [("7", None), ("10", "20"), ("20", "31")]
 
 
 def test_nothing_is_kept_of_namespaces_that_are_empty(shelf):
