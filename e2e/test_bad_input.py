@@ -297,6 +297,10 @@ ROWS: dict[str, tuple[bytes | JsonObject, Refused | Denied | Allowed]] = {
     ),
     "40-000-budgets": (
         make_review(changed(NODE_POOL, "spec.disruption.budgets", [{}] * 40_000)),
+        Denied(field="spec", cause="FieldValueTooMany"),
+    ),
+    "9-000-budgets": (
+        make_review(changed(NODE_POOL, "spec.disruption.budgets", [{}] * 9_000)),
         Denied(field="spec.disruption.budgets", cause="FieldValueTooMany"),
     ),
     "101-selectors": (

@@ -1,6 +1,7 @@
 """The roles that ``harbormaster rbac`` prints, as a real API server understands them."""
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,7 +27,8 @@ PROCESSES = {
 def printed(user: str) -> str:
     """What the command prints for one of the users."""
     words = [HARBORMASTER, "rbac", *PROCESSES[user], "--user", user]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    environment = {**os.environ, "HARBORMASTER_LOOP_USER": user} if "reconcile" in words else None
+    return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ export class Heat {
     patchList(this.axis, ticks(start, end), ({ instant }) => String(instant), () => h("li"), (tick, { instant, text, major }) => {
       tick.className = major ? "major" : "minor";
       tick.style.left = percent((instant - start) / length);
-      tick.classList.toggle("at-end", (end - instant) / length < 0.06);
+      tick.classList.toggle("at-end", (end - instant) / length < (major ? 0.13 : 0.06)); // a date is twice as wide as an hour
       tick.classList.toggle("near-end", (end - instant) / length < 0.22);
       say(tick, text);
     });
