@@ -10,6 +10,7 @@ import pytest
 from e2e.controlplane.cluster import Cluster
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, KINDS, NAMESPACE, PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, SCHEDULER_BINDING_CLEANUP
+from scorer.api.references import PlacementRef
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.evictions import EvictionController
 from webhook.kube.cache import Cache
@@ -18,7 +19,6 @@ from webhook.kube.discovery import Discovery
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.kube.store import HubStore
-from webhook.services import PlacementRef
 
 DEPLOYMENT = KINDS["apps", "Deployment"]
 CACHED = (PLACEMENT, BINDING, WORK, EVICTION)

@@ -13,6 +13,7 @@ from functools import partial
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementPolicy
+from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
@@ -25,8 +26,8 @@ from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.controllers.family import FAMILY_OF
 from webhook.history import RunHistory
 from webhook.kube.cache import Cache
+from webhook.questions import InvalidQuestionError, Question, Verdict
 from webhook.ranking import RankedClusters, RejectedClusters
-from webhook.services import InvalidQuestionError, PlacementRef, Question, UnknownObjectError, Verdict
 from webhook.views import cluster_view, clusters_view, placement_view
 
 STEP = timedelta(seconds=10)

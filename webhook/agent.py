@@ -16,6 +16,7 @@ from typing import Final, Self
 from scorer.api.names import member_namespace
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
+from webhook.clock import utc_now
 from webhook.health import Health
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
@@ -34,7 +35,6 @@ from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
-from webhook.services import utc_now
 from webhook.settings import Settings
 
 FIRST_FIGURES_SECONDS: Final = 10.0

@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
+from scorer.api.quoting import quote
+from scorer.api.references import UnknownObjectError
 from scorer.disruption.gate import PoolView
 from scorer.disruption.reservations import UnreadableReservationsError
 from webhook.budget_documents import BudgetedPool, CalendarMaker, Overviews
 from webhook.gating import HubGate
-from webhook.services import UnknownObjectError
-from webhook.validation.field import quote
 
 
 class HubBudgets:

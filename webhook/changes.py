@@ -6,7 +6,7 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from webhook.controllers.family import FAMILIES, Family
 from webhook.kube.cache import Cache, Handler
-from webhook.services import Change
+from webhook.questions import Change
 
 
 class HubChanges:

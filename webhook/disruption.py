@@ -1,6 +1,7 @@
 """What answers about disruption, put together: for the server of a hub and for everything in one process alike."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from webhook.admission.enforcement import Enforcement
@@ -10,8 +11,20 @@ from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.member_gates import HubMemberGates
 from webhook.node_pools import HubNodePools
-from webhook.services import Disruption
 from webhook.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """What may be disrupted, now or later: nodes of pools, member clusters, and the budgets that decide.
+
+    ``enforcement`` judges disruptions by hand; None: nobody does, and all are allowed.
+    """
+
+    gate: HubGate
+    members: HubMemberGates
+    budgets: HubBudgets
+    enforcement: Enforcement | None = None
 
 
 def disruption_of(cache: Cache, store: Store, settings: Settings, now: Callable[[], datetime]) -> Disruption:

@@ -15,6 +15,7 @@ from scorer.api import kinds
 from scorer.api.binding import BindingState
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
 from scorer.disruption.members import upgrade_holds
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import FollowedPlacement, read_followed
@@ -30,9 +31,9 @@ from scorer.fleet import Fleet
 from scorer.rollout.documents import is_deleting
 from webhook.controllers.family import CLUSTER, NAMESPACED
 from webhook.kube.cache import Cache
-from webhook.services import PlacementRef
+from webhook.kube.trimming import essential_node
 from webhook.settings import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
-from webhook.validation.live.check import dict_at, dicts_at
+from webhook.validation.live.check import dict_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
 """Annotation of a member cluster: other names that nodes call it by, separated by commas."""
@@ -192,27 +193,6 @@ def rules_of(settings: Settings) -> Rules:
         pool_preferences=read_preferences(settings.extender_node_pool_preferences),
         protect_undisturbed=settings.extender_protect_do_not_disrupt,
     )
-
-
-def essential_node(node: JsonObject) -> JsonObject:
-    """Return what answers need of a node; whole, with its images and conditions, it is nine times as large.
-
-    Pools are counted by the condition Ready, and find the claim of a node by its providerID.
-    """
-    spec = dict_at(node, "spec")
-    kept = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}
-    conditions = [
-        {"type": "Ready", "status": condition.get("status")}
-        for condition in dicts_at(node, "status", "conditions")
-        if condition.get("type") == "Ready"
-    ]
-    return {
-        "apiVersion": node["apiVersion"],
-        "kind": node["kind"],
-        "metadata": node["metadata"],
-        "spec": {**kept, "taints": spec.get("taints") or []},
-        "status": {"conditions": conditions},
-    }
 
 
 def _weight(pool: JsonObject | None) -> int:

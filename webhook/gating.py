@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from scorer.api.references import UnknownObjectError
 from scorer.disruption.gate import Answer, InvalidQuestion, PoolView, Question, answer, answer_all
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import (
@@ -33,7 +34,6 @@ from scorer.disruption.reservations import (
 from webhook.kube.ports import Store, StoreError
 from webhook.kube.reservations import Held, LeaseReservations, Look
 from webhook.node_pools import HubNodePools
-from webhook.services import UnknownObjectError
 from webhook.settings import ExpirationMode, Settings
 
 _SECRET_BYTES = 16

@@ -25,12 +25,12 @@ from scorer.api.names import (
     POLICY_INDEX,
     SCORE_PREFIX,
 )
+from scorer.api.references import PlacementRef
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
 from scorer.rollout.documents import is_deleting
 from webhook.controllers.family import FAMILIES, FAMILY_OF, Family
 from webhook.kube.cache import Cache, Handler
-from webhook.services import PlacementRef
 
 MOST_RUNS: Final = 20
 """So many runs of one placement are kept."""

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.validation.field import printable
+from scorer.api.quoting import printable
 
 LONGEST_REASON = 200
 """Characters of the library's message that are logged: it quotes what was sent."""

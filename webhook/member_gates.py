@@ -21,6 +21,7 @@ from scorer.api.label_selector import label_value_error
 from scorer.api.meta import ApiObject, JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import StrategyType
+from scorer.api.references import PlacementRef, UnknownObjectError, unknown_placement
 from scorer.api.staged_update import ClusterStagedUpdateRun
 from scorer.api.upgrade_run import ClusterUpgradeRun
 from scorer.disruption import staged_turn, upgrade_turn
@@ -34,14 +35,13 @@ from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from webhook.controllers.family import FAMILIES, FAMILY_OF, Family
 from webhook.controllers.overrides import wanted_overrides
 from webhook.controllers.promises import with_promises
-from webhook.controllers.result import RetryError
 from webhook.gating import HubGate
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.ports import Key, key_of
 from webhook.kube.reservations import Held
+from webhook.kube.retry import RetryError
 from webhook.member_holds import HubMemberHolds, seen_in
-from webhook.services import PlacementRef, UnknownObjectError, unknown_placement
 from webhook.settings import Settings
 
 _RUNS: Final = {

@@ -8,6 +8,7 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
 from scorer.disruption.members import (
     Hold,
     MemberDisruption,
@@ -24,7 +25,6 @@ from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
 from webhook.controllers.family import CLUSTER, NAMESPACED, Family
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key, key_of
-from webhook.services import PlacementRef
 
 _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
     MemberDisruption.EVICTION: (kinds.EVICTION, kinds.BINDING),

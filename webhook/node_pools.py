@@ -33,11 +33,11 @@ from scorer.disruption.budgets import PoolBudgets
 from scorer.disruption.gate import PoolView
 from scorer.disruption.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, read_pool_node
 from webhook.defaulting.node_pool import default
-from webhook.extending import essential_node
 from webhook.kube.cache import Cache
 from webhook.kube.cache import Handler as CacheHandler
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.ports import Key, Store
+from webhook.kube.trimming import essential_node
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
 """What is read of the hub to count the nodes of pools."""

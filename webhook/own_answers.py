@@ -20,11 +20,12 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import UserInfo
 from webhook.advisor import HubAdvisor
 from webhook.app import Parts, add_last_route, make_app
 from webhook.changes import HubChanges
+from webhook.clock import utc_now
 from webhook.disruption import disruption_of
 from webhook.history import RunHistory
 from webhook.kube.cache import Cache
@@ -34,7 +35,7 @@ from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
 from webhook.node_pools import COUNTED
 from webhook.planning import HubPlanner
-from webhook.services import Services, utc_now
+from webhook.services import Services
 from webhook.settings import Settings
 
 READ_SECONDS: Final = 60.0

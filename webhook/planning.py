@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Final
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
 from scorer.what_if.state import Identity
-from webhook.admission.authorization import Reviewed, needed_access
+from webhook.access.ports import NotReviewedError
+from webhook.access.rights import Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.authorization import needed_access
 from webhook.admission.cached import ADMISSION_KINDS
-from webhook.admission.context import Context, NotKnownError, PlacementAuthorization, UserInfo
+from webhook.admission.context import Context, NotKnownError, PlacementAuthorization
 from webhook.admission.documents import DocumentSet
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.proposal import PLANNED_KINDS, Audience, Misfit, Proposal, ProposalError, plan, stored
-from webhook.services import NotReviewedError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 if TYPE_CHECKING:
-    from webhook.services import AccessReviewer
+    from webhook.access.ports import AccessReviewer
 
 TURN_SECONDS: Final = 20.0
 """How long a plan waits for those before it."""

@@ -18,19 +18,20 @@ from scorer.api.crd import MODELS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
-from webhook.admission.authorization import UNDISPUTED, Reviewed
 from webhook.admission.context import Context, KnownKinds
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.kube.ports import Key
 from webhook.validation.existing import metadata_of
-from webhook.validation.field import Cause, FieldError, printable, quote, shape_errors
+from webhook.validation.field import Cause, FieldError, shape_errors
 from webhook.validation.live.check import dict_at
 
 _OF_THE_SERVER: Final = (

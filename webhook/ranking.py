@@ -11,7 +11,7 @@ import numpy as np
 from scorer.columns import BoolColumn, RowColumn
 from scorer.framework.status import Rejection
 from scorer.placement.schedule import Schedule, Scored
-from webhook.services import Eligible, Rejected
+from webhook.questions import Eligible, Rejected
 
 
 class RankedClusters(Sequence[Eligible]):

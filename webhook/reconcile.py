@@ -19,6 +19,7 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
+from webhook.clock import utc_now
 from webhook.controllers.loop import Loop, required
 from webhook.controllers.observer import QueueObserver
 from webhook.controllers.settings import LoopSettings
@@ -35,7 +36,6 @@ from webhook.kube.store import HubStore
 from webhook.loop_metrics import LoopMetrics
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
-from webhook.services import utc_now
 from webhook.settings import Settings
 
 AFTER_A_BUG_SECONDS: Final = 15.0

@@ -21,6 +21,7 @@ from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
+from webhook.clock import utc_now
 from webhook.disruption import disruption_of
 from webhook.extending import HubExtender
 from webhook.garbage import spare_what_stays
@@ -37,7 +38,7 @@ from webhook.planning import HubPlanner
 from webhook.pool_metrics import PoolMetrics
 from webhook.reconcile import Reconciliation
 from webhook.server import Server
-from webhook.services import Services, utc_now
+from webhook.services import Services
 from webhook.settings import Settings
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from webhook.validation.field import quote
+from scorer.api.quoting import quote
 
 EXAMPLE: Final = "Europe/Berlin"
 LONGEST_NAME: Final = 64

@@ -27,6 +27,7 @@ from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTIO
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
+from webhook.clock import utc_now
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
 from webhook.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
@@ -46,7 +47,7 @@ from webhook.kube.ports import AlreadyExistsError
 from webhook.planning import HubPlanner
 from webhook.pool_metrics import PoolMetrics
 from webhook.server import Server
-from webhook.services import Services, utc_now
+from webhook.services import Services
 from webhook.settings import Settings
 from webhook.views import placement_view
 

@@ -13,9 +13,9 @@ from tests.description.example_hub import Caller, changed, serving
 from tests.description.mistakes import MISTAKES
 from tests.description.questions import EXAMPLES, NAMESPACED, PLACEMENT, SCORES, STRANGE, TAINT, THOROUGH, by_name
 from tests.webhook.gates import put_pool, until
-from webhook.admission.authorization import Access
-from webhook.admission.context import UserInfo
-from webhook.services import PathAccess
+from webhook.access.ports import PathAccess
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

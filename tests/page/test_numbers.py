@@ -23,8 +23,8 @@ from webhook.cli.client import Client
 from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
 from webhook.cli.root import root
+from webhook.clock import utc_now
 from webhook.kube.ports import Key
-from webhook.services import utc_now
 from webhook.settings import Settings
 from webhook.up import Up
 

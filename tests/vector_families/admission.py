@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.vector_families.line import Line
-from webhook.admission.context import AdmissionSettings, Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings, Context
 from webhook.admission.judge import judge, mutate
 
 

@@ -14,6 +14,7 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import format_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import PlacementPolicy
+from scorer.api.references import PlacementRef
 from tests.scorer.builders import (
     NODES,
     NOW,
@@ -29,8 +30,8 @@ from tests.scorer.builders import (
 from webhook.advisor import STEP, HubAdvisor
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
+from webhook.questions import Question
 from webhook.ranking import affinity_range
-from webhook.services import PlacementRef, Question
 
 FILTERED = ("Picked", "ScoreTooLow")
 

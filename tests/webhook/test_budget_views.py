@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.api.references import UnknownObjectError
 from scorer.disruption.budgets import UNLIMITED, NodeCounts, allowance
 from tests.webhook.gates import empty_store, put_pool, replica, until
 from webhook.budget_documents import MOST_POOL_DAYS, BudgetedPool, CalendarMaker, Overviews, TooLargeError, overview
 from webhook.budget_views import HubBudgets
-from webhook.services import UnknownObjectError
 
 POOL_A = (
     {"nodes": "15%"},

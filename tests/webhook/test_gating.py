@@ -6,13 +6,13 @@ import random
 import pytest
 
 from scorer.api import kinds
+from scorer.api.references import UnknownObjectError
 from scorer.disruption.gate import InvalidQuestion, Mode, Verdict
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import DISRUPTION, MEMBER, RESERVATIONS, UnreadableReservationsError, lease_name
 from tests.webhook.gates import NAMESPACE, Clock, drifted, empty_store, node_pool, put_pool, replica, until
 from webhook.gating import MemberHeldError, NotYoursError, UnknownReservationError
 from webhook.kube.ports import Key, UnavailableError
-from webhook.services import UnknownObjectError
 
 TWO = {"nodes": "2"}
 

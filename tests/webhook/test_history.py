@@ -6,14 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
+from scorer.api.references import PlacementRef
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.advisor import HubAdvisor
+from webhook.clock import utc_now
 from webhook.controllers.removal import remove_meant
 from webhook.embedded.store import EmbeddedStore
 from webhook.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
-from webhook.services import PlacementRef, Question, utc_now
+from webhook.questions import Question
 
 PAYMENTS = PlacementRef("ClusterResourcePlacement", "payments")
 

@@ -26,6 +26,7 @@ from scorer.api.names import (
     RESOURCE_HASH,
     RESOURCE_INDEX,
 )
+from scorer.api.references import PlacementRef, UnknownObjectError
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import (
     MEMBER,
@@ -42,7 +43,6 @@ from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReser
 from webhook.kube.ports import Key, UnavailableError
 from webhook.member_gates import WATCHED, HubMemberGates, RefusedError
 from webhook.node_pools import HubNodePools
-from webhook.services import PlacementRef, UnknownObjectError
 from webhook.settings import Settings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -12,13 +12,15 @@ from scorer.rollout.intent import meant
 from scorer.what_if.changes import CORDON
 from tests.scorer.builders import modest
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
-from webhook.admission.authorization import Reviewed
+from webhook.access.ports import NotReviewedError
+from webhook.access.rights import Reviewed
+from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import AdmissionSettings, PlacementAuthorization, UserInfo
+from webhook.admission.context import AdmissionSettings, PlacementAuthorization
+from webhook.clock import utc_now
 from webhook.kube.ports import Key
 from webhook.planning import MOST_WAITING, BusyError, HubPlanner
 from webhook.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
-from webhook.services import NotReviewedError, utc_now
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 DEFAULTS = AdmissionSettings()

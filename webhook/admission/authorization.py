@@ -26,13 +26,15 @@ from scorer.api import kinds
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from scorer.membership.access import ROLE, ROLE_BINDING
-from webhook.admission.context import Context, NotKnownError, PlacementAuthorization, UserInfo
+from webhook.access.rights import MOST_AT_ONCE, UNDISPUTED, Access, Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context, NotKnownError, PlacementAuthorization
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.field import printable, quote
 from webhook.validation.reading import has_more_values, same_json
 
 SUPERUSERS: Final = "system:masters"
@@ -44,49 +46,6 @@ POWERFUL_GROUPS: Final = frozenset(
         "apiregistration.k8s.io",
     }
 )
-MOST_AT_ONCE: Final = 500
-"""So many rights are reviewed for one write: none that passes validation needs more, and others wait too."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Access:
-    """One thing that the author must be allowed to do.
-
-    Args:
-        verb: ``get`` or ``place``.
-        group: API group.
-        resource: Plural.
-        name: One object; empty: all of them.
-        namespace: Where; empty: everywhere, or cluster-scoped.
-    """
-
-    verb: str
-    group: str
-    resource: str
-    name: str = ""
-    namespace: str = ""
-
-    def __str__(self) -> str:
-        what = f"{self.resource}.{self.group}" if self.group else self.resource
-        which = f" {quote(self.name)}" if self.name else ""
-        where = f" in namespace {quote(self.namespace)}" if self.namespace else ""
-        return f"{self.verb} {what}{which}{where}"
-
-
-@dataclass(frozen=True, slots=True)
-class Reviewed:
-    """What came of asking.
-
-    Args:
-        denied: What the author may not do.
-        unanswered: Why some of it could not be found out; empty when all of it was.
-    """
-
-    denied: tuple[Access, ...] = ()
-    unanswered: str = ""
-
-
-UNDISPUTED: Final = Reviewed()
 
 
 def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
@@ -375,9 +334,3 @@ def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: P
     if reviewed.unanswered:
         lacking.append(f"the rights of {who} could not be reviewed: {reviewed.unanswered}")
     return replace(judgement, warnings=as_warnings([*lacking, *judgement.warnings]))
-
-
-def resource_attributes(access: Access) -> JsonObject:
-    """Write one question as the ``resourceAttributes`` of a SubjectAccessReview."""
-    given = {"group": access.group, "resource": access.resource, "name": access.name, "namespace": access.namespace}
-    return {"verb": access.verb, "version": "*"} | {key: value for key, value in given.items() if value}

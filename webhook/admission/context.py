@@ -24,43 +24,13 @@ from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiModel, JsonObject
 from scorer.api.staged_update import RunState
 from scorer.fleet import Fleet
+from webhook.access.user import UserInfo
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
 
 _log = logging.getLogger(__name__)
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class UserInfo:
-    """Who sends a request, as far as its authentication says."""
-
-    username: str = ""
-    groups: frozenset[str] = frozenset()
-    uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
-
-    @classmethod
-    def read(cls, document: object) -> "UserInfo":
-        """Return the user of a request's ``userInfo``; what cannot be read is nobody."""
-        if not isinstance(document, dict):
-            return cls()
-        extra = document.get("extra")
-        return cls(
-            _text(document.get("username")),
-            frozenset(_texts(document.get("groups"))),
-            _text(document.get("uid")),
-            {key: _texts(values) for key, values in extra.items()} if isinstance(extra, dict) else {},
-        )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()
 
 
 class PlacementAuthorization(StrEnum):

@@ -26,15 +26,16 @@ from typing import Any, Final, Protocol
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.quoting import printable, quote
 from scorer.disruption.budgets import Allowance, allowance
 from scorer.disruption.gate import EXPIRED, PoolView, describe_budget, describe_reservation
 from scorer.disruption.nodes import PoolNode
 from scorer.disruption.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
-from webhook.admission.context import AdmissionSettings, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.validation.existing import metadata_of, name_of
-from webhook.validation.field import printable, quote
 
 HOLDER: Final = "admission"
 DELETION_HELD: Final = timedelta(seconds=5)

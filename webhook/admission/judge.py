@@ -13,13 +13,14 @@ from typing import Any, Final, Literal, TypeAlias
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
+from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from webhook.admission import impact
 from webhook.admission.context import Context
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
 from webhook.validation.existing import metadata_of, name_of
-from webhook.validation.field import Cause, FieldError, FieldWarning, path_order, printable, quote
+from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write
 from webhook.validation.live.check import LONGEST, run_checks
 from webhook.validation.metadata import METADATA

@@ -13,8 +13,9 @@ from typing import Any, Final, Literal, TypeAlias
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
+from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
-from webhook.admission.authorization import UNDISPUTED, Reviewed, authorized
+from webhook.admission.authorization import authorized
 from webhook.admission.context import Context
 from webhook.admission.judge import Judgement, Question, decide, judge
 from webhook.admission.patch import Patch, apply_patch

@@ -15,11 +15,13 @@ from typing import Any, Final, NoReturn
 import orjson
 
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import UNDISPUTED, Reviewed, authorized
-from webhook.admission.context import Context, UserInfo
+from scorer.api.quoting import printable, quote
+from webhook.access.rights import UNDISPUTED, Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.authorization import authorized
+from webhook.admission.context import Context
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
 from webhook.validation.existing import name_of
-from webhook.validation.field import printable, quote
 from webhook.validation.reading import DEEPEST, is_deeper
 
 API_VERSION: Final = "admission.k8s.io/v1"

@@ -18,9 +18,9 @@ import click
 
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import Budget
+from scorer.api.quoting import printable
 from scorer.disruption.lints import block_style
 from webhook.cli.output import is_terminal
-from webhook.validation.field import printable
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
 LEGEND: Final = "how many may go at once, + over 9, . none, * no limit"

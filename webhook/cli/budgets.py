@@ -11,6 +11,7 @@ import pydantic
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.quoting import quote
 from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import Loaded, load
 from webhook.cli.failure import UserError, complain
@@ -18,7 +19,7 @@ from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
-from webhook.validation.field import quote, shape_errors
+from webhook.validation.field import shape_errors
 
 if TYPE_CHECKING:
     from scorer.disruption.budgets import NodeCounts

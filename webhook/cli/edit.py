@@ -10,6 +10,7 @@ import click
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.cli.applying import two_way_patch
 from webhook.cli.client import Client, Place, RefusedError, place_of
 from webhook.cli.connection import Connection, HubOptions, hub_options
@@ -19,7 +20,6 @@ from webhook.cli.kind_words import parse_wanted
 from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import hub_namespace_option, run
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
-from webhook.validation.field import printable
 
 HELP = """Change an object in an editor.
 

@@ -8,6 +8,7 @@ import click
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind, find_kind
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import Occasion, explanation
@@ -21,7 +22,6 @@ from webhook.cli.offline_hub import find_placement, make_hub
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.past_runs import history
-from webhook.validation.field import printable
 
 HELP = """Say why a placement got the clusters it got.
 

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.quoting import printable
 from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.documents import load
 from webhook.cli.explain import parse_reference
@@ -18,7 +19,6 @@ from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
-from webhook.validation.field import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

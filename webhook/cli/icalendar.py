@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject, parse_time
+from scorer.api.quoting import printable
 from webhook.cli.budget_table import budget_in_words
-from webhook.validation.field import printable
 
 PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
 LONGEST_LINE: Final = 75

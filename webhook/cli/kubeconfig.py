@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
+from scorer.api.quoting import printable
 from webhook.cli.failure import UserError
-from webhook.validation.field import printable
 
 _LONGEST_FILE = 4 * 1024 * 1024
 

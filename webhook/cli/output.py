@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import orjson
 
-from webhook.validation.field import printable
+from scorer.api.quoting import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

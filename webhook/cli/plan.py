@@ -14,7 +14,8 @@ from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
-from webhook.admission.context import Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context
 from webhook.cli.connection import Connection, HubOptions, called_by_kubectl, hub_options, namespace_of
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain

@@ -6,9 +6,9 @@ from typing import Any, Final
 import click
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.cli.failure import complain
 from webhook.cli.output import print_table
-from webhook.validation.field import printable
 
 MOST_KEPT: Final = 12
 """Clusters of a placement that stay and are named; all that come and go are."""

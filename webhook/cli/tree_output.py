@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.tree import ClusterState, ObjectState, title_of_object
-from webhook.validation.field import printable
 
 if TYPE_CHECKING:
     from rich.tree import Tree

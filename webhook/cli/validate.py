@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import click
 
 from scorer.api.meta import JsonObject
-from webhook.admission.context import UserInfo
+from webhook.access.user import UserInfo
 from webhook.cli.documents import load
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.cli.options import file_option, namespace_option, output_option

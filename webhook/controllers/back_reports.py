@@ -13,6 +13,7 @@ from dataclasses import replace
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.references import PlacementRef
 from scorer.rollout.back_report import (
     BackReport,
     plan_back_reports,
@@ -23,10 +24,10 @@ from scorer.rollout.back_report import (
 from scorer.rollout.documents import is_deleting, label
 from scorer.rollout.placement_status import Event
 from webhook.controllers.family import FAMILY_OF
-from webhook.controllers.result import DONE, Result, RetryError
+from webhook.controllers.result import DONE, Result
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, ServedKinds
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 log = logging.getLogger(__name__)
 

@@ -25,6 +25,7 @@ from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT, Ki
 from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.references import PlacementRef
 from scorer.disruption.members import Hold, eviction_holder, rollout_holder
 from scorer.rollout.documents import annotation, is_deleting, name_of, spec_of, status_of
 from scorer.rollout.eviction import (
@@ -46,7 +47,6 @@ from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.kube.catching_up import list_again
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
-from webhook.services import PlacementRef
 
 Record = Callable[[JsonObject, Event], None]
 

@@ -17,12 +17,12 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from scorer.rollout.failing import failing_status, failure_type, passed_status
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import StuckError, TerminalError
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
-from webhook.validation.field import printable
 
 K = TypeVar("K", bound=Hashable)
 

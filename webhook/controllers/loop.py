@@ -32,6 +32,7 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING
 from scorer.api.placement import PlacementType
+from scorer.api.references import PlacementRef
 from scorer.disruption.members import MemberDisruption
 from scorer.disruption.reservations import MEMBER, ROLLOUT, Thing
 from scorer.placement.binding_plan import is_readable
@@ -69,7 +70,6 @@ from webhook.kube.ports import Key, ServedKinds, StoreError
 from webhook.kube.reservations import LeaseReservations
 from webhook.member_holds import HubMemberHolds, seen_in
 from webhook.node_pools import HubNodePools
-from webhook.services import PlacementRef
 
 RESYNC = timedelta(minutes=10)
 LOOK_AGAIN_SECONDS = 15.0

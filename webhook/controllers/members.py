@@ -41,7 +41,7 @@ from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, rele
 from scorer.membership.member_status import member_status
 from scorer.rollout.documents import annotation, is_deleting, without_finalizer
 from scorer.rollout.placement_status import Event
-from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -51,6 +51,7 @@ from webhook.kube.ports import (
     NotFoundError,
     key_of,
 )
+from webhook.kube.retry import RetryError
 
 WATCHED: Final = (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER, NAMESPACE)
 ACCESS_CHECK: Final = timedelta(minutes=10)

@@ -19,6 +19,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
+from scorer.api.references import PlacementRef
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.documents import is_deleting, namespace_of, with_finalizer, without_finalizer
 from scorer.rollout.override_application import binding_override
@@ -28,10 +29,10 @@ from scorer.rollout.override_snapshots import plan_override_snapshots
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup
 from scorer.rollout.works import Override
-from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub, at_once
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 WATCHED = (OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
 """The kinds that have to be in the cache."""

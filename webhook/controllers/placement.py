@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import (
@@ -35,7 +36,6 @@ from webhook.controllers.settings import LoopSettings
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
-from webhook.services import PlacementRef
 
 RETRY_COPY = timedelta(seconds=5)
 """So long after a copy of a status could not be written it is tried again."""

@@ -14,8 +14,9 @@ from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
 from webhook.controllers.observer import NOBODY, Outcome, QueueObserver
-from webhook.controllers.result import Result, RetryError, StuckError, TerminalError
+from webhook.controllers.result import Result, StuckError, TerminalError
 from webhook.kube.ports import ConflictError, StoreError, UnavailableError
+from webhook.kube.retry import RetryError
 
 K = TypeVar("K", bound=Hashable)
 

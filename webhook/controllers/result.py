@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from webhook.kube.retry import RetryError
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -18,19 +20,6 @@ def soonest(*results: Result) -> Result:
     """Return the result that asks to come back first."""
     waits = [result.requeue_after for result in results if result.requeue_after is not None]
     return Result(min(waits)) if waits else DONE
-
-
-class RetryError(Exception):
-    """Try again later; nothing is wrong with the object.
-
-    Args:
-        message: Why.
-        after: How long to wait; None: as the queue's backoff says.
-    """
-
-    def __init__(self, message: str, after: timedelta | None = None) -> None:
-        super().__init__(message)
-        self.after = after
 
 
 class StuckError(RetryError):

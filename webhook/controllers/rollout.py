@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
+from scorer.api.references import PlacementRef
 from scorer.disruption.members import Hold, rollout_holder
 from scorer.rollout.apply_strategy import plan_apply_strategy
 from scorer.rollout.bindings import (
@@ -39,7 +40,6 @@ from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.settings import LoopSettings
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
 from webhook.kube.hub import Hub, at_once
-from webhook.services import PlacementRef
 
 WAITS_FOR_MEMBER = "waits until the member is free: "
 """So the message of a binding begins whose member is held."""

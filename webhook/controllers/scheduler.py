@@ -18,6 +18,7 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
+from scorer.api.references import PlacementRef
 from scorer.placement.binding_plan import BrokenBindingError, lost_binding, plan_bindings, read_binding
 from scorer.placement.holdings import Binding
 from scorer.placement.record import snapshot_status
@@ -31,11 +32,11 @@ from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.removal import take_away
-from webhook.controllers.result import DONE, Result, RetryError, TerminalError
+from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 
 class SchedulerController:

@@ -17,11 +17,11 @@ from typing import Any, Final
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.placement import SelectionScope
+from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
-from webhook.controllers.result import RetryError
 from webhook.kube.cache import Cache, Handler
 from webhook.kube.ports import ServedKinds, StoreError
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 REFRESH_SECONDS: Final = 10.0
 """The hub is not asked more often which kinds it serves because a placement names one that it does not."""

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
+from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_to_go, plan_work_deletion
 from scorer.rollout.documents import is_deleting, label, with_finalizer, with_metadata, without_finalizer
@@ -21,10 +22,10 @@ from scorer.rollout.writes import Verb, Write
 from webhook.controllers.family import FAMILY_OF, Family, placement_of_work
 from webhook.controllers.overrides import override_of
 from webhook.controllers.removal import take_away, whole
-from webhook.controllers.result import DONE, Result, RetryError, StuckError
+from webhook.controllers.result import DONE, Result, StuckError
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 FOREIGN_WORK = timedelta(seconds=5)
 

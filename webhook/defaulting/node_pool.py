@@ -15,8 +15,9 @@ from scorer.api.node_pool import (
     ConsolidationPolicy,
     parse_duration_or_never,
 )
+from scorer.api.quoting import quote
 from webhook.defaulting.defaulted import Defaulted
-from webhook.validation.field import FieldWarning, quote
+from webhook.validation.field import FieldWarning
 from webhook.validation.node_pool import RULES as NODE_POOL_RULES
 from webhook.validation.rule import Rule, Severity, enforces, pick
 from webhook.validation.rule import default as fills_in

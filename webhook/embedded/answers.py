@@ -8,6 +8,7 @@ from aiohttp import web
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.admission.review import encode
 from webhook.embedded.metadata import InvalidMetadataError
 from webhook.embedded.store import NamespaceTerminatingError
@@ -19,7 +20,7 @@ from webhook.kube.ports import (
     NotFoundError,
     StoreError,
 )
-from webhook.validation.field import FieldError, printable
+from webhook.validation.field import FieldError
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
 from webhook.admission.context import Context
 from webhook.admission.review import BadReviewError, parse_object
@@ -30,7 +31,6 @@ from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.kube.ports import ConflictError, NotFoundError, StoreError
-from webhook.validation.field import quote
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 _PATCH_ATTEMPTS: Final = 5

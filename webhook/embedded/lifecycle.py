@@ -14,6 +14,7 @@ import orjson
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import NAMESPACE, Kind, group_kind
 from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
+from scorer.api.quoting import quote
 from webhook.embedded.metadata import (
     METADATA,
     InvalidMetadataError,
@@ -24,7 +25,7 @@ from webhook.embedded.metadata import (
     validate_version,
 )
 from webhook.kube.ports import ConflictError, key_of
-from webhook.validation.field import Cause, FieldError, invalid, quote
+from webhook.validation.field import Cause, FieldError, invalid
 
 _USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _GENERATED: Final = 5

@@ -16,8 +16,9 @@ from scorer.api.label_selector import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.object_names import name_error
+from scorer.api.quoting import quote
 from webhook.kube.ports import InvalidObjectError
-from webhook.validation.field import Cause, FieldError, duplicate, invalid, quote
+from webhook.validation.field import Cause, FieldError, duplicate, invalid
 
 METADATA: Final = FieldPath.of("metadata")
 KNOWN_MEMBERS: Final = frozenset(

@@ -3,7 +3,7 @@
 import hmac
 from typing import Final
 
-from webhook.admission.context import UserInfo
+from webhook.access.user import UserInfo
 
 OWNER: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:authenticated"}))
 

@@ -25,8 +25,10 @@ from aiohttp import web
 from certs.context import StaleClientError
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import UNDISPUTED, Reviewed, may_need_access, needed_access
-from webhook.admission.context import Context, PlacementAuthorization, UserInfo
+from webhook.access.rights import UNDISPUTED, Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.authorization import may_need_access, needed_access
+from webhook.admission.context import Context, PlacementAuthorization
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond

@@ -20,6 +20,8 @@ from pydantic.alias_generators import to_camel
 from scorer.api.field_path import json_pointer
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
+from scorer.api.quoting import quote
+from scorer.api.references import PlacementRef, UnknownObjectError, unknown_placement
 from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
 from webhook.endpoints.answers import has_json_body, request_id
 from webhook.endpoints.bodies import (
@@ -34,9 +36,9 @@ from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surfac
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
 from webhook.metrics import API_ROUTES, Metrics
-from webhook.services import InvalidQuestionError, PlacementRef, Services, UnknownObjectError, unknown_placement
+from webhook.questions import InvalidQuestionError
+from webhook.services import Services
 from webhook.settings import Settings
-from webhook.validation.field import quote
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)

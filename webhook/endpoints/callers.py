@@ -28,16 +28,18 @@ from aiohttp import web
 
 from certs.context import StaleClientError, Subject
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
-from webhook.admission.authorization import Access
-from webhook.admission.context import UserInfo
+from scorer.api.quoting import printable
+from scorer.api.references import PlacementRef
+from webhook.access.ports import NotReviewedError, PathAccess
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
 from webhook.bearer import bearer_token, fingerprint, may_be_good
 from webhook.connections import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.metrics import Metrics
-from webhook.services import NotReviewedError, PathAccess, PlacementRef, Services
+from webhook.services import Services
 from webhook.settings import Settings
-from webhook.validation.field import printable
 
 Surface: TypeAlias = Literal["api", "extender"]
 

@@ -3,10 +3,10 @@
 from aiohttp import web
 
 from scorer.api.meta import JsonObject
+from scorer.api.references import ref_prefixes
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.services import ref_prefixes
 
 
 def add_routes(api: Api) -> None:

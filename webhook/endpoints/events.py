@@ -14,11 +14,12 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from scorer.api.references import ref_prefixes
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import ANONYMOUS, caller_of, shown
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.health import Health
-from webhook.services import Change, ref_prefixes
+from webhook.questions import Change
 
 PAUSE_SECONDS: Final = 0.25
 """Shortest time between two events."""

@@ -15,6 +15,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from scorer.extender.filtering import NOT_SYNCED, filter_error
 from scorer.extender.preemption import BIND_REFUSED
 from scorer.extender.question import ExtenderArgs, PreemptionArgs
@@ -26,7 +27,6 @@ from webhook.endpoints.bodies import beside_loop
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.extending import HubExtender
 from webhook.metrics import BUCKETS
-from webhook.validation.field import printable
 
 BUDGET_SECONDS: Final = 1.0
 """How long an answer may take once the question has arrived."""

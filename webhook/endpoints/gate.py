@@ -11,6 +11,8 @@ from typing import Final
 from aiohttp import web
 
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.quoting import printable, quote
+from scorer.api.references import ref_prefixes
 from scorer.disruption.gate import InvalidQuestion, document
 from scorer.disruption.members import rollout_holder
 from scorer.disruption.reservations import (
@@ -39,8 +41,6 @@ from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReser
 from webhook.kube.ports import StoreError
 from webhook.kube.reservations import BusyError
 from webhook.member_gates import RefusedError
-from webhook.services import ref_prefixes
-from webhook.validation.field import printable, quote
 
 QUESTION: Final = "/question"
 _REVISION: Final = "reservations"

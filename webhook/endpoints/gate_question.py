@@ -15,13 +15,14 @@ from pydantic import Field, WithJsonSchema
 from scorer.api.field_path import json_pointer
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import NodePool
+from scorer.api.quoting import quote
 from scorer.disruption.budgets import UNLIMITED, NodeCounts
 from scorer.disruption.gate import QUESTION_REASONS, DisruptionClass, Mode, Question
 from scorer.disruption.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
 from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.question import Name
-from webhook.validation.field import quote, shape_errors
+from webhook.validation.field import shape_errors
 
 MOST_QUESTIONS: Final = 100
 MOST_NODES: Final = 1000

@@ -9,13 +9,13 @@ from aiohttp import web
 from pydantic import field_validator
 
 from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.question import Name, PlacementModel
 from webhook.member_gates import HubMemberGates
-from webhook.services import PlacementRef
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 

@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
+from scorer.api.references import PlacementRef, ref_prefixes, unknown_placement
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.services import PlacementRef, ref_prefixes, unknown_placement
 
 
 def ref_in_path(request: web.Request) -> PlacementRef:

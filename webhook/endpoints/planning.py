@@ -12,7 +12,9 @@ from pydantic import Field
 from scorer.api.field_path import json_pointer
 from scorer.api.kinds import KINDS, PLACEMENT, RESOURCE_PLACEMENT, Kind, api_version, group_kind, split_api_version
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
+from webhook.access.ports import NotReviewedError
 from webhook.admission.context import KnownKinds
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
@@ -22,8 +24,6 @@ from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.question import Name, RefModel
 from webhook.planning import BusyError, HubPlanner
 from webhook.proposal import Audience, Deleted, Given, Proposal, ProposalError
-from webhook.services import NotReviewedError
-from webhook.validation.field import quote
 
 MOST_OBJECTS: Final = 500
 MOST_CLUSTERS: Final = 1000

@@ -13,10 +13,11 @@ from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy
+from scorer.api.references import PlacementRef
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, label_requirement_count, too_many_requirements
 from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
-from webhook.services import PlacementRef, Question
+from webhook.questions import Question
 from webhook.validation.field import FieldError, shape_errors
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"

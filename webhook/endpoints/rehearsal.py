@@ -12,7 +12,9 @@ from aiohttp import web
 from pydantic import Field
 
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import UNDISPUTED, Reviewed, needed_access
+from scorer.api.quoting import printable, quote
+from webhook.access.rights import UNDISPUTED, Reviewed
+from webhook.admission.authorization import needed_access
 from webhook.admission.context import Context, PlacementAuthorization
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.admission.review import encode
@@ -21,7 +23,6 @@ from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.field import printable, quote
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 

@@ -5,11 +5,11 @@ Source: scheduling.md 22, property 9.
 
 from aiohttp import web
 
+from scorer.api.references import UnknownObjectError, unknown_placement
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.placements import ref_in_path
 from webhook.history import RunHistory
-from webhook.services import UnknownObjectError, unknown_placement
 
 
 def add_routes(api: Api, history: RunHistory) -> None:

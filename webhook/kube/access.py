@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from webhook.admission.authorization import MOST_AT_ONCE, Access, Reviewed, resource_attributes
-from webhook.admission.context import UserInfo
+from webhook.access.ports import NotReviewedError, PathAccess
+from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
+from webhook.access.user import UserInfo
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
-from webhook.services import NotReviewedError, PathAccess
 
 ALLOWED_SECONDS: Final = 300.0
 DENIED_SECONDS: Final = 30.0

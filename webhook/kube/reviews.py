@@ -10,8 +10,8 @@ from typing import Final, Generic, Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter
 
+from webhook.access.ports import NotReviewedError
 from webhook.kube.ports import StoreError
-from webhook.services import NotReviewedError
 
 Subject = Literal["token", "access"]
 Result = Literal["allow", "deny", "error", "cache"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from webhook.admission.context import UserInfo
+from webhook.access.user import UserInfo
 from webhook.bearer import fingerprint
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath

@@ -12,11 +12,12 @@ from scorer.api.envelope import ClusterResourceEnvelope
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
 from scorer.rollout.never_placed import is_fleet_group
 from webhook.admission.context import Context
 from webhook.validation import reserved
 from webhook.validation.existing import metadata_of, name_of, namespace_of
-from webhook.validation.field import Cause, FieldError, duplicate, invalid, quote
+from webhook.validation.field import Cause, FieldError, duplicate, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object
 from webhook.validation.rule import CRD, OURS, deny, enforces, schema, shape_rules

@@ -16,10 +16,7 @@ from typing import Any, Final
 import pydantic
 
 from scorer.api.field_path import FieldPath
-from scorer.api.meta import dump_json
-
-LONGEST_QUOTE: Final = 64
-"""Characters of a value that a message repeats."""
+from scorer.api.quoting import printable, quote
 
 
 class Cause(StrEnum):
@@ -91,27 +88,6 @@ class FieldWarning:
 
     def __str__(self) -> str:
         return printable(f"{self.field}: {self.message}")
-
-
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """Replace what could steer a terminal or break a header: control characters, bidi controls, lone surrogates."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def quote(value: object) -> str:
-    """Write *value* as JSON for a message: at most 64 characters, nothing unprintable."""
-    if isinstance(value, str) and len(value) > LONGEST_QUOTE:
-        value = value[: LONGEST_QUOTE - 3] + "..."
-    try:
-        text = dump_json(value).decode()
-    except (TypeError, OverflowError, RecursionError):
-        text = f"a value of type {type(value).__name__}"
-    if len(text) > LONGEST_QUOTE + 2:
-        text = text[: LONGEST_QUOTE - 3] + "..."
-    return printable(text)
 
 
 def invalid(field: FieldPath, value: object, why: str, rule: str = "", parts: tuple[FieldPath, ...] = ()) -> FieldError:

@@ -36,20 +36,12 @@ from scorer.api.node_pool import (
     parse_duration_or_never,
 )
 from scorer.api.quantity import parse_quantity
+from scorer.api.quoting import quote
 from scorer.disruption.budgets import UNLIMITED, allowed_disruptions
 from scorer.disruption.cron import matches_crd_pattern, parse_schedule
 from scorer.disruption.lints import flow_style, lint_budgets
 from webhook.admission.context import Context
-from webhook.validation.field import (
-    Cause,
-    FieldError,
-    FieldWarning,
-    duplicate,
-    invalid,
-    not_supported,
-    quote,
-    too_long,
-)
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, too_long
 from webhook.validation.live.check import LONGEST
 from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.reading import Finding, read_object, same_json, value_at

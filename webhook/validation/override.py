@@ -23,9 +23,10 @@ from scorer.api.override import (
     ResourceSelector,
 )
 from scorer.api.placement import ClusterSelectorTerm, ResourceSelectorTerm
+from scorer.api.quoting import quote
 from webhook.admission.context import Context
 from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, quote
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object

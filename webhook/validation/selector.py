@@ -11,16 +11,8 @@ from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement
 from scorer.api.placement import PropertySelectorRequirement, PropertySorter
 from scorer.api.quantity import Quantity, read_quantity
-from webhook.validation.field import (
-    LONGEST_QUOTE,
-    Cause,
-    FieldError,
-    FieldWarning,
-    invalid,
-    not_supported,
-    quote,
-    too_many,
-)
+from scorer.api.quoting import LONGEST_QUOTE, quote
+from webhook.validation.field import Cause, FieldError, FieldWarning, invalid, not_supported, too_many
 from webhook.validation.grammar import label_value_error, property_name_error, qualified_name_error
 from webhook.validation.reading import Finding
 

@@ -15,9 +15,10 @@ from scorer.api.duration import LONGEST_DURATION, parse_wait_time
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
 from webhook.admission.context import Context
-from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, quote
+from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object

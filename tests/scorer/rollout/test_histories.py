@@ -41,6 +41,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_BINDING, PREVIOUS_BINDING_STATE, WORK_CLEANUP, member_namespace
+from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.policy_snapshots import plan_policy_snapshots
@@ -48,7 +49,7 @@ from scorer.rollout.resource_snapshots import UNTHROTTLED, latest_group, plan_re
 from tests.webhook.controllers.by_hand import Life, Served
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.family import CLUSTER
-from webhook.controllers.result import RetryError, TerminalError
+from webhook.controllers.result import TerminalError
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.settings import LoopSettings
@@ -56,7 +57,7 @@ from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key, NotFoundError, StoreError
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 SOAK = os.environ.get("HARBORMASTER_SOAK") == "1"
 EXAMPLES, LENGTH = (4000, 120) if SOAK else (45, 60)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from scorer.api.crd import MODELS
 from scorer.api.kinds import api_version
-from webhook.admission.context import Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY

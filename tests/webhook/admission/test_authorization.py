@@ -5,16 +5,11 @@ from dataclasses import replace
 import pytest
 
 from scorer.api.schema import apply_schema_defaults
+from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
+from webhook.access.user import UserInfo
 from webhook.admission import authorization
-from webhook.admission.authorization import (
-    MOST_AT_ONCE,
-    Access,
-    Reviewed,
-    authorized,
-    needed_access,
-    resource_attributes,
-)
-from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization, UserInfo
+from webhook.admission.authorization import authorized, needed_access
+from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
 from webhook.admission.judge import MOST_WARNINGS, Judgement, mutate
 
 ALICE = UserInfo("alice", frozenset({"system:authenticated"}))

@@ -4,7 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from webhook.admission.context import Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.admission.registry import REGISTRY, find
 

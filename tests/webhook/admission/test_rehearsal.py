@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.vector_families.admission import _context
-from webhook.admission.authorization import Access, Reviewed
-from webhook.admission.context import Context, UserInfo
+from webhook.access.rights import Access, Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.rehearsal import default, rehearse

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import NAMESPACE
-from webhook.admission.context import Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import Context
 from webhook.cli.root import root
 from webhook.embedded.api import add_routes
 from webhook.embedded.store import EmbeddedStore

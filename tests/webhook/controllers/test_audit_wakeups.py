@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
+from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.selectables import Selectables
 from webhook.kube.ports import Key
-from webhook.services import PlacementRef
 
 
 async def test_a_changed_wish_for_reports_reaches_the_works():

@@ -6,14 +6,14 @@ import pytest
 
 from scorer.api.kinds import BINDING, KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.references import PlacementRef
 from tests.webhook.controllers.by_hand import Served, life
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.family import CLUSTER, NAMESPACED
-from webhook.controllers.result import RetryError
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, Key
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 DEPLOYMENT = KINDS["apps", "Deployment"]
 WEB = {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop", "name": "web"}

@@ -13,16 +13,16 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
+from scorer.api.references import PlacementRef
 from scorer.rollout.documents import annotation
 from scorer.rollout.intent import is_meant, meant
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
-from webhook.controllers.result import RetryError
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, StoreError, key_of
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 REF = PlacementRef(PLACEMENT.kind, "p")
 CLUSTERS = ("a", "b")

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
+from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
 from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
 from webhook.controllers import loop
 from webhook.controllers.family import CLUSTER
 from webhook.kube.ports import Key
-from webhook.services import PlacementRef
 from webhook.tree import Sources, placement_tree
 
 AGES = 86_400_000_000_000

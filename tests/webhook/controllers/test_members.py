@@ -10,12 +10,13 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAM
 from scorer.api.names import HUB_UID, MEMBER_CLUSTER_FINALIZER, WORK_CLEANUP
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_rules
 from webhook.controllers.members import ACCESS_CHECK, WATCHED, MemberController, concerned_member
-from webhook.controllers.result import RetryError, TerminalError
+from webhook.controllers.result import TerminalError
 from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import InvalidObjectError, Key, NotFoundError, key_of
+from webhook.kube.retry import RetryError
 from webhook.member.heartbeat import Figures, report
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

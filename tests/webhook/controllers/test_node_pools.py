@@ -9,6 +9,7 @@ import pytest
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from tests.webhook.controllers.world import AT_ONCE, running
 from tests.webhook.gates import put_pool
+from webhook.clock import utc_now
 from webhook.controllers.loop import Loop, required
 from webhook.controllers.node_pools import LOOK_AGAIN, NodePoolController
 from webhook.controllers.result import DONE
@@ -21,7 +22,6 @@ from webhook.kube.ports import ForbiddenError, Key
 from webhook.metrics import Metrics
 from webhook.node_pools import HubNodePools
 from webhook.reconcile import Reconciliation
-from webhook.services import utc_now
 from webhook.settings import Settings
 
 FRIDAY = datetime(2026, 6, 12, 12, tzinfo=UTC)

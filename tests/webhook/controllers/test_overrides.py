@@ -16,6 +16,7 @@ from scorer.api.kinds import (
     OVERRIDE_SNAPSHOT,
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
+from scorer.api.references import PlacementRef
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.works import OverrideError
@@ -29,9 +30,9 @@ from webhook.controllers.overrides import (
     placement_of,
     wanted_overrides,
 )
-from webhook.controllers.result import RetryError, TerminalError
+from webhook.controllers.result import TerminalError
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
-from webhook.services import PlacementRef
+from webhook.kube.retry import RetryError
 
 KINDS = (*WATCHED, MEMBER_CLUSTER)
 REFS = [

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from webhook.controllers.queue import AT_ONCE, LONGEST_BACKOFF, WorkQueue
-from webhook.controllers.result import DONE, Result, RetryError, StuckError, TerminalError, soonest
+from webhook.controllers.result import DONE, Result, StuckError, TerminalError, soonest
 from webhook.kube.ports import ConflictError, StoreError, UnavailableError
+from webhook.kube.retry import RetryError
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):

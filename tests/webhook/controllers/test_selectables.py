@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
+from scorer.api.references import PlacementRef
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, make_placement, running
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
-from webhook.services import PlacementRef
 
 EVENT = KINDS["events.k8s.io", "Event"]
 SECRET, STORAGE_CLASS = KINDS["", "Secret"], KINDS["storage.k8s.io", "StorageClass"]

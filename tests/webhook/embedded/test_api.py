@@ -11,7 +11,8 @@ from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, CoreV1Api, CustomObjectsApi
 from yarl import URL
 
-from webhook.admission.context import AdmissionSettings, Context, KnownKinds, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings, Context, KnownKinds
 from webhook.embedded.api import add_routes, merge_patch
 from webhook.embedded.store import EmbeddedStore
 

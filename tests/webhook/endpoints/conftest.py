@@ -11,10 +11,12 @@ from functools import partial
 import aiohttp
 import pytest
 
+from scorer.api.references import UnknownObjectError
 from webhook.admission.context import Context
 from webhook.embedded.owner import OwnerToken
+from webhook.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
 from webhook.server import Server
-from webhook.services import Change, Eligible, InvalidQuestionError, Rejected, Services, UnknownObjectError, Verdict
+from webhook.services import Services
 from webhook.settings import Settings
 
 EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from webhook.admission.authorization import Reviewed
+from webhook.access.rights import Reviewed
 
 VALIDATE = "/validate"
 MEBIBYTE = 1024 * 1024

@@ -4,13 +4,13 @@ import pytest
 import pytest_asyncio
 
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
+from scorer.api.references import PlacementRef
 from tests.description.example_hub import changed, serving
 from tests.webhook.controllers.world import make_member, make_placement, pick_n
 from tests.webhook.gates import until
-from webhook.admission.authorization import Access
-from webhook.admission.context import UserInfo
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
 from webhook.description.member_gates import MemberGateAnswer
-from webhook.services import PlacementRef
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

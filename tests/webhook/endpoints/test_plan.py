@@ -8,14 +8,15 @@ import pytest
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from tests.webhook.endpoints.conftest import OWNER, QUICK, TOKEN, Clock, Port
-from webhook.admission.authorization import Access, Reviewed
+from webhook.access.rights import Access, Reviewed
+from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import UserInfo
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
+from webhook.clock import utc_now
 from webhook.planning import HubPlanner
 from webhook.server import Server
-from webhook.services import Services, utc_now
+from webhook.services import Services
 from webhook.settings import Settings
 
 

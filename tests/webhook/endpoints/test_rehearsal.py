@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.admission.authorization import Reviewed
-from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization, UserInfo
+from webhook.access.rights import Reviewed
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
 from webhook.admission.patch import apply_patch
 from webhook.server import Server
 

@@ -10,7 +10,7 @@ from scorer.api.meta import format_time, parse_time
 from tests.webhook.endpoints.conftest import OWNER, QUICK, Clock, Harbour, Port
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.endpoints.test_v1 import assert_problem
-from webhook.admission.authorization import Access
+from webhook.access.rights import Access
 from webhook.admission.context import Context
 from webhook.embedded.store import EmbeddedStore
 from webhook.history import RunHistory

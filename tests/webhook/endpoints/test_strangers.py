@@ -9,7 +9,8 @@ import pytest
 from tests.webhook.endpoints.test_admission import assert_status
 from tests.webhook.endpoints.test_callers import Certificates
 from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarded  # noqa: F401 - a fixture
-from webhook.admission.authorization import Reviewed, needed_access
+from webhook.access.rights import Reviewed
+from webhook.admission.authorization import needed_access
 from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
 from webhook.endpoints import admission
 from webhook.hook_secrets import read_secrets

@@ -9,15 +9,15 @@ from kubernetes_asyncio.client import Configuration
 from prometheus_client import CollectorRegistry
 
 from certs.context import CertificateError
-from webhook.admission.authorization import Access
-from webhook.admission.context import UserInfo
+from webhook.access.ports import NotReviewedError, PathAccess
+from webhook.access.rights import Access
+from webhook.access.user import UserInfo
 from webhook.kube import access, reviews, tokens
 from webhook.kube.access import AccessReviewer
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import CONFIG_MAP, HubAuthorities
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.tokens import TokenReviewer
-from webhook.services import NotReviewedError, PathAccess
 
 AUDIENCE = "harbormaster.harbormaster-system.svc"
 ANN = UserInfo("ann", frozenset({"system:authenticated"}), "u-1", {"scopes": ("a", "b")})

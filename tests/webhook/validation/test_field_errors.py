@@ -5,17 +5,8 @@ import pytest
 
 from scorer.api.field_path import FieldPath
 from scorer.api.placement import ClusterResourcePlacement
-from webhook.validation.field import (
-    Cause,
-    FieldError,
-    duplicate,
-    invalid,
-    not_supported,
-    printable,
-    quote,
-    shape_errors,
-    too_many,
-)
+from scorer.api.quoting import printable, quote
+from webhook.validation.field import Cause, FieldError, duplicate, invalid, not_supported, shape_errors, too_many
 from webhook.validation.reading import is_deeper, read_object, same_json
 
 AT = FieldPath.of("spec", "x")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from webhook.admission.context import AdmissionSettings, Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings, Context
 from webhook.admission.judge import judge
 
 DEVELOPER = UserInfo("dev@example.org", frozenset({"system:authenticated"}))

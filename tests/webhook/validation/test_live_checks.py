@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.api.kinds import KINDS, PLACEMENT
-from webhook.admission.context import AdmissionSettings, Context, UserInfo
+from webhook.access.user import UserInfo
+from webhook.admission.context import AdmissionSettings, Context
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.validation.live.check import LONGEST, run_checks, with_names
 

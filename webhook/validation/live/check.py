@@ -13,9 +13,10 @@ from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
 from webhook.admission.context import Context, NotKnownError, OutOfTimeError
 from webhook.validation.existing import metadata_of
-from webhook.validation.field import FieldWarning, printable
+from webhook.validation.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
 """Takes the object (None on DELETE) and the stored one (None on CREATE). The object has passed the rules of its kind;

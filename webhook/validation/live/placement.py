@@ -19,6 +19,7 @@ from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
 from scorer.api.placement import ClusterResourcePlacement
+from scorer.api.quoting import quote
 from scorer.fleet import (
     CAPACITY_KINDS,
     LEAVING,
@@ -37,7 +38,7 @@ from scorer.profile import Profile, read_profile
 from scorer.selectors import InvalidPolicyError
 from webhook.admission.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.field import FieldWarning, quote
+from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import (
     LiveCheck,
     counted,

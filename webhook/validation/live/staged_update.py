@@ -16,13 +16,14 @@ from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import RESOURCE_INDEX
+from scorer.api.quoting import quote
 from scorer.api.staged_update import UpdateStrategySpec
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
 from webhook.admission.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.field import FieldWarning, quote
+from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, dict_at, labels_of, text_at, timed
 from webhook.validation.live.relations import cluster_of, holds_cluster, is_same, is_unfinished, relations_of
 

@@ -1,0 +1,61 @@
+"""What knows who somebody is and what they may do: answered by a hub, or by a data folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from webhook.access.rights import Access, Reviewed
+from webhook.access.user import UserInfo
+
+
+class AccessReviewer(Protocol):
+    """Knows what users may do."""
+
+    async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
+        """Return which of *wanted* the user may not do; what cannot be found out is said, never taken for allowed."""
+        ...
+
+
+class NotReviewedError(Exception):
+    """Who somebody is, or what they may do, cannot be found out now; the message is fit for the log, not for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathAccess:
+    """A request to the server itself, as rights see it.
+
+    Args:
+        verb: The method in lower case; HEAD reads no more than GET and counts as it.
+        path: Template of the route, such as ``/v1/clusters/*``.
+    """
+
+    verb: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}"
+
+
+class Authenticator(Protocol):
+    """Knows whose bearer tokens are whose."""
+
+    @property
+    def audience(self) -> str:
+        """Whom a token has to be made for; empty where tokens have no audience."""
+        ...
+
+    def known(self, token: str) -> UserInfo | None:
+        """Return whose token it is when that is known without asking anybody."""
+        ...
+
+    async def authenticate(self, token: str) -> UserInfo | None:
+        """Return whose token it is; None: it lets nobody in. Raises `NotReviewedError`."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Knows who may do what."""
+
+    async def may(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
+        """Say whether *user* may do it. Raises `NotReviewedError`."""
+        ...

@@ -1,0 +1,57 @@
+"""Rights that are asked about, and what comes of asking."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import quote
+
+MOST_AT_ONCE: Final = 500
+"""So many rights are reviewed for one write: none that passes validation needs more, and others wait too."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Access:
+    """One thing that the author must be allowed to do.
+
+    Args:
+        verb: ``get`` or ``place``.
+        group: API group.
+        resource: Plural.
+        name: One object; empty: all of them.
+        namespace: Where; empty: everywhere, or cluster-scoped.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        which = f" {quote(self.name)}" if self.name else ""
+        where = f" in namespace {quote(self.namespace)}" if self.namespace else ""
+        return f"{self.verb} {what}{which}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """What came of asking.
+
+    Args:
+        denied: What the author may not do.
+        unanswered: Why some of it could not be found out; empty when all of it was.
+    """
+
+    denied: tuple[Access, ...] = ()
+    unanswered: str = ""
+
+
+UNDISPUTED: Final = Reviewed()
+
+
+def resource_attributes(access: Access) -> JsonObject:
+    """Write one question as the ``resourceAttributes`` of a SubjectAccessReview."""
+    given = {"group": access.group, "resource": access.resource, "name": access.name, "namespace": access.namespace}
+    return {"verb": access.verb, "version": "*"} | {key: value for key, value in given.items() if value}

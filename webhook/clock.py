@@ -1,0 +1,8 @@
+"""The wall clock, handed to whoever needs the time."""
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    """Return the wall clock."""
+    return datetime.now(UTC)

@@ -1,0 +1,170 @@
+"""Questions about a fleet, what is answered, and who answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from scorer.api.label_selector import LabelSelector
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.placement import PlacementPolicy
+from scorer.api.references import PlacementRef
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A placement, and the clusters it is asked about.
+
+    Args:
+        placement: One on the hub, or a policy that exists nowhere yet.
+        names: Only these clusters; None: no limit.
+        selector: Only clusters with these labels; None: no limit.
+        clusters: A fleet that is not the real one; None: the real one.
+        anew: Explain what a first run would do, whatever is placed already.
+    """
+
+    placement: PlacementRef | PlacementPolicy
+    names: tuple[str, ...] | None = None
+    selector: LabelSelector | None = None
+    clusters: tuple[MemberCluster, ...] | None = None
+    anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """A cluster that passes every filter; *rank* counts from 1 over all eligible candidates."""
+
+    cluster: str
+    rank: int
+    selected: bool
+    topology_spread: int
+    affinity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A cluster that a filter turns away; *resolvable*: evicting something there could help."""
+
+    cluster: str
+    plugin: str
+    code: str
+    message: str
+    resolvable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the engine says about one question.
+
+    Args:
+        fleet_revision: Names the state that was judged: same question and same revision, same verdict.
+        policy_hash: ``sha256:…`` of the policy.
+        evaluated_at: The instant that ages were measured at; the same for the whole revision.
+        eligible: In the order of the engine (scheduling.md 13).
+        rejected: By name.
+        turned_away: How many clusters of the whole fleet each plugin was the first to turn away.
+    """
+
+    fleet_revision: str
+    policy_hash: str
+    evaluated_at: datetime
+    eligible: Sequence[Eligible]
+    rejected: Sequence[Rejected]
+    turned_away: Mapping[str, int] = field(default_factory=dict)
+
+
+class InvalidQuestionError(Exception):
+    """The question cannot be answered as put.
+
+    Args:
+        pointer: JSON Pointer to the culprit in the request body.
+        detail: Plain words with the offending value.
+    """
+
+    def __init__(self, pointer: str, detail: str) -> None:
+        super().__init__(f"{pointer}: {detail}")
+        self.pointer = pointer
+        self.detail = detail
+
+
+class Advisor(Protocol):
+    """The engine over the current state of the hub. Every method is quick, pure and answers from one snapshot."""
+
+    @property
+    def fleet_revision(self) -> str:
+        """Names the state that would be judged now."""
+        ...
+
+    def evaluate(self, question: Question) -> Verdict:
+        """Filter and rank. Raises `UnknownObjectError`, `InvalidQuestionError`."""
+        ...
+
+    def explain(self, question: Question) -> JsonObject:
+        """Return ``{"fleetRevision", "policyHash", "evaluatedAt", "wanted", "found", "items"}``.
+
+        Each item is the object of scheduling.md 22 with ``summary``, ``reason`` and ``help``. Order: picked and kept
+        by rank, then ScoreTooLow by rank, then the filtered ones by name.
+
+        Raises:
+            UnknownObjectError: No such placement or cluster.
+            InvalidQuestionError: The policy cannot be used.
+        """
+        ...
+
+    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+        """Look up what `explain` needs, and return what makes the answer of it: in any thread, as that takes a while.
+
+        Raises:
+            UnknownObjectError: No such placement or cluster.
+            InvalidQuestionError: The policy cannot be used.
+        """
+        ...
+
+    def clusters(self) -> JsonObject:
+        """Return ``{"fleetRevision", "evaluatedAt", "items"}``, items by name."""
+        ...
+
+    def cluster(self, name: str) -> JsonObject | None:
+        """Return one of those items, or None when there is no such cluster."""
+        ...
+
+    def placements(self) -> JsonObject:
+        """Return ``{"fleetRevision", "items"}``, items by ``ref``."""
+        ...
+
+    def placement(self, ref: PlacementRef) -> JsonObject | None:
+        """Return one of those items with ``selectedResources`` and ``strategy``, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something a viewer sees is different now.
+
+    Args:
+        revision: Grows with every change.
+        clusters: Some cluster changed.
+        placements: References of the changed placements, such as ``crp/payments``.
+    """
+
+    revision: int
+    clusters: bool = False
+    placements: frozenset[str] = frozenset()
+
+    def __or__(self, other: "Change") -> "Change":
+        return Change(
+            max(self.revision, other.revision), self.clusters or other.clusters, self.placements | other.placements
+        )
+
+
+class Changes(Protocol):
+    """Tells viewers when to look again."""
+
+    def everything(self) -> Change:
+        """Return the change that covers all there is, for a viewer who has seen nothing."""
+        ...
+
+    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+        """Call *handler* on the event loop after every change, until the returned function is called."""
+        ...
