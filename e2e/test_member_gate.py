@@ -23,7 +23,7 @@ from webhook.kube.reservations import LeaseReservations
 from webhook.kube.store import HubStore
 from webhook.member_holds import HubMemberHolds
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 RESERVED_IN = "member-gate"
 GATED = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)

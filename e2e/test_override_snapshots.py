@@ -9,10 +9,11 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
-from webhook.controllers.overrides import WATCHED, OverrideController, OverrideRef, override_of
+from webhook.controllers.overrides import WATCHED, OverrideController, OverrideRef
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
+from webhook.kube.overrides import override_of
 from webhook.kube.ports import Key, NotFoundError
 from webhook.kube.store import HubStore
 

@@ -16,7 +16,6 @@ from typing import Final, Self
 from scorer.api.names import member_namespace
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
-from webhook.clock import utc_now
 from webhook.health import Health
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
@@ -35,7 +34,8 @@ from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 
 FIRST_FIGURES_SECONDS: Final = 10.0
 """How long the first heartbeat waits for the sums over nodes and pods."""

@@ -14,7 +14,8 @@ from typing import Final
 
 from aiohttp import web
 
-from webhook.connections import CONNECTIONS, Connections
+from webhook.access.vouching import CONNECTIONS
+from webhook.connections import Connections
 from webhook.endpoints import (
     admission,
     budgets,
@@ -40,10 +41,10 @@ from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.health import Health
-from webhook.hook_secrets import read_secrets
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.hook_secrets import read_secrets
+from webhook.settings.service import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from webhook.endpoints.limits import TokenBuckets
@@ -50,13 +49,6 @@ _LOOKED_AT: Final = 32
 """So many connections are looked at for one that may be closed: making room must cost the same for ever."""
 
 _log = logging.getLogger(__name__)
-
-
-def vouch_for(request: web.Request) -> None:
-    """Take note that who has sent *request* has shown who it is: when there are too many, it is the last to go."""
-    connections = request.app.get(CONNECTIONS)
-    if connections is not None:
-        connections.vouch(request.protocol)
 
 
 class Connection(asyncio.Protocol):
@@ -322,9 +314,6 @@ def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
 
 _MISSING: Final = object()
 _NOBODY: Final[OrderedDict[Connection, None]] = OrderedDict()
-
-CONNECTIONS: Final = web.AppKey("CONNECTIONS", Connections)
-"""Those of the listener that an application answers on."""
 
 
 class Listener:

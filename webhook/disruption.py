@@ -11,7 +11,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.member_gates import HubMemberGates
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 
 @dataclass(frozen=True, slots=True)

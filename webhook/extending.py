@@ -32,7 +32,7 @@ from scorer.rollout.documents import is_deleting
 from webhook.controllers.family import CLUSTER, NAMESPACED
 from webhook.kube.cache import Cache
 from webhook.kube.trimming import essential_node
-from webhook.settings import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
+from webhook.settings.service import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
 from webhook.validation.live.check import dict_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"

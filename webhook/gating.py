@@ -34,7 +34,7 @@ from scorer.disruption.reservations import (
 from webhook.kube.ports import Store, StoreError
 from webhook.kube.reservations import Held, LeaseReservations, Look
 from webhook.node_pools import HubNodePools
-from webhook.settings import ExpirationMode, Settings
+from webhook.settings.service import ExpirationMode, Settings
 
 _SECRET_BYTES = 16
 

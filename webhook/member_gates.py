@@ -33,16 +33,16 @@ from scorer.rollout.documents import annotation, is_deleting, spec_of
 from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from webhook.controllers.family import FAMILIES, FAMILY_OF, Family
-from webhook.controllers.overrides import wanted_overrides
 from webhook.controllers.promises import with_promises
 from webhook.gating import HubGate
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
+from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key, key_of
 from webhook.kube.reservations import Held
 from webhook.kube.retry import RetryError
 from webhook.member_holds import HubMemberHolds, seen_in
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 _RUNS: Final = {
     kinds.PLACEMENT.kind: kinds.STAGED_RUN,

@@ -25,7 +25,6 @@ from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.app import Parts, add_last_route, make_app
 from webhook.changes import HubChanges
-from webhook.clock import utc_now
 from webhook.disruption import disruption_of
 from webhook.history import RunHistory
 from webhook.kube.cache import Cache
@@ -36,7 +35,8 @@ from webhook.kube.store import HubStore
 from webhook.node_pools import COUNTED
 from webhook.planning import HubPlanner
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 
 READ_SECONDS: Final = 60.0
 """How long reading the hub may take."""

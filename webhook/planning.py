@@ -20,11 +20,12 @@ from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import needed_access
 from webhook.admission.cached import ADMISSION_KINDS
-from webhook.admission.context import Context, NotKnownError, PlacementAuthorization
+from webhook.admission.context import Context, NotKnownError
 from webhook.admission.documents import DocumentSet
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.proposal import PLANNED_KINDS, Audience, Misfit, Proposal, ProposalError, plan, stored
+from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from webhook.endpoints import probes
 from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.server import Addresses, listen
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 
 class ProbeServer:

@@ -19,10 +19,8 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
-from webhook.clock import utc_now
 from webhook.controllers.loop import Loop, required
 from webhook.controllers.observer import QueueObserver
-from webhook.controllers.settings import LoopSettings
 from webhook.controllers.work_generator import without_manifests
 from webhook.garbage import spare_what_stays
 from webhook.health import Health
@@ -36,7 +34,9 @@ from webhook.kube.store import HubStore
 from webhook.loop_metrics import LoopMetrics
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.loop import LoopSettings
+from webhook.settings.service import Settings
 
 AFTER_A_BUG_SECONDS: Final = 15.0
 """So long a server that reconciles as well waits before it tries again, after the loop ended by an error of ours."""

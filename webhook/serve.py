@@ -21,7 +21,6 @@ from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
-from webhook.clock import utc_now
 from webhook.disruption import disruption_of
 from webhook.extending import HubExtender
 from webhook.garbage import spare_what_stays
@@ -39,7 +38,8 @@ from webhook.pool_metrics import PoolMetrics
 from webhook.reconcile import Reconciliation
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 NODE: Final = KINDS["", "Node"]

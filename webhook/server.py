@@ -32,7 +32,7 @@ from webhook.health import Health
 from webhook.http_protocol import protocol_of
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import PREFIX, Settings
+from webhook.settings.service import PREFIX, Settings
 
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0

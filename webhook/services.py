@@ -9,12 +9,12 @@ from datetime import datetime
 
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.context import Context
-from webhook.clock import utc_now
 from webhook.disruption import Disruption
 from webhook.extending import HubExtender
 from webhook.history import RunHistory
 from webhook.planning import HubPlanner
 from webhook.questions import Advisor, Changes
+from webhook.settings.clock import utc_now
 
 
 @dataclass(frozen=True, slots=True)

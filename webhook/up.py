@@ -27,7 +27,6 @@ from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTIO
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
-from webhook.clock import utc_now
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import Loop
 from webhook.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
@@ -48,7 +47,8 @@ from webhook.planning import HubPlanner
 from webhook.pool_metrics import PoolMetrics
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 from webhook.views import placement_view
 
 FIRST_NAMESPACES: Final = ("default", "kube-system")

@@ -33,10 +33,10 @@ from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import COST, CPU, NODES, member
-from webhook.admission.context import OWN_CONTROLLER
 from webhook.defaulting.placement import default
 from webhook.embedded.simulation import keep_status
-from webhook.settings import Settings
+from webhook.settings.admission import OWN_CONTROLLER
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 CONNECTIONS, ROUNDS, SECONDS, WARM_UP_SECONDS = 16, 5, 2.0, 0.5

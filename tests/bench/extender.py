@@ -37,7 +37,7 @@ from webhook.extending import HubExtender
 from webhook.kube.cache import Cache
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 MEMBERS, PLACEMENTS = 1_000, 20
 SIZES = (1_000, 5_000)

@@ -17,7 +17,7 @@ from webhook.cli.client import Client
 from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
 from webhook.server import Server
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 FLEET = Path(__file__).parents[2] / "examples" / "fleet"

@@ -17,7 +17,7 @@ from webhook.description.document import document, text
 from webhook.description.operations import OPERATIONS
 from webhook.endpoints.api import _CODES
 from webhook.endpoints.problems import Problem
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 from webhook.up import Up
 from webhook.views import _STATES
 

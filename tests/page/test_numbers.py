@@ -23,9 +23,9 @@ from webhook.cli.client import Client
 from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
 from webhook.cli.root import root
-from webhook.clock import utc_now
 from webhook.kube.ports import Key
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

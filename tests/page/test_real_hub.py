@@ -13,7 +13,7 @@ from tests.page.conftest import REMEMBER_VIOLATIONS
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, pick_n
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

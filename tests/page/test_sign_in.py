@@ -20,7 +20,7 @@ from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -37,7 +37,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.ports import key_of
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import CLUSTER_LABELS, Settings
+from webhook.settings.service import CLUSTER_LABELS, Settings
 
 TIMED_CALLS = 50
 NOW = "2026-03-01T10:00:00Z"

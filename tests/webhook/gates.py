@@ -13,7 +13,7 @@ from webhook.gating import HubGate
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
 NAMESPACE = "harbormaster-system"

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from webhook.data_folder import DataFolderError
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 from webhook.up import Up
 
 QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}

@@ -17,7 +17,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.extending import HubExtender
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 PRICE, WEIGHT = "harbormaster.dev/price-per-hour", "karpenter.sh/nodepool-weight"
 

@@ -9,13 +9,13 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from scorer.api.references import PlacementRef
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.advisor import HubAdvisor
-from webhook.clock import utc_now
 from webhook.controllers.removal import remove_meant
 from webhook.embedded.store import EmbeddedStore
 from webhook.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.questions import Question
+from webhook.settings.clock import utc_now
 
 PAYMENTS = PlacementRef("ClusterResourcePlacement", "payments")
 

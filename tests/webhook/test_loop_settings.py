@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from scorer.disruption.members import MemberDisruption
-from webhook.controllers.settings import LoopSettings
-from webhook.settings import Settings, SettingsError
+from webhook.settings.loop import LoopSettings
+from webhook.settings.service import Settings, SettingsError
 
 
 def test_the_defaults_are_those_of_the_reference():

@@ -43,7 +43,7 @@ from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReser
 from webhook.kube.ports import Key, UnavailableError
 from webhook.member_gates import WATCHED, HubMemberGates, RefusedError
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WEB = PlacementRef(PLACEMENT.kind, "web")

@@ -20,7 +20,7 @@ from webhook.extending import HubExtender
 from webhook.kube.cache import Cache
 from webhook.kube.ports import ForbiddenError, NotFoundError, key_of
 from webhook.node_pools import HubNodePools, read_budgets
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
 NOW = datetime(2026, 6, 10, 12, tzinfo=UTC)

@@ -16,11 +16,11 @@ from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import AdmissionSettings, PlacementAuthorization
-from webhook.clock import utc_now
 from webhook.kube.ports import Key
 from webhook.planning import MOST_WAITING, BusyError, HubPlanner
 from webhook.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.settings.clock import utc_now
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 DEFAULTS = AdmissionSettings()

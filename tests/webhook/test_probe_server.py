@@ -9,7 +9,7 @@ from webhook.health import Health
 from webhook.metrics import Metrics
 from webhook.probe_server import ProbeServer
 from webhook.server import ListenError, serve
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 
 def make_server(work, **settings):

@@ -8,7 +8,6 @@ from scorer.membership.access import agent_rules
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.controllers.family import FAMILIES
 from webhook.controllers.loop import required
-from webhook.controllers.settings import LoopSettings
 from webhook.extending import WATCHED
 from webhook.member_gates import WATCHED as GATED_KINDS
 from webhook.node_pools import COUNTED
@@ -28,6 +27,7 @@ from webhook.rbac import (
     service_account,
     user,
 )
+from webhook.settings.loop import LoopSettings
 
 REVIEWS = {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
 """What is only ever created; no kinds of objects."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.settings import Settings, SettingsError
+from webhook.settings.service import Settings, SettingsError
 
 
 def test_the_defaults_are_those_of_the_reference():

@@ -7,91 +7,24 @@ Rules that deny look at `Context.existing`, where an object that is not known co
 only warn, look at `Context.hub`, where what is not known raises `NotKnownError`: they then say nothing.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import cached_property
 from math import inf
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 from pydantic import ValidationError
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiModel, JsonObject
-from scorer.api.staged_update import RunState
 from scorer.fleet import Fleet
 from webhook.access.user import UserInfo
-
-OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
-
-_log = logging.getLogger(__name__)
+from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
-
-
-class PlacementAuthorization(StrEnum):
-    """What becomes of a placement that selects what its author may not read."""
-
-    OFF = "Off"
-    WARN = "Warn"
-    ENFORCE = "Enforce"
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionSettings:
-    """The switches of admission.
-
-    Args:
-        controllers: User names of harbormaster itself; X-50 and the guard rails do not hold for them.
-        protect_works: G-11, who may write Works and InternalMemberClusters.
-        protect_deletions: G-17 and G-18, namespaces of members and definitions in use are not deleted by mistake.
-        guard_rail: G-04 to G-10.
-        deny_member_label_changes: G-07, only with *guard_rail*.
-        allowed_users: User names that count as admins for the guard rails.
-        identity_by_admins_only: Only admins may change ``spec.identity`` of a MemberCluster.
-        block_workloads: G-01 and G-02, no Pods and ReplicaSets on the hub.
-        block_pod_disruption_budgets: G-03.
-        unblocked_namespaces: Where G-01 to G-03 never hold, besides reserved namespaces: our own, above all.
-        networking_agents: M-09, exported services keep a member from leaving.
-        skipped_namespaces: Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*`` (X-01).
-        skipped_kinds: Group and kind of what is never selected, besides the built-in list (X-02).
-        strict_overrides: X-63 denies instead of warning.
-        staged_run_default_state: What an absent ``spec.state`` of a staged update run means (F-14).
-        placement_authorization: Whether the author of a placement needs rights on what it selects (serving.md 8).
-        live_warnings: Whether answers warn about what the rest of the hub makes of a write. Whoever reaches the port
-            may ask, and no review proves who sent it: its ``userInfo`` is text like the rest (serving.md 8). So no
-            warning names a cluster that the review did not name itself (`impact.named_clusters`). Given away are
-            counts, names of placements and runs, and whether what the review names exists; where that is too much,
-            this turns all of it off.
-        live_seconds: How long all live checks of one review may take together; what is left then is not said.
-        enforce_budgets: Deletions and drains of nodes are held back by the budgets of their pool.
-        enforcement_exempt_users: User names for whom that does not hold.
-    """
-
-    controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
-    protect_works: bool = True
-    protect_deletions: bool = True
-    guard_rail: bool = False
-    deny_member_label_changes: bool = False
-    allowed_users: frozenset[str] = frozenset()
-    identity_by_admins_only: bool = False
-    block_workloads: bool = False
-    block_pod_disruption_budgets: bool = False
-    unblocked_namespaces: frozenset[str] = frozenset()
-    networking_agents: bool = False
-    skipped_namespaces: frozenset[str] = frozenset()
-    skipped_kinds: frozenset[tuple[str, str]] = frozenset()
-    strict_overrides: bool = False
-    staged_run_default_state: RunState = RunState.INITIALIZE
-    placement_authorization: PlacementAuthorization = PlacementAuthorization.WARN
-    live_warnings: bool = True
-    live_seconds: float = 0.05
-    enforce_budgets: bool = False
-    enforcement_exempt_users: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +187,12 @@ def _standing_still() -> float:
     return 0.0
 
 
-def log_failure(check: str, error: Exception) -> None:
-    """Tell our own people that a live check broke."""
-    _log.error("live check failed", exc_info=error, extra={"check": check})
+def _raise(_check: str, error: Exception) -> NoReturn:
+    raise error
+
+
+_OWN_CONTROLLER: Final = UserInfo(OWN_CONTROLLER)
+_DEFAULTS: Final = AdmissionSettings()
 
 
 @dataclass(slots=True)
@@ -287,19 +223,19 @@ class Context:
         now: The time of the request.
         hub: What live checks look at.
         clock: Seconds that have passed; measures what live checks take. By default no time passes.
-        on_failure: Told of a live check that broke, by its name.
+        on_failure: Told of a live check that broke, by its name; by default the error is raised.
         deadline: When the time for live checks ends, by *clock*.
         seen: Handed from the rules to the live checks of a review; no verdict depends on it.
     """
 
     kinds: KnownKinds = field(default_factory=KnownKinds)
     existing: Callable[[Kind], Sequence[JsonObject]] = _nothing
-    user: UserInfo = UserInfo(OWN_CONTROLLER)
-    settings: AdmissionSettings = AdmissionSettings()
+    user: UserInfo = _OWN_CONTROLLER
+    settings: AdmissionSettings = _DEFAULTS
     now: datetime = datetime(2000, 1, 1, tzinfo=UTC)
     hub: HubView = NOTHING_KNOWN
     clock: Callable[[], float] = _standing_still
-    on_failure: Callable[[str, Exception], None] = log_failure
+    on_failure: Callable[[str, Exception], None] = _raise
     deadline: float = inf
     seen: Seen = field(default_factory=Seen, compare=False, repr=False)
 
@@ -311,6 +247,7 @@ class Context:
         user: UserInfo | None = None,
         settings: AdmissionSettings | None = None,
         now: datetime | None = None,
+        on_failure: Callable[[str, Exception], None] = _raise,
     ) -> "Context":
         """Return the context of a hub that holds *objects*; its CustomResourceDefinitions make their kinds known."""
         by_kind: dict[tuple[str, str], list[JsonObject]] = {}
@@ -320,6 +257,7 @@ class Context:
             kinds=KnownKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
             existing=lambda kind: by_kind.get(kind.group_kind, ()),
             hub=DocumentHub(by_kind),
+            on_failure=on_failure,
         )
         return replace(
             context, user=user or context.user, settings=settings or context.settings, now=now or context.now
@@ -331,7 +269,7 @@ class Context:
 
     def of_a_stranger(self) -> "Context":
         """Return what a review is judged by that may be made up: the switches and the time, nothing of the hub."""
-        return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now)
+        return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now, on_failure=self.on_failure)
 
     @property
     def is_ours(self) -> bool:

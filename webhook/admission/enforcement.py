@@ -32,9 +32,9 @@ from scorer.disruption.gate import EXPIRED, PoolView, describe_budget, describe_
 from scorer.disruption.nodes import PoolNode
 from scorer.disruption.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
 from webhook.access.user import UserInfo
-from webhook.admission.context import AdmissionSettings
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
+from webhook.settings.admission import AdmissionSettings
 from webhook.validation.existing import metadata_of, name_of
 
 HOLDER: Final = "admission"

@@ -19,8 +19,8 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.node_pool import NODE_POOL_LABEL
-from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.validation.deletion_guard import GUARDED_GROUPS
 
 CONFIGURATION: Final = "harbormaster"

@@ -13,7 +13,7 @@ from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
     from webhook.agent import AgentOptions
-    from webhook.settings import Settings
+    from webhook.settings.service import Settings
 
 HELP = """Be the agent of a member cluster: join the fleet, report, apply what the hub sends.
 
@@ -102,7 +102,7 @@ def command(
     provider = split_command(provider_command)
     from webhook.agent import AgentOptions
     from webhook.logs import configure
-    from webhook.settings import Settings, SettingsError, split_list
+    from webhook.settings.service import Settings, SettingsError, split_list
 
     try:
         settings = Settings.read(

@@ -424,7 +424,7 @@ class _ApiServerDoor:
         """Return who answers questions; made for the first one."""
         from webhook.logs import configure
         from webhook.own_answers import NotReadableError, OwnAnswers
-        from webhook.settings import Settings, SettingsError
+        from webhook.settings.service import Settings, SettingsError
 
         assert self._server is not None
         if self._answers is None:

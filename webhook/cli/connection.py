@@ -23,7 +23,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
 from webhook.cli.root import KUBECTL
 from webhook.data_folder import name_of_owner
-from webhook.settings import LOOPBACK_HOSTS, PREFIX
+from webhook.settings.service import LOOPBACK_HOSTS, PREFIX
 
 CLIENT_FILE: Final = "client.json"
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from scorer.api.meta import JsonObject
 from webhook.admission.context import Context
+from webhook.admission.failures import log_failure
 from webhook.admission.rehearsal import rehearse
 from webhook.cli.documents import Loaded
 from webhook.proposal import has_rules
@@ -48,7 +49,7 @@ class Verdict:
 
 def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
     """Return the context of a hub that holds all of *loaded*."""
-    return Context.of_objects([one.document for one in loaded], now=now)
+    return Context.of_objects([one.document for one in loaded], now=now, on_failure=log_failure)
 
 
 def admit(loaded: Loaded, context: Context) -> Verdict:

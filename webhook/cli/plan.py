@@ -16,6 +16,7 @@ from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from webhook.access.user import UserInfo
 from webhook.admission.context import Context
+from webhook.admission.failures import log_failure
 from webhook.cli.connection import Connection, HubOptions, called_by_kubectl, hub_options, namespace_of
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain
@@ -171,7 +172,9 @@ def _plan_files(
 
 
 def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, given: Sequence[Loaded]) -> JsonObject:
-    context = Context.of_objects([one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now)
+    context = Context.of_objects(
+        [one.document for one in loaded], user=_ADMINISTRATOR, now=stored.now, on_failure=log_failure
+    )
     try:
         return plan(stored.hub, proposal, context)
     except ProposalError as error:

@@ -17,7 +17,7 @@ from webhook.cli.output import print_document
 if TYPE_CHECKING:
     from webhook.account_policies import Policy
     from webhook.rbac import Role, Rule, Selected
-    from webhook.settings import Settings
+    from webhook.settings.service import Settings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
@@ -231,7 +231,7 @@ def _read(option: str, words: Sequence[str]) -> "Selected | None":
 
 
 def _settings(namespace: str | None) -> "Settings":
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings.service import Settings, SettingsError
 
     try:
         return Settings.read(os.environ, namespace=namespace)

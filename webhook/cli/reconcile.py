@@ -11,7 +11,7 @@ from webhook.cli.interrupts import end_in_order
 from webhook.cli.serve import kubeconfig_from_environment
 
 if TYPE_CHECKING:
-    from webhook.settings import Settings
+    from webhook.settings.service import Settings
 
 HELP = """Turn the placements of a hub into bindings, Works and status.
 
@@ -47,7 +47,7 @@ Exit codes:
 @click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease; else that of the machine.")
 def command(kubeconfig: Path | None, context: str | None, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings.service import Settings, SettingsError
 
     try:
         settings = Settings.read(os.environ, **given)

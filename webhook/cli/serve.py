@@ -10,7 +10,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
-    from webhook.settings import Settings
+    from webhook.settings.service import Settings
 
 HELP = """Answer a hub's admission reviews and questions over HTTPS.
 
@@ -59,7 +59,7 @@ def command(kubeconfig: Path | None, context: str | None, reconcile: bool, ident
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings.service import Settings, SettingsError
 
     try:
         settings = Settings.read(os.environ, **given)
@@ -88,7 +88,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
     from webhook.kube.client import ConfigurationError
     from webhook.serve import Serve
     from webhook.server import Addresses, ListenError, serve
-    from webhook.settings import SettingsError
+    from webhook.settings.service import SettingsError
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")

@@ -22,7 +22,7 @@ from webhook.cli.output import is_terminal, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.settings import Settings
+    from webhook.settings.service import Settings
     from webhook.up import Up
 
 HELP = """Run a hub with simulated members, all in this one process.
@@ -72,7 +72,7 @@ def command(
     """Run everything."""
     loaded = load(files) if files else []
     check_metadata(loaded)
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings.service import Settings, SettingsError
 
     folder = (data or default_data(os.environ)).absolute()
     given: dict[str, Any] = {name: value for name, value in _QUICK_STOP.items() if not _is_set(name)}
@@ -90,7 +90,7 @@ def command(
 
 
 def _is_set(setting: str) -> bool:
-    from webhook.settings import PREFIX
+    from webhook.settings.service import PREFIX
 
     return PREFIX + setting.upper() in os.environ
 
@@ -102,7 +102,7 @@ def _run(session: "_Session") -> int:
     from webhook.data_folder import DataFolderError
     from webhook.kube.ports import StoreError
     from webhook.server import ListenError
-    from webhook.settings import SettingsError
+    from webhook.settings.service import SettingsError
     from webhook.up import Up
 
     end_in_order()

@@ -55,8 +55,8 @@ def command(
             else "--ca and --no-ca: one of them"
         )
     from webhook.admission.registration import Endpoint, webhook_configurations
-    from webhook.hook_secrets import read_secrets, secret_path
-    from webhook.settings import Settings, SettingsError
+    from webhook.settings.hook_secrets import read_secrets, secret_path
+    from webhook.settings.service import Settings, SettingsError
 
     try:
         settings = Settings.read(os.environ, namespace=namespace)

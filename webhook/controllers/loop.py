@@ -61,7 +61,6 @@ from webhook.controllers.result import Result
 from webhook.controllers.rollout import RolloutController, waits_for_member
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
-from webhook.controllers.settings import LoopSettings
 from webhook.controllers.turns import Turns
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.kube.cache import Handler, read_member
@@ -70,6 +69,7 @@ from webhook.kube.ports import Key, ServedKinds, StoreError
 from webhook.kube.reservations import LeaseReservations
 from webhook.member_holds import HubMemberHolds, seen_in
 from webhook.node_pools import HubNodePools
+from webhook.settings.loop import LoopSettings
 
 RESYNC = timedelta(minutes=10)
 LOOK_AGAIN_SECONDS = 15.0

@@ -32,10 +32,10 @@ from scorer.rollout.status_copy import (
 from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
-from webhook.controllers.settings import LoopSettings
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
+from webhook.settings.loop import LoopSettings
 
 RETRY_COPY = timedelta(seconds=5)
 """So long after a copy of a status could not be written it is tried again."""

@@ -33,13 +33,13 @@ from scorer.rollout.planner import Action, RolloutPlan, Wanted, blocked_reason, 
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from scorer.rollout.writes import replace
 from webhook.controllers.family import FAMILY_OF, Family
-from webhook.controllers.overrides import wanted_overrides
 from webhook.controllers.promises import with_promises
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
-from webhook.controllers.settings import LoopSettings
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.overrides import wanted_overrides
+from webhook.settings.loop import LoopSettings
 
 WAITS_FOR_MEMBER = "waits until the member is free: "
 """So the message of a binding begins whose member is held."""

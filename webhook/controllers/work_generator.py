@@ -20,10 +20,10 @@ from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import ABANDON, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.family import FAMILY_OF, Family, placement_of_work
-from webhook.controllers.overrides import override_of
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, StuckError
 from webhook.kube.hub import Hub, at_once
+from webhook.kube.overrides import override_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
 from webhook.kube.retry import RetryError
 

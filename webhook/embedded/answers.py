@@ -10,7 +10,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.admission.review import encode
-from webhook.embedded.metadata import InvalidMetadataError
+from webhook.embedded.refusal import InvalidMetadataError
 from webhook.embedded.store import NamespaceTerminatingError
 from webhook.kube.ports import (
     AlreadyExistsError,

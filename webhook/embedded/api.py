@@ -17,10 +17,10 @@ from aiohttp import web
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
+from webhook.access.vouching import vouch_for
 from webhook.admission.context import Context
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.bearer import bearer_token
-from webhook.connections import vouch_for
 from webhook.embedded import discovery
 from webhook.embedded.answers import ApiError, json_response, of_store, success
 from webhook.embedded.owner import OwnerToken

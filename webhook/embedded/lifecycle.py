@@ -17,13 +17,13 @@ from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
 from scorer.api.quoting import quote
 from webhook.embedded.metadata import (
     METADATA,
-    InvalidMetadataError,
     validate_members,
     validate_place,
     validate_type,
     validate_update,
     validate_version,
 )
+from webhook.embedded.refusal import InvalidMetadataError
 from webhook.kube.ports import ConflictError, key_of
 from webhook.validation.field import Cause, FieldError, invalid
 

@@ -17,7 +17,6 @@ from scorer.api.label_selector import (
 from scorer.api.meta import JsonObject
 from scorer.api.object_names import name_error
 from scorer.api.quoting import quote
-from webhook.kube.ports import InvalidObjectError
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
 
 METADATA: Final = FieldPath.of("metadata")
@@ -31,14 +30,6 @@ KNOWN_MEMBERS: Final = frozenset(
 """What ``metadata`` may hold; anything else is pruned."""
 
 LONGEST_ANNOTATIONS: Final = 256 * 1024
-
-
-class InvalidMetadataError(InvalidObjectError):
-    """The store refuses the object; ``errors`` holds every reason."""
-
-    def __init__(self, kind: Kind, name: str, errors: tuple[FieldError, ...]) -> None:
-        super().__init__(f"{kind.kind} {quote(name)} is invalid: " + "; ".join(map(str, errors)))
-        self.errors = errors
 
 
 def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:

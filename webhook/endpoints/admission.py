@@ -27,12 +27,12 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
+from webhook.access.vouching import vouch_for
 from webhook.admission.authorization import may_need_access, needed_access
-from webhook.admission.context import Context, PlacementAuthorization
+from webhook.admission.context import Context
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
-from webhook.connections import vouch_for
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import (
     THREAD_BYTES,
@@ -44,10 +44,11 @@ from webhook.endpoints.bodies import (
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.health import Health
-from webhook.hook_secrets import ROOT
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.admission import PlacementAuthorization
+from webhook.settings.hook_secrets import ROOT
+from webhook.settings.service import Settings
 
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]

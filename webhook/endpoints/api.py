@@ -38,7 +38,7 @@ from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_r
 from webhook.metrics import API_ROUTES, Metrics
 from webhook.questions import InvalidQuestionError
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)

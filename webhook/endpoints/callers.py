@@ -33,13 +33,13 @@ from scorer.api.references import PlacementRef
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
+from webhook.access.vouching import vouch_for
 from webhook.bearer import bearer_token, fingerprint, may_be_good
-from webhook.connections import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.metrics import Metrics
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 Surface: TypeAlias = Literal["api", "extender"]
 

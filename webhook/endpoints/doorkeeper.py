@@ -16,7 +16,7 @@ from hmac import compare_digest
 from aiohttp import web
 
 from certs.context import Subject
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 
 class Doorkeeper:

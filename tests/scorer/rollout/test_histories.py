@@ -52,12 +52,12 @@ from webhook.controllers.family import CLUSTER
 from webhook.controllers.result import TerminalError
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
-from webhook.controllers.settings import LoopSettings
 from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.retry import RetryError
+from webhook.settings.loop import LoopSettings
 
 SOAK = os.environ.get("HARBORMASTER_SOAK") == "1"
 EXAMPLES, LENGTH = (4000, 120) if SOAK else (45, 60)

@@ -9,7 +9,6 @@ import pytest
 
 from scorer.api import kinds
 from scorer.disruption.reservations import DISRUPTION, Reservation, lease_name, reservation_id
-from webhook.admission.context import AdmissionSettings
 from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
 from webhook.admission.judge import Judgement
 from webhook.embedded.store import EmbeddedStore
@@ -17,6 +16,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.kube.reservations import LeaseReservations
 from webhook.node_pools import HubNodePools
+from webhook.settings.admission import AdmissionSettings
 
 NAMESPACE = "harbormaster-system"
 WEDNESDAY = datetime(2026, 6, 10, 12, tzinfo=UTC)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scorer.api import kinds
-from webhook.admission.context import AdmissionSettings, PlacementAuthorization
 from webhook.admission.registration import Endpoint, webhook_configurations
 from webhook.admission.registry import REGISTRY
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 SETTINGS = AdmissionSettings()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 NARROW = """\
 apiVersion: rbac.authorization.k8s.io/v1

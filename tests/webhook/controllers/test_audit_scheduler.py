@@ -5,8 +5,8 @@ from scorer.api.meta import parse_time
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.rollout.documents import annotation
 from tests.webhook.controllers.world import make_member, make_placement, running
-from webhook.clock import utc_now
 from webhook.kube.ports import Key, UnavailableError
+from webhook.settings.clock import utc_now
 
 
 def pick_fixed(*names):

@@ -24,7 +24,6 @@ from tests.webhook.controllers.test_evictions import (
     is_going,
 )
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
-from webhook.clock import utc_now
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import IDENTITY, LASTS, LOOK_AGAIN, Turns
 from webhook.gating import HubGate, MemberHeldError
@@ -33,7 +32,8 @@ from webhook.kube.ports import Key
 from webhook.kube.reservations import LeaseReservations
 from webhook.member_holds import HubMemberHolds
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 
 NAMESPACE_OF_OURS = "harbormaster-system"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -22,15 +22,9 @@ from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapsho
 from scorer.rollout.works import OverrideError
 from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
-from webhook.controllers.overrides import (
-    WATCHED,
-    OverrideController,
-    OverrideRef,
-    override_of,
-    placement_of,
-    wanted_overrides,
-)
+from webhook.controllers.overrides import WATCHED, OverrideController, OverrideRef, placement_of
 from webhook.controllers.result import TerminalError
+from webhook.kube.overrides import override_of, wanted_overrides
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.kube.retry import RetryError
 

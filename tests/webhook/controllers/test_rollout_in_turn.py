@@ -10,11 +10,11 @@ from scorer.disruption.members import MemberDisruption
 from scorer.rollout.documents import current_condition
 from tests.webhook.controllers.test_evictions_in_turn import add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
-from webhook.clock import utc_now
 from webhook.gating import HubGate, MemberHeldError
 from webhook.kube.ports import Key
 from webhook.node_pools import HubNodePools
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 
 ALL = tuple(MemberDisruption)
 

@@ -25,11 +25,11 @@ from scorer.api.names import (
 )
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import Life, MortalStore, Served
-from webhook.clock import utc_now
 from webhook.controllers.members import MemberController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError
+from webhook.settings.clock import utc_now
 
 SPACE = member_namespace("lion")
 SHOP = Key("shop", SPACE)

@@ -17,7 +17,7 @@ from webhook.embedded.owner import OwnerToken
 from webhook.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 

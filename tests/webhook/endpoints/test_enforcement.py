@@ -15,7 +15,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 PATH = "/validate/disruption?timeout=3s"
 LABELS = {"karpenter.sh/nodepool": "a", "karpenter.sh/initialized": "true"}

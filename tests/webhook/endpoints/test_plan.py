@@ -13,11 +13,11 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.advisor import HubAdvisor
 from webhook.changes import HubChanges
-from webhook.clock import utc_now
 from webhook.planning import HubPlanner
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
 
 
 class Rights:

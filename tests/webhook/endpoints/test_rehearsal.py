@@ -7,9 +7,10 @@ import pytest
 
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.context import AdmissionSettings, Context, PlacementAuthorization
+from webhook.admission.context import Context
 from webhook.admission.patch import apply_patch
 from webhook.server import Server
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",

@@ -17,7 +17,7 @@ from webhook.history import RunHistory
 from webhook.kube.cache import Cache
 from webhook.server import Server
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 LABELS = {
     "kubernetes-fleet.io/parent-CRP": "payments",

@@ -20,7 +20,7 @@ from certs.source import OwnLeaves
 from webhook.admission.context import Context
 from webhook.server import ListenError, Server, serve
 from webhook.services import Services
-from webhook.settings import Settings
+from webhook.settings.service import Settings
 
 
 def serial(connection) -> int:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from webhook.admission.context import AdmissionSettings, Context
+from webhook.admission.context import Context
+from webhook.settings.admission import AdmissionSettings
 from webhook.validation import disruption_budget, envelope, eviction, machine_written, member_cluster, override
 from webhook.validation.field import FieldError, FieldWarning
 

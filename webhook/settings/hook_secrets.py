@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from webhook.settings import PREFIX, SettingsError
+from webhook.settings.service import PREFIX, SettingsError
 
 ROOT: Final = "/hooks"
 """What stands before the secret; behind it come the paths of the hooks."""

@@ -20,8 +20,8 @@ from scorer.extender.preferences import Preferences
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings
-from webhook.admission.context import AdmissionSettings, PlacementAuthorization
-from webhook.controllers.settings import LoopSettings
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.settings.loop import LoopSettings
 
 PREFIX: Final = "HARBORMASTER_"
 MEBIBYTE: Final = 1024 * 1024

@@ -1,0 +1,14 @@
+"""What the embedded store says to an object that it does not take."""
+
+from scorer.api.kinds import Kind
+from scorer.api.quoting import quote
+from webhook.kube.ports import InvalidObjectError
+from webhook.validation.field import FieldError
+
+
+class InvalidMetadataError(InvalidObjectError):
+    """The store refuses the object; ``errors`` holds every reason."""
+
+    def __init__(self, kind: Kind, name: str, errors: tuple[FieldError, ...]) -> None:
+        super().__init__(f"{kind.kind} {quote(name)} is invalid: " + "; ".join(map(str, errors)))
+        self.errors = errors

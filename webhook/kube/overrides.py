@@ -1,0 +1,73 @@
+"""The override snapshots in the cache that hold for a placement and its bindings.
+
+Source: rollout.md 6.5 and 6.6.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from scorer.api.binding import BindingState
+from scorer.api.kinds import (
+    MEMBER_CLUSTER,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE_SNAPSHOT,
+)
+from scorer.api.meta import JsonObject
+from scorer.rollout.bindings import Overrides
+from scorer.rollout.documents import is_deleting, namespace_of
+from scorer.rollout.override_application import binding_override
+from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.resource_snapshots import SnapshotGroup
+from scorer.rollout.works import Override
+from webhook.kube.cache import Cache
+from webhook.kube.retry import RetryError
+
+
+def wanted_overrides(
+    cache: Cache, placement: JsonObject, group: SnapshotGroup | None, bindings: Iterable[JsonObject]
+) -> Mapping[str, Overrides]:
+    """Return the override lists that the bindings of a placement should hold, by cluster.
+
+    Args:
+        cache: Holds the override snapshots and the member clusters.
+        placement: The placement.
+        group: The snapshot group that is rolled out; None while there is none.
+        bindings: Of the placement; those that are Scheduled or Bound count.
+
+    Raises:
+        RetryError: The group is still being made, or a cluster has no MemberCluster any more and the scheduler is
+            about to take it away.
+    """
+    if group is None or not any(
+        cache.shelf(kind).objects for kind in (OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+    ):
+        return {}
+    if not group.is_complete:
+        raise RetryError(f"resource snapshots of index {group.index} are still being made")
+    snapshots = cache.list(OVERRIDE_SNAPSHOT)
+    for namespace in {namespace_of(content) for content in group.objects()} - {""}:
+        snapshots += cache.list(NAMESPACED_OVERRIDE_SNAPSHOT, namespace)
+    matching = matching_overrides(placement, group, snapshots)
+    clusters = {
+        str(binding["spec"].get("targetCluster") or "")
+        for binding in bindings
+        if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
+    }
+    found = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
+    if found.missing:
+        names = ", ".join(found.missing)
+        raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
+    return found.by_cluster
+
+
+def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
+    """Return what applies the overrides that a binding names to an object.
+
+    Args:
+        cache: Holds the override snapshots.
+        binding: The binding.
+        member: The MemberCluster it is for.
+    """
+    overrides = Overrides.of(binding["spec"])
+    found = [cache.get(OVERRIDE_SNAPSHOT, name) for name in overrides.cluster]
+    found += [cache.get(NAMESPACED_OVERRIDE_SNAPSHOT, name, namespace) for namespace, name in overrides.namespaced]
+    return binding_override(binding, member, [snapshot for snapshot in found if snapshot is not None])

@@ -1,0 +1,1 @@
+"""What the operator decides, read once; nothing else looks at the environment."""
