@@ -69,7 +69,7 @@ fmt: $(VENV)/.development  ## Format the code and put right what can be put righ
 	@$(BIN)/ruff format .
 
 openapi: $(VENV)/.development  ## Describe /v1 anew: examples from a real server, then webhook/openapi.json
-	@$(BIN)/python -m tests.description.record
+	@$(BIN)/python -m tests.webhook.description.record
 	@$(BIN)/python -m webhook.description
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt

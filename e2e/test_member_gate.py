@@ -11,18 +11,18 @@ from e2e.controlplane.cluster import Cluster
 from scorer.api.kinds import BINDING, EVICTION, LEASE, NAMESPACE, PLACEMENT, UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.disruption.members import MemberDisruption
+from scorer.member_gate.holds import MemberDisruption
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import Turns
-from webhook.gating import HubGate, MemberHeldError
+from webhook.gate.holds import HubMemberHolds
+from webhook.gate.nodes import HubGate, MemberHeldError
+from webhook.gate.pools import HubNodePools
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
-from webhook.kube.reservations import LeaseReservations
 from webhook.kube.store import HubStore
-from webhook.member_holds import HubMemberHolds
-from webhook.node_pools import HubNodePools
 from webhook.settings.service import Settings
 
 RESERVED_IN = "member-gate"

@@ -12,8 +12,8 @@ import yaml
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.test_samples import UNCHECKED
 from scorer.api.kinds import KINDS, group_kind
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
+from webhook.validation.context import Context
 
 REFUSED = sorted((Path(__file__).parents[1] / "examples" / "refused").glob("*.yaml"))
 WORDS_OF_THE_SCHEMA = {

@@ -1,23 +1,23 @@
 """Run harbormaster with a clock that is wrong: ``python -m e2e.fleet.shifted_clock SECONDS WORDS...``.
 
-All of harbormaster takes its time from `webhook.services.utc_now`, handed down from the command; here that one
+All of harbormaster takes its time from `webhook.settings.clock.utc_now`, handed down from the command; here that one
 function is replaced before any command is imported, so nothing in the product knows of it.
 """
 
 import sys
 from datetime import datetime, timedelta
 
-from webhook import services
+from webhook.settings import clock
 
 
 def main() -> None:
     """Shift the clock, then run the command."""
-    by, right = timedelta(seconds=int(sys.argv[1])), services.utc_now
+    by, right = timedelta(seconds=int(sys.argv[1])), clock.utc_now
 
     def shifted() -> datetime:
         return right() + by
 
-    services.utc_now = shifted
+    clock.utc_now = shifted
     sys.argv[0:2] = ["harbormaster"]
     from webhook.cli import main as harbormaster
 

@@ -4,7 +4,7 @@ They are a second line of defence for the time when the webhook is down; the sam
 are in ``webhook.validation``. A rule that compares with the old object stands on the parent of the field it is
 about, because it does not run where either side lacks the field. Fields with a schema default are always there.
 
-Source: placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds: `scorer.api.upgrade_cel`.
+Source: placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds: `scorer.api.upgrade.cel`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from scorer.api.int_or_percent import LARGEST
 from scorer.api.kinds import Kind
 from scorer.api.node_pool import CEL_RULES as NODE_POOL_RULES
 from scorer.api.node_pool import CelRule
-from scorer.api.upgrade_cel import (
+from scorer.api.upgrade.cel import (
     CATALOG_RULES,
     GATE_RULES,
     PROFILE_RULES,

@@ -29,7 +29,6 @@ from scorer.api.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from scorer.api.eviction import ClusterResourcePlacementEviction
 from scorer.api.internal_member_cluster import InternalMemberCluster
 from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind
-from scorer.api.maintenance_window import ClusterMaintenanceWindow
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiObject, JsonObject
 from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
@@ -53,12 +52,13 @@ from scorer.api.staged_update import (
     StagedUpdateRun,
     StagedUpdateStrategy,
 )
-from scorer.api.upgrade_gate import ClusterUpgradeGate
-from scorer.api.upgrade_profile import ClusterUpgradeProfile
-from scorer.api.upgrade_request import ClusterUpgradeRequest
-from scorer.api.upgrade_run import ClusterUpgradeRun
-from scorer.api.upgrade_strategy import ClusterUpgradeStrategy
-from scorer.api.version_catalog import ClusterVersionCatalog
+from scorer.api.upgrade.gate import ClusterUpgradeGate
+from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow
+from scorer.api.upgrade.profile import ClusterUpgradeProfile
+from scorer.api.upgrade.request import ClusterUpgradeRequest
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.api.upgrade.strategy import ClusterUpgradeStrategy
+from scorer.api.upgrade.version_catalog import ClusterVersionCatalog
 from scorer.api.work import AppliedWork, Work
 
 _MODELS: tuple[type[ApiObject], ...] = (

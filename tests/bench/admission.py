@@ -35,9 +35,9 @@ from scorer.api.meta import JsonObject
 from tests.bench.fleets import COST, CPU, NODES, member
 from webhook.defaulting.placement import default
 from webhook.embedded.simulation import keep_status
+from webhook.processes.up import Up
 from webhook.settings.admission import OWN_CONTROLLER
 from webhook.settings.service import Settings
-from webhook.up import Up
 
 CONNECTIONS, ROUNDS, SECONDS, WARM_UP_SECONDS = 16, 5, 2.0, 0.5
 DISTINCT = 512

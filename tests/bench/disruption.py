@@ -26,15 +26,15 @@ from aiohttp import web
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL, Budget, DisruptionReason
-from scorer.disruption.budgets import UNLIMITED, NodeCounts, PoolBudgets, budget_window
-from scorer.disruption.calendar import calendar
-from scorer.disruption.cron import DAY_MINUTES
-from scorer.disruption.gate import PoolView, Question, answer, document
-from scorer.disruption.opening import HORIZON, next_open
+from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, PoolBudgets, budget_window
+from scorer.node_budgets.calendar import calendar
+from scorer.node_budgets.documents import BudgetedPool, Overviews
+from scorer.node_budgets.gate import PoolView, Question, answer, document
+from scorer.node_budgets.opening import HORIZON, next_open
+from scorer.windows.cron import DAY_MINUTES
 from tests.bench.engine import median
 from tests.bench.fleets import NOW
 from tests.bench.scoring import Connection, Hub, dial, listening, replica, request
-from webhook.budget_documents import BudgetedPool, Overviews
 
 POOLS, BUDGETS, NODES, DAYS = 1_000, 50, 8, 14
 ROUNDS, HTTPS_SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 3, 10.0, 2.0, 60.0

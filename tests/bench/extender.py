@@ -29,15 +29,15 @@ from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import NOW, member, policy
-from webhook.admission.context import Context
-from webhook.advisor import HubAdvisor
-from webhook.changes import HubChanges
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
-from webhook.extending import HubExtender
+from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
-from webhook.server import Server
-from webhook.services import Services
+from webhook.server.server import Server
 from webhook.settings.service import Settings
+from webhook.validation.context import Context
 
 MEMBERS, PLACEMENTS = 1_000, 20
 SIZES = (1_000, 5_000)

@@ -13,8 +13,8 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import member, policy
 from webhook.embedded.simulation import keep_status
+from webhook.processes.up import Up
 from webhook.settings.service import Settings
-from webhook.up import Up
 
 MEMBERS, PLACEMENTS, TARGET_SECONDS = 1_000, 100, 2.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-LOOKED_AT: Final = ("webhook/agent.py", "webhook/member", "webhook/embedded/members.py")
+LOOKED_AT: Final = ("webhook/processes/agent.py", "webhook/member", "webhook/embedded/members.py")
 
 REMOVAL: Final = "webhook/member/removal.py"
 TRANSPORT: Final = "webhook/member/remote.py"

@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.vector_families.line import Line
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context
 
 
 def check_admission(line: Line) -> None:

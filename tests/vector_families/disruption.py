@@ -2,11 +2,11 @@
 
 from scorer.api.meta import dump_json, format_time, parse_time
 from scorer.api.node_pool import Budget, NodePool, Requirement
-from scorer.disruption.budgets import NodeCounts, allowance
-from scorer.disruption.cron import matches_crd_pattern, parse_schedule
-from scorer.disruption.drift import requirements_drift
-from scorer.disruption.gate import PoolView, Question, answer
-from scorer.disruption.opening import next_open
+from scorer.node_budgets.budgets import NodeCounts, allowance
+from scorer.node_budgets.gate import PoolView, Question, answer
+from scorer.node_budgets.opening import next_open
+from scorer.node_disruption.drift import requirements_drift
+from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from tests.vector_families.line import Line, compare
 from webhook.defaulting.node_pool import default
 

@@ -28,16 +28,16 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.extender.reading import member
 from tests.vector_families.line import Line, compare
-from webhook.admission.context import Context
-from webhook.advisor import HubAdvisor
-from webhook.changes import HubChanges
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
-from webhook.extending import HubExtender
+from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.kube.ports import key_of
-from webhook.server import Server
-from webhook.services import Services
+from webhook.server.server import Server
 from webhook.settings.service import CLUSTER_LABELS, Settings
+from webhook.validation.context import Context
 
 TIMED_CALLS = 50
 NOW = "2026-03-01T10:00:00Z"

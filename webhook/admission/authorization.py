@@ -31,10 +31,10 @@ from scorer.api.schema import apply_schema_defaults
 from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.access.rights import MOST_AT_ONCE, UNDISPUTED, Access, Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context, NotKnownError
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
+from webhook.validation.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.reading import has_more_values, same_json
 

@@ -10,11 +10,11 @@ from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
-from webhook.admission.context import Context, KnownKinds, NotKnownError
 from webhook.admission.failures import log_failure
 from webhook.kube.cache import Cache, Shelf
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context, KnownKinds, NotKnownError
 
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
-from webhook.admission.context import NotKnownError
 from webhook.kube.ports import Key
+from webhook.validation.context import NotKnownError
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 
 _Shelf = Mapping[Key, JsonObject]
 
 
 class DocumentSet:
-    """The objects of a hub at one moment, as `webhook.admission.context.HubView` shows them; never changed.
+    """The objects of a hub at one moment, as `webhook.validation.context.HubView` shows them; never changed.
 
     Lists are by namespace and name, so that what is said about a hub does not depend on how it became what it is.
 

@@ -27,10 +27,10 @@ from typing import Any, Final, Protocol
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
-from scorer.disruption.budgets import Allowance, allowance
-from scorer.disruption.gate import EXPIRED, PoolView, describe_budget, describe_reservation
-from scorer.disruption.nodes import PoolNode
-from scorer.disruption.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
+from scorer.node_budgets.budgets import Allowance, allowance
+from scorer.node_budgets.gate import EXPIRED, PoolView, describe_budget, describe_reservation
+from scorer.node_budgets.nodes import PoolNode
+from scorer.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
 from webhook.access.user import UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
@@ -70,7 +70,7 @@ class Pools(Protocol):
 
 
 class Reservations(Protocol):
-    """What is reserved; as `webhook.kube.reservations.LeaseReservations`."""
+    """What is reserved; as `webhook.gate.reservations.LeaseReservations`."""
 
     def known(self, gate: str, thing: str) -> Held:
         """Return what is in force, as far as it is known here."""

@@ -21,7 +21,7 @@ from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import canonical_policy
-from webhook.admission.context import Context, NotKnownError
+from webhook.validation.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LONGEST, LiveCheck, counted, dict_at, dicts_at, with_names

@@ -16,9 +16,9 @@ from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.quoting import printable, quote
 from scorer.api.schema import apply_schema_defaults
 from webhook.admission import impact
-from webhook.admission.context import Context
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
+from webhook.validation.context import Context
 from webhook.validation.existing import metadata_of, name_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write

@@ -11,7 +11,6 @@ from scorer.api import kinds
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
-from webhook.admission.context import Context
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting.defaulted import Defaulted
@@ -31,6 +30,7 @@ from webhook.validation import (
     update_run,
     upgrade,
 )
+from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
 from webhook.validation.guard_rail import GuardRail
 from webhook.validation.live import eviction as live_eviction

@@ -16,12 +16,12 @@ from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.authorization import authorized
-from webhook.admission.context import Context
 from webhook.admission.judge import Judgement, Question, decide, judge
 from webhook.admission.patch import Patch, apply_patch
-from webhook.embedded.metadata import validate_members, validate_place, validate_update
+from webhook.validation.context import Context
 from webhook.validation.existing import metadata_of
 from webhook.validation.field import FieldError, path_order
+from webhook.validation.object_metadata import validate_members, validate_place, validate_update
 
 WriteOperation: TypeAlias = Literal["CREATE", "UPDATE"]
 

@@ -19,8 +19,8 @@ from scorer.api.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
-from webhook.admission.context import Context
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
+from webhook.validation.context import Context
 from webhook.validation.existing import name_of
 from webhook.validation.reading import DEEPEST, is_deeper
 

@@ -16,8 +16,8 @@ from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.work_status import ManifestReason
-from webhook.admission.context import Context, NotKnownError
 from webhook.admission.impact import planned_clusters
+from webhook.validation.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, dict_at, dicts_at, timed

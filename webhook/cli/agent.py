@@ -12,7 +12,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
-    from webhook.agent import AgentOptions
+    from webhook.processes.agent import AgentOptions
     from webhook.settings.service import Settings
 
 HELP = """Be the agent of a member cluster: join the fleet, report, apply what the hub sends.
@@ -100,9 +100,9 @@ def command(
     """Run until SIGTERM or SIGINT."""
     check_cluster(cluster)
     provider = split_command(provider_command)
-    from webhook.agent import AgentOptions
-    from webhook.logs import configure
+    from webhook.processes.agent import AgentOptions
     from webhook.settings.service import Settings, SettingsError, split_list
+    from webhook.telemetry.logs import configure
 
     try:
         settings = Settings.read(
@@ -156,10 +156,10 @@ def _run(options: "AgentOptions", settings: "Settings") -> int:
 
     import uvloop
 
-    from webhook.agent import Agent
     from webhook.kube.client import ConfigurationError
     from webhook.member.prices import PriceError
-    from webhook.server import Addresses, ListenError, serve
+    from webhook.processes.agent import Agent
+    from webhook.server.server import Addresses, ListenError, serve
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster agent of {options.cluster}: probes and metrics {addresses.http_url}")

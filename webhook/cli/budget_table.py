@@ -19,7 +19,7 @@ import click
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import Budget
 from scorer.api.quoting import printable
-from scorer.disruption.lints import block_style
+from scorer.node_budgets.lints import block_style
 from webhook.cli.output import is_terminal
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
@@ -322,6 +322,6 @@ def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
 
 def budget_in_words(position: int, document: JsonObject) -> str:
     """Return a budget as every message names it."""
-    from scorer.disruption.gate import describe_budget
+    from scorer.node_budgets.gate import describe_budget
 
     return describe_budget(position, Budget.read(document))

@@ -22,8 +22,8 @@ from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import shape_errors
 
 if TYPE_CHECKING:
-    from scorer.disruption.budgets import NodeCounts
-    from webhook.budget_documents import BudgetedPool
+    from scorer.node_budgets.budgets import NodeCounts
+    from scorer.node_budgets.documents import BudgetedPool
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -156,7 +156,7 @@ def list_command(
     shown_in = read_zone(zone)
     if files:
         hub.refuse_with_files()
-        from webhook.budget_documents import overview
+        from scorer.node_budgets.documents import overview
 
         found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
         answer = overview(found, datetime.now(UTC))
@@ -250,7 +250,7 @@ def _only_with_files(*counts: int | None) -> None:
 
 def _counts(total: int | None, deleting: int | None, not_ready: int | None) -> "NodeCounts | None":
     """Return the counts that options give, None when there are none."""
-    from scorer.disruption.budgets import NodeCounts
+    from scorer.node_budgets.budgets import NodeCounts
 
     if total is None:
         if deleting is not None or not_ready is not None:
@@ -278,8 +278,8 @@ def pools_in_files(
         UserError: A pool has the wrong shape, or there is none of a name.
     """
     from scorer.api.node_pool import NodePool
-    from scorer.disruption.nodes import PoolNode, count_nodes, read_pool_node
-    from webhook.budget_documents import BudgetedPool
+    from scorer.node_budgets.documents import BudgetedPool
+    from scorer.node_budgets.nodes import PoolNode, count_nodes, read_pool_node
 
     loaded = list(loaded)
     claims: dict[str, JsonObject] = {}
@@ -326,7 +326,7 @@ def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
 
 
 def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> JsonObject:
-    from webhook.budget_documents import CalendarMaker, TooLargeError
+    from scorer.node_budgets.documents import CalendarMaker, TooLargeError
 
     try:
         maker = CalendarMaker(len(pools), start, days, zone)
@@ -354,7 +354,7 @@ async def _calendar_of_hub(
     connection: Connection | Kubeconfig, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
     """Ask for the calendar in as many parts as it takes."""
-    from webhook.budget_documents import MOST_POOL_DAYS
+    from scorer.node_budgets.documents import MOST_POOL_DAYS
 
     names = list(pools) or [entry["pool"] for entry in (await _ask(connection, "/v1/budgets", {}))["pools"]]
     at_once = max(1, MOST_POOL_DAYS // days)

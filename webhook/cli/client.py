@@ -30,7 +30,7 @@ from webhook.kube.ports import InvalidObjectError
 
 if TYPE_CHECKING:
     from webhook.kube.client import ApiServer
-    from webhook.own_answers import OwnAnswers
+    from webhook.processes.own_answers import OwnAnswers
 
 SECONDS: Final = 60.0
 """How long an answer may take."""
@@ -422,9 +422,9 @@ class _ApiServerDoor:
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
         """Return who answers questions; made for the first one."""
-        from webhook.logs import configure
-        from webhook.own_answers import NotReadableError, OwnAnswers
+        from webhook.processes.own_answers import NotReadableError, OwnAnswers
         from webhook.settings.service import Settings, SettingsError
+        from webhook.telemetry.logs import configure
 
         assert self._server is not None
         if self._answers is None:

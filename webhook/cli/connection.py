@@ -22,7 +22,7 @@ from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
 from webhook.cli.root import KUBECTL
-from webhook.data_folder import name_of_owner
+from webhook.processes.data_folder import name_of_owner
 from webhook.settings.service import LOOPBACK_HOSTS, PREFIX
 
 CLIENT_FILE: Final = "client.json"

@@ -18,8 +18,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.cli.failure import UserError
 from webhook.cli.yaml_text import DEEPEST, YamlError, parse_yaml
-from webhook.embedded.metadata import validate_members, validate_place
 from webhook.embedded.stored_kinds import DEFINITION, kind_of_definition
+from webhook.validation.object_metadata import validate_members, validate_place
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 LARGEST_FILE: Final = 64 * 1024 * 1024

@@ -278,8 +278,8 @@ def _check_reservation(seconds: int | None, holder: str | None, files: Sequence[
 
 
 def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
-    from scorer.disruption.budgets import NodeCounts
-    from scorer.disruption.gate import DisruptionClass, InvalidQuestion, Mode, Question, answer, document
+    from scorer.node_budgets.budgets import NodeCounts
+    from scorer.node_budgets.gate import DisruptionClass, InvalidQuestion, Mode, Question, answer, document
     from webhook.cli.offline_pools import offline_pools
 
     pools = offline_pools(load(files))

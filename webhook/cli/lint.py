@@ -13,11 +13,10 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import KINDS, OUR_KINDS, group_kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.quoting import printable
-from scorer.disruption.lints import block_style, flow_style
+from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
 from webhook.admission import registry
 from webhook.admission.catalogue import catalogue
-from webhook.admission.context import Context
 from webhook.admission.judge import as_warnings
 from webhook.cli.documents import DEFAULT_NAMESPACE, STDIN_NAME, Found, Loaded, definitions, read, resolve
 from webhook.cli.failure import complain
@@ -26,6 +25,7 @@ from webhook.cli.options import file_option, namespace_option, output_option
 from webhook.cli.output import print_document
 from webhook.cli.positions import Place, Positions
 from webhook.cli.sarif import Replacement, Result, sarif_log
+from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import counted, run_checks
 from webhook.validation.node_pool import BudgetHint, BudgetWarning

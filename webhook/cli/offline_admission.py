@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scorer.api.meta import JsonObject
-from webhook.admission.context import Context
 from webhook.admission.failures import log_failure
 from webhook.admission.rehearsal import rehearse
+from webhook.answers.proposal import has_rules
 from webhook.cli.documents import Loaded
-from webhook.proposal import has_rules
+from webhook.validation.context import Context
 from webhook.validation.field import FieldError
 
 

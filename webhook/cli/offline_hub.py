@@ -19,12 +19,12 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
 from webhook.admission.documents import DocumentSet
+from webhook.answers.proposal import PLANNED_KINDS
 from webhook.cli.documents import Loaded
 from webhook.cli.failure import UserError
 from webhook.cli.offline_admission import Verdict, admit, context_of
 from webhook.embedded.simulation import figures, keep_status, parse_behaviour, silent_status
 from webhook.member.heartbeat import heartbeat_status
-from webhook.proposal import PLANNED_KINDS
 from webhook.validation.field import shape_errors
 
 PLACEMENTS = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)

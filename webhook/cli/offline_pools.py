@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from webhook.cli.documents import Loaded
 from webhook.embedded.store import EmbeddedStore
+from webhook.gate.pools import WATCHED, HubNodePools
 from webhook.kube.cache import Cache
-from webhook.node_pools import WATCHED, HubNodePools
 
 
 def offline_pools(loaded: Iterable[Loaded]) -> HubNodePools:

@@ -15,8 +15,8 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.failures import log_failure
+from webhook.answers.proposal import Given, Proposal, ProposalError, plan
 from webhook.cli.connection import Connection, HubOptions, called_by_kubectl, hub_options, namespace_of
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain
@@ -26,7 +26,7 @@ from webhook.cli.offline_hub import StoredFiles, store
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.plan_output import print_comparison, print_plan
-from webhook.proposal import Given, Proposal, ProposalError, plan
+from webhook.validation.context import Context
 
 HELP = """Show what would happen to the placements, without doing it.
 

@@ -15,8 +15,8 @@ from webhook.cli.options import output_option
 from webhook.cli.output import print_document
 
 if TYPE_CHECKING:
-    from webhook.account_policies import Policy
-    from webhook.rbac import Role, Rule, Selected
+    from webhook.processes.account_policies import Policy
+    from webhook.processes.rbac import Role, Rule, Selected
     from webhook.settings.service import Settings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
@@ -158,8 +158,8 @@ def reconcile(
     output: str,
 ) -> int:
     """Print the roles of the loop."""
-    from webhook.account_policies import reconcile_policies
-    from webhook.rbac import Selected, default_selection, reconcile_roles, serve_roles
+    from webhook.processes.account_policies import reconcile_policies
+    from webhook.processes.rbac import Selected, default_selection, reconcile_roles, serve_roles
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
@@ -183,8 +183,8 @@ def serve(
     networking_agents: bool, namespace: str | None, account: str | None, user_name: str | None, output: str
 ) -> int:
     """Print the roles of the server."""
-    from webhook.account_policies import serve_policies
-    from webhook.rbac import serve_roles
+    from webhook.processes.account_policies import serve_policies
+    from webhook.processes.rbac import serve_roles
 
     settings = _settings(namespace)
     if user_name is None and account == settings.service_account:
@@ -210,7 +210,7 @@ def agent(
     output: str,
 ) -> int:
     """Print the roles of an agent on its member."""
-    from webhook.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
+    from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
     try:
         applied = checked_applied(_read("--apply", apply) or default_applied())
@@ -222,7 +222,7 @@ def agent(
 
 
 def _read(option: str, words: Sequence[str]) -> "Selected | None":
-    from webhook.rbac import UnknownKindError, parse_selection
+    from webhook.processes.rbac import UnknownKindError, parse_selection
 
     try:
         return parse_selection(words) if words else None
@@ -240,7 +240,7 @@ def _settings(namespace: str | None) -> "Settings":
 
 
 def _subject(namespace: str, account: str | None, usual: str, user_name: str | None) -> JsonObject:
-    from webhook.rbac import service_account, user
+    from webhook.processes.rbac import service_account, user
 
     if user_name is not None:
         if account is not None:
@@ -275,8 +275,8 @@ def _check_loop(settings: "Settings", account: str | None, user_name: str | None
 
 def _print(roles: "Sequence[Role]", subject: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:
     """Print all objects: commented YAML documents, or one JSON list; what narrows rights comes before them."""
-    from webhook.account_policies import policy_documents
-    from webhook.rbac import documents, username_of
+    from webhook.processes.account_policies import policy_documents
+    from webhook.processes.rbac import documents, username_of
 
     narrowing: list[tuple[JsonObject, tuple[Rule, ...]]] = [
         (document, ()) for document in policy_documents(policies, username_of(subject))

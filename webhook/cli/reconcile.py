@@ -53,7 +53,7 @@ def command(kubeconfig: Path | None, context: str | None, identity: str, **given
         settings = Settings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
-    from webhook.logs import configure
+    from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
     return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity)
@@ -65,8 +65,8 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, ide
     import uvloop
 
     from webhook.kube.client import ConfigurationError
-    from webhook.reconcile import Reconcile
-    from webhook.server import Addresses, ListenError, serve
+    from webhook.processes.reconcile import Reconcile
+    from webhook.server.server import Addresses, ListenError, serve
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster reconciles, probes and metrics {addresses.http_url}")

@@ -65,7 +65,7 @@ def command(kubeconfig: Path | None, context: str | None, reconcile: bool, ident
         settings = Settings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
-    from webhook.logs import configure
+    from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
     return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity if reconcile else None)
@@ -86,8 +86,8 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
 
     from certs.context import CertificateError
     from webhook.kube.client import ConfigurationError
-    from webhook.serve import Serve
-    from webhook.server import Addresses, ListenError, serve
+    from webhook.processes.serve import Serve
+    from webhook.server.server import Addresses, ListenError, serve
     from webhook.settings.service import SettingsError
 
     def started(addresses: Addresses) -> None:

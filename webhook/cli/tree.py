@@ -15,6 +15,7 @@ from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.quoting import printable
+from scorer.rollout.tree import Sources, essentials, placement_tree
 from webhook.cli.client import Client, Place, RefusedError
 from webhook.cli.connection import Connection, HubOptions, hub_options
 from webhook.cli.explain import parse_reference
@@ -23,8 +24,7 @@ from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import output_option, run
 from webhook.cli.output import is_terminal, print_document
 from webhook.cli.tree_output import Changes, make_nodes, plain_lines, rich_tree
-from webhook.controllers.family import FAMILY_OF
-from webhook.tree import Sources, essentials, placement_tree
+from webhook.kube.family import FAMILY_OF
 
 Draw = Callable[[JsonObject, str], None]
 """Shows a tree, and why it may be out of date."""

@@ -1,7 +1,7 @@
 """A placement's tree for people: the worst first, and what is well in one line.
 
-Nodes are made of what `webhook.tree` found out; on a terminal they are wrapped and coloured, anywhere else every node
-is one line, never cut, that ``grep`` can read.
+Nodes are made of what `scorer.rollout.tree` found out; on a terminal they are wrapped and coloured, anywhere else
+every node is one line, never cut, that ``grep`` can read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
-from webhook.tree import ClusterState, ObjectState, title_of_object
+from scorer.rollout.tree import ClusterState, ObjectState, title_of_object
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -58,7 +58,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
     """Return the tree as lines.
 
     Args:
-        tree: What `webhook.tree.placement_tree` returns.
+        tree: What `scorer.rollout.tree.placement_tree` returns.
         everything: Show every cluster and every object by itself.
     """
     clusters, missing = tree["clusters"], tree["missing"]
@@ -330,7 +330,7 @@ class Changes:
         """Return the lines that are new, in the order of the tree, and what is gone.
 
         Args:
-            tree: What `webhook.tree.placement_tree` returns.
+            tree: What `scorer.rollout.tree.placement_tree` returns.
             everything: Tell of Works and objects too, not only of clusters.
         """
         found = dict(_entries(tree, everything=everything))

@@ -22,8 +22,8 @@ from webhook.cli.output import is_terminal, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from webhook.processes.up import Up
     from webhook.settings.service import Settings
-    from webhook.up import Up
 
 HELP = """Run a hub with simulated members, all in this one process.
 
@@ -83,7 +83,7 @@ def command(
         settings = Settings.read(os.environ, data=folder, https_port=https_port, http_port=http_port, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
-    from webhook.logs import configure
+    from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
     return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
@@ -99,11 +99,11 @@ def _run(session: "_Session") -> int:
     import uvloop
 
     from certs.context import CertificateError
-    from webhook.data_folder import DataFolderError
     from webhook.kube.ports import StoreError
-    from webhook.server import ListenError
+    from webhook.processes.data_folder import DataFolderError
+    from webhook.processes.up import Up
+    from webhook.server.server import ListenError
     from webhook.settings.service import SettingsError
-    from webhook.up import Up
 
     end_in_order()
     try:

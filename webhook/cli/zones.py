@@ -4,8 +4,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.failure import UserError
-from webhook.time_zones import UnknownZoneError, find_zone, local_zone
 
 zone_option = click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's.")
 

@@ -23,8 +23,8 @@ from scorer.rollout.back_report import (
 )
 from scorer.rollout.documents import is_deleting, label
 from scorer.rollout.placement_status import Event
-from webhook.controllers.family import FAMILY_OF
 from webhook.controllers.result import DONE, Result
+from webhook.kube.family import FAMILY_OF
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, ServedKinds
 from webhook.kube.retry import RetryError

@@ -26,7 +26,7 @@ from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.references import PlacementRef
-from scorer.disruption.members import Hold, eviction_holder, rollout_holder
+from scorer.member_gate.holds import Hold, eviction_holder, rollout_holder
 from scorer.rollout.documents import annotation, is_deleting, name_of, spec_of, status_of
 from scorer.rollout.eviction import (
     EVICTED_BINDING,
@@ -40,11 +40,11 @@ from scorer.rollout.eviction import (
 )
 from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.placement_status import Event
-from webhook.controllers.family import CLUSTER
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.kube.catching_up import list_again
+from webhook.kube.family import CLUSTER
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
 

@@ -33,10 +33,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING
 from scorer.api.placement import PlacementType
 from scorer.api.references import PlacementRef
-from scorer.disruption.members import MemberDisruption
-from scorer.disruption.reservations import MEMBER, ROLLOUT, Thing
+from scorer.member_gate.holds import MemberDisruption
 from scorer.placement.binding_plan import is_readable
 from scorer.placement.wake import Sleeper, woken
+from scorer.reservations import MEMBER, ROLLOUT, Thing
 from scorer.rollout.back_report import reports_to_originals
 from scorer.rollout.documents import annotation, current_condition, is_deleting, label, spec_of
 from scorer.rollout.eviction import EVICTED_BINDING
@@ -49,7 +49,6 @@ from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.events import EventRecorder
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.failures import Concerned, FailureTeller
-from webhook.controllers.family import CLUSTER, FAMILIES, FAMILY_OF, Family, placement_of_work
 from webhook.controllers.members import WATCHED as WATCHED_OF_MEMBERS
 from webhook.controllers.members import MemberController, concerned_member
 from webhook.controllers.node_pools import NodePoolController
@@ -63,12 +62,13 @@ from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.turns import Turns
 from webhook.controllers.work_generator import BindingRef, WorkGenerator, without_manifests
+from webhook.gate.holds import HubMemberHolds, seen_in
+from webhook.gate.pools import HubNodePools
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Handler, read_member
+from webhook.kube.family import CLUSTER, FAMILIES, FAMILY_OF, Family, placement_of_work
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, ServedKinds, StoreError
-from webhook.kube.reservations import LeaseReservations
-from webhook.member_holds import HubMemberHolds, seen_in
-from webhook.node_pools import HubNodePools
 from webhook.settings.loop import LoopSettings
 
 RESYNC = timedelta(minutes=10)

@@ -17,15 +17,15 @@ from typing import Final
 from scorer.api.kinds import NODE_POOL
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import DisruptionReason
-from scorer.disruption.budgets import allowance
-from scorer.disruption.calendar import calendar
-from scorer.disruption.gate import PoolView, describe_budget
-from scorer.disruption.opening import next_open
+from scorer.node_budgets.budgets import allowance
+from scorer.node_budgets.calendar import calendar
+from scorer.node_budgets.gate import PoolView, describe_budget
+from scorer.node_budgets.opening import next_open
 from scorer.rollout.documents import is_deleting
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result
+from webhook.gate.pools import HubNodePools
 from webhook.kube.hub import Hub
-from webhook.node_pools import HubNodePools
 
 PATIENCE: Final = timedelta(days=1)
 """So long a pool may be shut without a word."""

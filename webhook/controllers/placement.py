@@ -29,10 +29,10 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
-from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
 from webhook.kube.definitions import goes_with_its_definition
+from webhook.kube.family import FAMILY_OF, Family
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
 from webhook.settings.loop import LoopSettings

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
 from scorer.api.references import PlacementRef
-from scorer.disruption.members import Hold, rollout_holder
+from scorer.member_gate.holds import Hold, rollout_holder
 from scorer.rollout.apply_strategy import plan_apply_strategy
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
@@ -30,13 +30,13 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.documents import current_condition, is_deleting
 from scorer.rollout.planner import Action, RolloutPlan, Wanted, blocked_reason, plan_rollout
+from scorer.rollout.promises import with_promises
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
 from scorer.rollout.writes import replace
-from webhook.controllers.family import FAMILY_OF, Family
-from webhook.controllers.promises import with_promises
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
+from webhook.kube.family import FAMILY_OF, Family
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.overrides import wanted_overrides
 from webhook.settings.loop import LoopSettings

@@ -30,10 +30,10 @@ from scorer.rollout.lost_bindings import as_works_say, orphaned_works, plan_orph
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
-from webhook.controllers.family import FAMILY_OF, Family
 from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.definitions import goes_with_its_definition
+from webhook.kube.family import FAMILY_OF, Family
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.kube.retry import RetryError

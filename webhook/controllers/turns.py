@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.disruption.members import Hold, MemberDisruption, promised_hold, reserved_holds, waits_for
-from scorer.disruption.reservations import (
+from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, reserved_holds, waits_for
+from scorer.reservations import (
     MEMBER,
     ROLLOUT,
     Reservation,
@@ -21,9 +21,9 @@ from scorer.disruption.reservations import (
     UnreadableReservationsError,
     reservation_id,
 )
+from webhook.gate.holds import HubMemberHolds
+from webhook.gate.reservations import Held, LeaseReservations
 from webhook.kube.ports import ForbiddenError
-from webhook.kube.reservations import Held, LeaseReservations
-from webhook.member_holds import HubMemberHolds
 
 IDENTITY: Final = "harbormaster:reconcile"
 """Who our reservations belong to; no user name that Kubernetes gives has this form."""

@@ -19,9 +19,9 @@ from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import ABANDON, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
-from webhook.controllers.family import FAMILY_OF, Family, placement_of_work
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, StuckError
+from webhook.kube.family import FAMILY_OF, Family, placement_of_work
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.overrides import override_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of

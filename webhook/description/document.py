@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
-from webhook.budget_documents import LONGEST_DAYS
+from scorer.node_budgets.documents import LONGEST_DAYS
 from webhook.description.model import KubernetesObject
 from webhook.description.operations import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS, Operation
 from webhook.description.problem import ProblemDetails

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from scorer.disruption.member_answer import MemberReason
-from scorer.disruption.members import MemberDisruption
+from scorer.member_gate.answer import MemberReason
+from scorer.member_gate.holds import MemberDisruption
 from webhook.description.model import AnswerModel, Instant
 
 KindWord = Annotated[

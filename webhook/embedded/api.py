@@ -17,10 +17,9 @@ from aiohttp import web
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import RunState
+from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
-from webhook.admission.context import Context
 from webhook.admission.review import BadReviewError, parse_object
-from webhook.bearer import bearer_token
 from webhook.embedded import discovery
 from webhook.embedded.answers import ApiError, json_response, of_store, success
 from webhook.embedded.owner import OwnerToken
@@ -31,6 +30,7 @@ from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.kube.ports import ConflictError, NotFoundError, StoreError
+from webhook.validation.context import Context
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 _PATCH_ATTEMPTS: Final = 5

@@ -15,7 +15,10 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import NAMESPACE, Kind, group_kind
 from scorer.api.meta import JsonObject, dump_json, format_time, without_nulls
 from scorer.api.quoting import quote
-from webhook.embedded.metadata import (
+from webhook.embedded.refusal import InvalidMetadataError
+from webhook.kube.ports import ConflictError, key_of
+from webhook.validation.field import Cause, FieldError, invalid
+from webhook.validation.object_metadata import (
     METADATA,
     validate_members,
     validate_place,
@@ -23,9 +26,6 @@ from webhook.embedded.metadata import (
     validate_update,
     validate_version,
 )
-from webhook.embedded.refusal import InvalidMetadataError
-from webhook.kube.ports import ConflictError, key_of
-from webhook.validation.field import Cause, FieldError, invalid
 
 _USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _GENERATED: Final = 5

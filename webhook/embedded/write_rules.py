@@ -16,12 +16,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from scorer.api.staged_update import RunState
 from webhook.admission import registry
-from webhook.admission.context import Context
 from webhook.admission.judge import Judgement, judge, mutate
 from webhook.admission.review import status_of
 from webhook.embedded.answers import ApiError
-from webhook.embedded.metadata import KNOWN_MEMBERS, METADATA
 from webhook.embedded.target import Target
+from webhook.validation.context import Context
+from webhook.validation.object_metadata import KNOWN_MEMBERS, METADATA
 
 FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 FIELD_VALIDATIONS: Final = get_args(FieldValidation)

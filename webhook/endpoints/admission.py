@@ -29,7 +29,6 @@ from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
 from webhook.admission.authorization import may_need_access, needed_access
-from webhook.admission.context import Context
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
@@ -43,12 +42,13 @@ from webhook.endpoints.bodies import (
     BrokenBodyError,
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
-from webhook.health import Health
-from webhook.metrics import Metrics
-from webhook.services import Services
+from webhook.endpoints.services import Services
 from webhook.settings.admission import PlacementAuthorization
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.service import Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+from webhook.validation.context import Context
 
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]

@@ -23,6 +23,7 @@ from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.quoting import quote
 from scorer.api.references import PlacementRef, UnknownObjectError, unknown_placement
 from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
+from webhook.answers.questions import InvalidQuestionError
 from webhook.endpoints.answers import has_json_body, request_id
 from webhook.endpoints.bodies import (
     Bodies,
@@ -35,10 +36,9 @@ from webhook.endpoints.bodies import (
 from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
-from webhook.metrics import API_ROUTES, Metrics
-from webhook.questions import InvalidQuestionError
-from webhook.services import Services
+from webhook.endpoints.services import Services
 from webhook.settings.service import Settings
+from webhook.telemetry.metrics import API_ROUTES, Metrics
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -13,12 +13,12 @@ from aiohttp import web
 from scorer.api.meta import parse_time
 from scorer.api.node_pool import DisruptionReason
 from scorer.api.quoting import quote
-from webhook.budget_documents import LONGEST_DAYS, REASONS, TooLargeError
-from webhook.budget_views import HubBudgets
+from scorer.node_budgets.documents import LONGEST_DAYS, REASONS, TooLargeError
+from webhook.answers.time_zones import UnknownZoneError, find_zone
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
-from webhook.time_zones import UnknownZoneError, find_zone
+from webhook.gate.budgets import HubBudgets
 
 USUAL_DAYS: Final = 14
 _REVISION: Final = "budgets"

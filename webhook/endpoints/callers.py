@@ -30,16 +30,16 @@ from certs.context import StaleClientError, Subject
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
 from scorer.api.quoting import printable
 from scorer.api.references import PlacementRef
+from webhook.access.bearer import bearer_token, fingerprint, may_be_good
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
-from webhook.bearer import bearer_token, fingerprint, may_be_good
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.metrics import Metrics
-from webhook.services import Services
+from webhook.endpoints.services import Services
 from webhook.settings.service import Settings
+from webhook.telemetry.metrics import Metrics
 
 Surface: TypeAlias = Literal["api", "extender"]
 

@@ -15,11 +15,11 @@ import orjson
 from aiohttp import web
 
 from scorer.api.references import ref_prefixes
+from webhook.answers.questions import Change
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import ANONYMOUS, caller_of, shown
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.health import Health
-from webhook.questions import Change
+from webhook.telemetry.health import Health
 
 PAUSE_SECONDS: Final = 0.25
 """Shortest time between two events."""

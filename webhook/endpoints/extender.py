@@ -21,12 +21,12 @@ from scorer.extender.preemption import BIND_REFUSED
 from scorer.extender.question import ExtenderArgs, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
 from webhook.admission.review import BadReviewError, encode, parse_object
+from webhook.answers.extender import HubExtender
 from webhook.endpoints.answers import JSON
 from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import beside_loop
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.extending import HubExtender
-from webhook.metrics import BUCKETS
+from webhook.telemetry.metrics import BUCKETS
 
 BUDGET_SECONDS: Final = 1.0
 """How long an answer may take once the question has arrived."""

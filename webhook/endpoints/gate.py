@@ -13,9 +13,9 @@ from aiohttp import web
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from scorer.api.references import ref_prefixes
-from scorer.disruption.gate import InvalidQuestion, document
-from scorer.disruption.members import rollout_holder
-from scorer.disruption.reservations import (
+from scorer.member_gate.holds import rollout_holder
+from scorer.node_budgets.gate import InvalidQuestion, document
+from scorer.reservations import (
     ROLLOUT,
     Reservation,
     Thing,
@@ -37,10 +37,10 @@ from webhook.endpoints.gate_question import (
 )
 from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel, check_ready
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
-from webhook.gating import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
+from webhook.gate.members import RefusedError
+from webhook.gate.nodes import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
+from webhook.gate.reservations import BusyError
 from webhook.kube.ports import StoreError
-from webhook.kube.reservations import BusyError
-from webhook.member_gates import RefusedError
 
 QUESTION: Final = "/question"
 _REVISION: Final = "reservations"

@@ -15,7 +15,7 @@ from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.question import Name, PlacementModel
-from webhook.member_gates import HubMemberGates
+from webhook.gate.members import HubMemberGates
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from webhook.health import Health
-from webhook.metrics import Metrics
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
 
 Probe = Callable[[], Mapping[str, str]]
 

@@ -15,9 +15,9 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy
 from scorer.api.references import PlacementRef
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, label_requirement_count, too_many_requirements
+from webhook.answers.questions import Question
 from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
-from webhook.questions import Question
 from webhook.validation.field import FieldError, shape_errors
 
 CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"

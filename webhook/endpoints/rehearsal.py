@@ -15,7 +15,6 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission.authorization import needed_access
-from webhook.admission.context import Context
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
@@ -23,6 +22,7 @@ from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.settings.admission import PlacementAuthorization
+from webhook.validation.context import Context
 from webhook.validation.existing import name_of, namespace_of
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")

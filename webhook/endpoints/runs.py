@@ -6,10 +6,10 @@ Source: scheduling.md 22, property 9.
 from aiohttp import web
 
 from scorer.api.references import UnknownObjectError, unknown_placement
+from webhook.answers.history import RunHistory
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.placements import ref_in_path
-from webhook.history import RunHistory
 
 
 def add_routes(api: Api, history: RunHistory) -> None:

@@ -12,13 +12,13 @@ from aiohttp import web
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.references import PlacementRef
+from webhook.answers.questions import Eligible, Question, Rejected, Verdict
+from webhook.answers.ranking import affinity_range
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
 from webhook.endpoints.continuation import ContinueExpiredError
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
-from webhook.questions import Eligible, Question, Rejected, Verdict
-from webhook.ranking import affinity_range
 
 
 def add_routes(api: Api, *, explain_only: bool = False) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.meta import JsonObject
+from webhook.access.bearer import fingerprint
 from webhook.access.user import UserInfo
-from webhook.bearer import fingerprint
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.reviews import REVIEW_SECONDS, ReviewCounts, Reviews

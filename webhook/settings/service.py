@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from scorer.api.staged_update import RunState
-from scorer.disruption.members import MemberDisruption
-from scorer.disruption.reservations import LEASE_PREFIX
 from scorer.extender.preferences import Preferences
+from scorer.member_gate.holds import MemberDisruption
+from scorer.reservations import LEASE_PREFIX
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings

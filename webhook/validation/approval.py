@@ -10,7 +10,7 @@ from scorer.api.conditions import find_condition
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterApprovalRequest
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning
 from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.reading import Finding, read_object

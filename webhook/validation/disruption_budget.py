@@ -12,7 +12,7 @@ from scorer.api.int_or_percent import LARGEST, count_or_percent
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import placement_type_of, placements_named
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

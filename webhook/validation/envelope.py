@@ -14,8 +14,8 @@ from scorer.api.kinds import NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.rollout.never_placed import is_fleet_group
-from webhook.admission.context import Context
 from webhook.validation import reserved
+from webhook.validation.context import Context
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

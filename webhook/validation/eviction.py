@@ -10,7 +10,7 @@ from scorer.api.eviction import ClusterResourcePlacementEviction, EvictionSpec
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import metadata_of, placement_type_of, placements_named
 from webhook.validation.field import FieldError, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

@@ -16,7 +16,7 @@ from scorer.api.placement_status_report import ClusterResourcePlacementStatus
 from scorer.api.policy_snapshot import ClusterSchedulingPolicySnapshot
 from scorer.api.resource_snapshot import ClusterResourceSnapshot
 from scorer.api.work import AppliedWork, Work
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, invalid, not_supported, too_many
 from webhook.validation.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.placement import RULES as PLACEMENT_RULES

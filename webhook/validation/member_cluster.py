@@ -13,7 +13,7 @@ from scorer.api.kinds import Kind
 from scorer.api.member_cluster import Identity, MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, member_namespace
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
 from webhook.validation.grammar import label_value_error, qualified_name_error

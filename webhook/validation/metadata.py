@@ -10,7 +10,7 @@ from typing import Final
 from scorer.api import names
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import ObjectMeta
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.field import FieldError, FieldWarning, invalid, too_long
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
 from webhook.validation.rule import deny, schema, warn

@@ -37,10 +37,10 @@ from scorer.api.node_pool import (
 )
 from scorer.api.quantity import parse_quantity
 from scorer.api.quoting import quote
-from scorer.disruption.budgets import UNLIMITED, allowed_disruptions
-from scorer.disruption.cron import matches_crd_pattern, parse_schedule
-from scorer.disruption.lints import flow_style, lint_budgets
-from webhook.admission.context import Context
+from scorer.node_budgets.budgets import UNLIMITED, allowed_disruptions
+from scorer.node_budgets.lints import flow_style, lint_budgets
+from scorer.windows.cron import matches_crd_pattern, parse_schedule
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, too_long
 from webhook.validation.live.check import LONGEST
 from webhook.validation.metadata import METADATA_RULES, validate_metadata

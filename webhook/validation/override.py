@@ -24,7 +24,7 @@ from scorer.api.override import (
 )
 from scorer.api.placement import ClusterSelectorTerm, ResourceSelectorTerm
 from scorer.api.quoting import quote
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error

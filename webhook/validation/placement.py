@@ -34,8 +34,8 @@ from scorer.api.placement import (
 )
 from scorer.api.quoting import quote
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, requirement_count, too_many_requirements
-from webhook.admission.context import Context
 from webhook.validation import reserved
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported, too_long
 from webhook.validation.grammar import dns_subdomain_error, label_value_error, qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys

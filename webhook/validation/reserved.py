@@ -8,7 +8,7 @@ from typing import Final
 from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE
 from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
 from scorer.rollout.never_placed import is_fleet_group, is_fleet_namespace, why_never_placed
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.rule import OURS, deny
 
 NAMESPACE_RULE: Final = deny(

@@ -17,7 +17,7 @@ from scorer.api.int_or_percent import LARGEST
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.api.staged_update import ClusterStagedUpdateStrategy, Stage, StageTask, StageTaskType, UpdateStrategySpec
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

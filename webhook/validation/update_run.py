@@ -11,7 +11,7 @@ from scorer.api.conditions import current_condition
 from scorer.api.field_path import FieldPath
 from scorer.api.meta import JsonObject
 from scorer.api.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, validate_name_length, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object

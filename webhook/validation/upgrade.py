@@ -11,15 +11,15 @@ from typing import Final, TypeAlias
 
 from scorer.api.cel import CEL_RULES
 from scorer.api.kinds import UPGRADE_GROUP
-from scorer.api.maintenance_window import ClusterMaintenanceWindow
 from scorer.api.meta import ApiObject, JsonObject
-from scorer.api.upgrade_gate import ClusterUpgradeGate
-from scorer.api.upgrade_profile import ClusterUpgradeProfile
-from scorer.api.upgrade_request import ClusterUpgradeRequest
-from scorer.api.upgrade_run import ClusterUpgradeRun
-from scorer.api.upgrade_strategy import ClusterUpgradeStrategy
-from scorer.api.version_catalog import ClusterVersionCatalog
-from webhook.admission.context import Context
+from scorer.api.upgrade.gate import ClusterUpgradeGate
+from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow
+from scorer.api.upgrade.profile import ClusterUpgradeProfile
+from scorer.api.upgrade.request import ClusterUpgradeRequest
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.api.upgrade.strategy import ClusterUpgradeStrategy
+from scorer.api.upgrade.version_catalog import ClusterVersionCatalog
+from webhook.validation.context import Context
 from webhook.validation.reading import Finding, read_object
 from webhook.validation.rule import OURS, Rule, Severity, enforces
 

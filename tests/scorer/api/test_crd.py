@@ -203,7 +203,7 @@ def override_defaults(at: str, *, cluster: bool) -> dict[str, dict[str, Any]]:
 
 
 def sequence_defaults(at: str) -> dict[str, dict[str, Any]]:
-    """upgrade-runs.md 3.2; not the limits of a stage, see `scorer.api.upgrade_strategy`."""
+    """upgrade-runs.md 3.2; not the limits of a stage, see `scorer.api.upgrade.strategy`."""
     gates = [
         f"{at}.{where}.{side}Gates[]" for where in ("stages[]", "stages[].groups[]") for side in ("before", "after")
     ]

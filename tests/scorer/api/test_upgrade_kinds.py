@@ -22,9 +22,9 @@ from scorer.api.kinds import (
     group_kind,
 )
 from scorer.api.schema import apply_schema_defaults, prune
-from scorer.api.upgrade import UpgradeState, UpgradeType, Weekday
-from scorer.api.upgrade_gate import GateState
-from scorer.api.upgrade_run import OnPendingTimeout, WindowReservation
+from scorer.api.upgrade.fields import UpgradeState, UpgradeType, Weekday
+from scorer.api.upgrade.gate import GateState
+from scorer.api.upgrade.run import OnPendingTimeout, WindowReservation
 
 UPGRADE_KINDS = [kind for kind in OUR_KINDS if kind.group == UPGRADE_GROUP]
 

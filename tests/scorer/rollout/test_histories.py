@@ -48,13 +48,13 @@ from scorer.rollout.policy_snapshots import plan_policy_snapshots
 from scorer.rollout.resource_snapshots import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
 from tests.webhook.controllers.by_hand import Life, Served
 from webhook.controllers.evictions import EvictionController
-from webhook.controllers.family import CLUSTER
 from webhook.controllers.result import TerminalError
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
+from webhook.kube.family import CLUSTER
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.retry import RetryError
 from webhook.settings.loop import LoopSettings

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scorer.api.crd import MODELS
 from scorer.api.kinds import api_version
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY
 from webhook.admission.review import BadReviewError, answer, encode, parse_review
+from webhook.validation.context import Context
 
 USER = Context(user=UserInfo("jane"))
 RULED = sorted((entry for entry in REGISTRY.values() if entry.validate), key=lambda entry: str(entry.kind))

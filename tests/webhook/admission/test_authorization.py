@@ -9,9 +9,9 @@ from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attri
 from webhook.access.user import UserInfo
 from webhook.admission import authorization
 from webhook.admission.authorization import authorized, needed_access
-from webhook.admission.context import Context
 from webhook.admission.judge import MOST_WARNINGS, Judgement, mutate
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.validation.context import Context
 
 ALICE = UserInfo("alice", frozenset({"system:authenticated"}))
 OWN = "harbormaster-system"

@@ -9,11 +9,11 @@ from scorer.api import kinds
 from scorer.api.duration import parse_budget_duration, parse_sum, parse_wait_time
 from scorer.api.field_path import FieldPath
 from scorer.api.quantity import parse_quantity
-from scorer.disruption.cron import parse_schedule
-from webhook.admission.context import Context
+from scorer.windows.cron import parse_schedule
 from webhook.admission.judge import judge
 from webhook.admission.registry import MOST_VALUES as MOST_JUDGED
 from webhook.admission.review import LARGE_BYTES, MOST_VALUES, BadReviewError, answer, parse_object
+from webhook.validation.context import Context
 
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",

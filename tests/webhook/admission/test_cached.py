@@ -19,13 +19,13 @@ from tests.webhook.validation.test_live_checks import (
     make_placement,
 )
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
-from webhook.admission.context import NotKnownError
 from webhook.admission.judge import judge
 from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import NotKnownError
 
 CLUSTER_ROLE = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
 WISH = make_placement(policy=fixed("bravelion", "typo"))

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api import kinds
-from scorer.disruption.reservations import DISRUPTION, Reservation, lease_name, reservation_id
+from scorer.reservations import DISRUPTION, Reservation, lease_name, reservation_id
 from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
 from webhook.admission.judge import Judgement
 from webhook.embedded.store import EmbeddedStore
+from webhook.gate.pools import HubNodePools
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Cache
 from webhook.kube.ports import ForbiddenError, Key
-from webhook.kube.reservations import LeaseReservations
-from webhook.node_pools import HubNodePools
 from webhook.settings.admission import AdmissionSettings
 
 NAMESPACE = "harbormaster-system"

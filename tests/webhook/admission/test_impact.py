@@ -28,10 +28,10 @@ from tests.webhook.validation.test_live_checks import (
     sorted_by,
 )
 from webhook.admission.cached import CachedContext
-from webhook.admission.context import Context
 from webhook.admission.judge import LONGEST_WARNING, judge
 from webhook.admission.review import answer
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat", "smartfish")
 LATEST = "kubernetes-fleet.io/is-latest-snapshot"

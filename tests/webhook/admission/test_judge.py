@@ -5,9 +5,9 @@ from copy import deepcopy
 import pytest
 
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.admission.registry import REGISTRY, find
+from webhook.validation.context import Context
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 USER = Context(user=UserInfo("jane"))

@@ -9,10 +9,10 @@ import pytest
 from tests.vector_families.admission import _context
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.rehearsal import default, rehearse
+from webhook.validation.context import Context
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 LINES = [

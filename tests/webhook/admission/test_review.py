@@ -6,11 +6,11 @@ from copy import deepcopy
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context
 
 GROUP_VERSION = {"group": "placement.kubernetes-fleet.io", "version": "v1"}
 PLACEMENT = {

@@ -12,8 +12,8 @@ from tests.webhook.validation.test_live_checks import (
     make_member,
     make_placement,
 )
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
+from webhook.validation.context import Context
 
 NEVER = {"applyStrategy": {"whenToTakeOver": "Never"}}
 DIFF = {"applyStrategy": {"type": "ReportDiff"}}

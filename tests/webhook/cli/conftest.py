@@ -16,10 +16,10 @@ from certs.authority import Authority
 from certs.context import ServerContext
 from scorer.api.kinds import NAMESPACE
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.cli.root import root
 from webhook.embedded.api import add_routes
 from webhook.embedded.store import EmbeddedStore
+from webhook.validation.context import Context
 
 TOKEN = "a-token-of-the-tests"
 USER = UserInfo("tester", frozenset({"system:masters"}))

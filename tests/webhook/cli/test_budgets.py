@@ -11,11 +11,11 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from tests.description.example_hub import serving
 from tests.webhook.cli.test_program import on_a_terminal
-from tests.webhook.gates import claim, node, node_pool, put_pool, until
+from tests.webhook.description.example_hub import serving
+from tests.webhook.gate.gates import claim, node, node_pool, put_pool, until
+from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.budget_table import local_days, overview_rows
-from webhook.time_zones import UnknownZoneError, find_zone, local_zone
 
 WORK = {"schedule": "30 7 * * 1-5", "duration": "8h"}
 GENERAL = (

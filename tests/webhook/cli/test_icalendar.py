@@ -4,8 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from scorer.api.node_pool import Budget
-from scorer.disruption.budgets import NodeCounts
-from webhook.budget_documents import BudgetedPool, CalendarMaker
+from scorer.node_budgets.budgets import NodeCounts
+from scorer.node_budgets.documents import BudgetedPool, CalendarMaker
 from webhook.cli.icalendar import _stamp, icalendar
 
 MONDAY = datetime(2026, 6, 15, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from scorer.api.node_pool import Budget
-from scorer.disruption.lints import lint_budgets
+from scorer.node_budgets.lints import lint_budgets
 from tests.webhook.cli.fleets import placement, write
 
 NODE_CLASS = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}

@@ -24,8 +24,8 @@ from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n
 from webhook.embedded.simulation import keep_status
+from webhook.processes.up import Up
 from webhook.settings.service import Settings
-from webhook.up import Up
 
 NOW = "2026-03-01T12:00:00Z"
 TAINT = {"key": "dry-dock", "effect": "NoSchedule"}

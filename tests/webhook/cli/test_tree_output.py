@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from scorer.rollout.tree import Sources, placement_tree
 from tests.webhook.placed import (
     condition,
     entry,
@@ -14,7 +15,6 @@ from tests.webhook.placed import (
     make_work,
 )
 from webhook.cli.tree_output import MOST_CLUSTERS, Changes, make_nodes, plain_lines, rich_tree
-from webhook.tree import Sources, placement_tree
 
 WAITS = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: 2 of 3 clusters are ready")
 STARTED = [condition("RolloutStarted"), condition("Overridden"), condition("WorkSynchronized")]

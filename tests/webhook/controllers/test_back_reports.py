@@ -10,8 +10,8 @@ from scorer.api.references import PlacementRef
 from tests.webhook.controllers.by_hand import Served, life
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.back_reports import BackReportController
-from webhook.controllers.family import CLUSTER, NAMESPACED
 from webhook.embedded.store import EmbeddedStore
+from webhook.kube.family import CLUSTER, NAMESPACED
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, Key
 from webhook.kube.retry import RetryError
 

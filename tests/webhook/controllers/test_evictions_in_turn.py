@@ -8,8 +8,8 @@ import pytest
 
 from scorer.api.kinds import BINDING, EVICTION, KINDS, LEASE, NAMESPACE, UPGRADE_RUN
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.disruption.members import MemberDisruption
-from scorer.disruption.reservations import MEMBER, Reservation, reservation_id
+from scorer.member_gate.holds import MemberDisruption
+from scorer.reservations import MEMBER, Reservation, reservation_id
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from tests.webhook.controllers.test_evictions import (
     EXECUTED,
@@ -26,12 +26,12 @@ from tests.webhook.controllers.test_evictions import (
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import IDENTITY, LASTS, LOOK_AGAIN, Turns
-from webhook.gating import HubGate, MemberHeldError
+from webhook.gate.holds import HubMemberHolds
+from webhook.gate.nodes import HubGate, MemberHeldError
+from webhook.gate.pools import HubNodePools
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key
-from webhook.kube.reservations import LeaseReservations
-from webhook.member_holds import HubMemberHolds
-from webhook.node_pools import HubNodePools
 from webhook.settings.clock import utc_now
 from webhook.settings.service import Settings
 

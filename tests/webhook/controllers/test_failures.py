@@ -7,11 +7,11 @@ from typing import Any
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
+from scorer.rollout.tree import Sources, placement_tree
 from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
 from webhook.controllers import loop
-from webhook.controllers.family import CLUSTER
+from webhook.kube.family import CLUSTER
 from webhook.kube.ports import Key
-from webhook.tree import Sources, placement_tree
 
 AGES = 86_400_000_000_000
 REF = PlacementRef(PLACEMENT.kind, "p")

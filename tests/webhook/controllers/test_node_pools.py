@@ -8,21 +8,21 @@ import pytest
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from tests.webhook.controllers.world import AT_ONCE, running
-from tests.webhook.gates import put_pool
+from tests.webhook.gate.gates import put_pool
 from webhook.controllers.loop import Loop, required
 from webhook.controllers.node_pools import LOOK_AGAIN, NodePoolController
 from webhook.controllers.result import DONE
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
+from webhook.gate.pools import HubNodePools
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key
-from webhook.metrics import Metrics
-from webhook.node_pools import HubNodePools
-from webhook.reconcile import Reconciliation
+from webhook.processes.reconcile import Reconciliation
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
 from webhook.settings.service import Settings
+from webhook.telemetry.metrics import Metrics
 
 FRIDAY = datetime(2026, 6, 12, 12, tzinfo=UTC)
 WEEKEND = {"nodes": "0", "schedule": "30 18 * * 5", "duration": "62h"}

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
-from scorer.disruption.members import MemberDisruption
+from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.documents import current_condition
 from tests.webhook.controllers.test_evictions_in_turn import add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
-from webhook.gating import HubGate, MemberHeldError
+from webhook.gate.nodes import HubGate, MemberHeldError
+from webhook.gate.pools import HubNodePools
 from webhook.kube.ports import Key
-from webhook.node_pools import HubNodePools
 from webhook.settings.clock import utc_now
 from webhook.settings.service import Settings
 

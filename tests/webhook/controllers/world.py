@@ -10,7 +10,7 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMEN
 from scorer.api.meta import JsonObject
 from scorer.rollout.documents import is_deleting
 from scorer.rollout.resource_snapshots import SnapshotSettings
-from webhook.controllers.family import FAMILIES
+from webhook.answers.views import placement_view
 from webhook.controllers.loop import Loop
 from webhook.controllers.queue import WorkQueue
 from webhook.embedded.members import SimulatedMembers
@@ -18,11 +18,11 @@ from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
+from webhook.kube.family import FAMILIES
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
-from webhook.views import placement_view
 
 CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
 AT_ONCE = SnapshotSettings(timedelta(), timedelta())

@@ -12,10 +12,10 @@ from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, Co
 from yarl import URL
 
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context, KnownKinds
 from webhook.embedded.api import add_routes, merge_patch
 from webhook.embedded.store import EmbeddedStore
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context, KnownKinds
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 TOKEN = "let-me-in"

@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 
 from scorer.api.references import UnknownObjectError
-from webhook.admission.context import Context
+from webhook.answers.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
 from webhook.embedded.owner import OwnerToken
-from webhook.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
-from webhook.server import Server
-from webhook.services import Services
+from webhook.endpoints.services import Services
+from webhook.server.server import Server
 from webhook.settings.service import Settings
+from webhook.validation.context import Context
 
 EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import pytest_asyncio
 
-from tests.description.example_hub import serving
-from tests.webhook.gates import put_pool, until
+from tests.webhook.description.example_hub import serving
+from tests.webhook.gate.gates import put_pool, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -21,14 +21,14 @@ from scorer.api.kinds import PLACEMENT
 from tests.webhook.endpoints.conftest import TOKEN, wait_until
 from tests.webhook.endpoints.test_events import next_change, open_stream
 from tests.webhook.endpoints.test_v1 import assert_problem
+from webhook.access.bearer import bearer_token, may_be_good
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
-from webhook.app import PARTS
-from webhook.bearer import bearer_token, may_be_good
 from webhook.endpoints import callers
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import Callers, caller_of
+from webhook.server.app import PARTS
 
 EVERYBODY = "system:authenticated"
 PRIVATE = ("/v1", "/extender", "/validate", "/mutate", "/hooks")

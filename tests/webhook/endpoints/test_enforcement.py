@@ -9,13 +9,13 @@ import pytest
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from tests.webhook.endpoints.conftest import QUICK, Harbour, Port, make_review
-from webhook.admission.context import Context
-from webhook.disruption import disruption_of
 from webhook.embedded.store import EmbeddedStore
+from webhook.endpoints.services import Services
+from webhook.gate.assembly import disruption_of
 from webhook.kube.cache import Cache
-from webhook.server import Server
-from webhook.services import Services
+from webhook.server.server import Server
 from webhook.settings.service import Settings
+from webhook.validation.context import Context
 
 PATH = "/validate/disruption?timeout=3s"
 LABELS = {"karpenter.sh/nodepool": "a", "karpenter.sh/initialized": "true"}

@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 
 from scorer.api import kinds
-from scorer.disruption.reservations import DISRUPTION, RESERVATIONS, lease_name
-from tests.description.example_hub import serving
-from tests.webhook.gates import NAMESPACE, node_pool, put_pool, until
+from scorer.reservations import DISRUPTION, RESERVATIONS, lease_name
+from tests.webhook.description.example_hub import serving
+from tests.webhook.gate.gates import NAMESPACE, node_pool, put_pool, until
 from webhook.kube.ports import Key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

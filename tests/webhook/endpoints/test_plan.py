@@ -11,11 +11,11 @@ from tests.webhook.endpoints.conftest import OWNER, QUICK, TOKEN, Clock, Port
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.advisor import HubAdvisor
-from webhook.changes import HubChanges
-from webhook.planning import HubPlanner
-from webhook.server import Server
-from webhook.services import Services
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.plans import HubPlanner
+from webhook.endpoints.services import Services
+from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.service import Settings
 

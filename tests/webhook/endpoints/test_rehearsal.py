@@ -7,10 +7,10 @@ import pytest
 
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.patch import apply_patch
-from webhook.server import Server
+from webhook.server.server import Server
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.validation.context import Context
 
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",

@@ -11,13 +11,13 @@ from tests.webhook.endpoints.conftest import OWNER, QUICK, Clock, Harbour, Port
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.endpoints.test_v1 import assert_problem
 from webhook.access.rights import Access
-from webhook.admission.context import Context
+from webhook.answers.history import RunHistory
 from webhook.embedded.store import EmbeddedStore
-from webhook.history import RunHistory
+from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
-from webhook.server import Server
-from webhook.services import Services
+from webhook.server.server import Server
 from webhook.settings.service import Settings
+from webhook.validation.context import Context
 
 LABELS = {
     "kubernetes-fleet.io/parent-CRP": "payments",

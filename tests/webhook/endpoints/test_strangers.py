@@ -11,11 +11,11 @@ from tests.webhook.endpoints.test_callers import Certificates
 from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarded  # noqa: F401 - a fixture
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import needed_access
-from webhook.admission.context import Context
 from webhook.endpoints import admission
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.settings.hook_secrets import read_secrets
 from webhook.settings.service import Settings, SettingsError
+from webhook.validation.context import Context
 
 SECRET = "s" * 20 + "-_09AZaz" + "x" * 20
 OLDER = "o" * 32

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
+from webhook.validation.context import Context
 
 TEMPLATE = "spec.template.spec"
 BUDGET = "spec.disruption.budgets[0]"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
+from webhook.validation.context import Context
 
 FLEET = "placement.kubernetes-fleet.io/v1beta1"
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
+from webhook.validation.context import Context
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 DEPLOYMENT = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
+from webhook.validation.context import Context
 
 KINDS = [("Cluster", "v1"), ("Cluster", "v1beta1"), ("", "v1"), ("", "v1beta1")]
 

@@ -8,8 +8,8 @@ from copy import deepcopy
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge, mutate
+from webhook.validation.context import Context
 
 FLEET = "placement.kubernetes-fleet.io/v1"
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

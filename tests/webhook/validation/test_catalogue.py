@@ -13,10 +13,10 @@ from scorer.api.cel import CEL_RULES
 from scorer.api.crd import structural_schema
 from scorer.api.kinds import OUR_KINDS, api_version
 from webhook.admission.catalogue import LIVE_RULES, Layer, catalogue
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
 from webhook.admission.registry import REGISTRY
 from webhook.validation import guard_rail, member_cluster
+from webhook.validation.context import Context
 from webhook.validation.field import FieldError
 from webhook.validation.rule import Severity, rules_of
 

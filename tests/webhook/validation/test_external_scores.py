@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
+from webhook.validation.context import Context
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NAME = "scores.harbormaster.dev/latency"

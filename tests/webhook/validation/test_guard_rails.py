@@ -3,9 +3,9 @@
 import pytest
 
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import judge
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context
 
 DEVELOPER = UserInfo("dev@example.org", frozenset({"system:authenticated"}))
 ADMIN = UserInfo("root", frozenset({"system:masters"}))

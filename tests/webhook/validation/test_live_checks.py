@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import KINDS, PLACEMENT
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context
 from webhook.validation.live.check import LONGEST, run_checks, with_names
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

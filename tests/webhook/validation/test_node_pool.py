@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.api.duration import parse_budget_duration
-from scorer.disruption.budgets import Window
-from scorer.disruption.cron import parse_schedule
-from webhook.admission.context import Context
+from scorer.node_budgets.budgets import Window
+from scorer.windows.cron import parse_schedule
 from webhook.admission.judge import judge
+from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning
 from webhook.validation.node_pool import BudgetHint, BudgetWarning, validate
 

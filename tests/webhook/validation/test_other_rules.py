@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook.admission.context import Context
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation import disruption_budget, envelope, eviction, machine_written, member_cluster, override
+from webhook.validation.context import Context
 from webhook.validation.field import FieldError, FieldWarning
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}

@@ -7,8 +7,8 @@ import pytest
 from scorer.api.kinds import Kind
 from scorer.api.placement import PlacementPolicy
 from webhook.access.user import UserInfo
-from webhook.admission.context import Context, KnownKinds
 from webhook.settings.admission import AdmissionSettings
+from webhook.validation.context import Context, KnownKinds
 from webhook.validation.field import FieldError, FieldWarning
 from webhook.validation.placement import validate_cluster_placement, validate_policy, validate_resource_placement
 

@@ -3,9 +3,9 @@
 import pytest
 
 from scorer.api.staged_update import RunState
-from webhook.admission.context import Context
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation import approval, staged_update, update_run
+from webhook.validation.context import Context
 from webhook.validation.field import FieldError, FieldWarning
 
 STAGE = {"name": "pilot", "labelSelector": {"matchLabels": {"env": "pilot"}}}

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
-from webhook.admission.context import Context, NotKnownError, OutOfTimeError
+from webhook.validation.context import Context, NotKnownError, OutOfTimeError
 from webhook.validation.existing import metadata_of
 from webhook.validation.field import FieldWarning
 

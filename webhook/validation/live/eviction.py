@@ -11,7 +11,7 @@ from scorer.api.int_or_percent import percent, scaled_up
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import name_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, dict_at, text_at

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import Toleration
 from scorer.plugins.taint_toleration import TaintToleration
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import name_of, namespace_of, placement_type_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import (

@@ -10,7 +10,7 @@ from scorer.api.field_path import FieldPath
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
-from webhook.admission.context import Context
+from webhook.validation.context import Context
 from webhook.validation.existing import namespace_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, text_at

@@ -36,7 +36,7 @@ from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request
 from scorer.profile import Profile, read_profile
 from scorer.selectors import InvalidPolicyError
-from webhook.admission.context import Context, NotKnownError
+from webhook.validation.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import (

@@ -21,7 +21,7 @@ from scorer.api.staged_update import UpdateStrategySpec
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
-from webhook.admission.context import Context, NotKnownError
+from webhook.validation.context import Context, NotKnownError
 from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, dict_at, labels_of, text_at, timed

@@ -1,0 +1,84 @@
+"""ClusterUpgradeRequest: one attempt on one member, for upgraders outside. The status is theirs to write.
+
+Source: upgrade-runs.md 4.4 and 13.4.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from pydantic import Field
+
+from scorer.api.meta import ApiModel, ApiObject, Int32, Int64, Time
+from scorer.api.upgrade.fields import (
+    MOST_NODE_IMAGES,
+    KubernetesVersion,
+    MemberName,
+    Name,
+    NodeImageVersion,
+    UpgradeError,
+    UpgradeType,
+)
+
+LONGEST_OPERATION_ID: Final = 512
+"""``<run uid>/<member>/<attempt>`` is far shorter."""
+
+
+class RequestPhase(StrEnum):
+    """How far an upgrader is; only forward, the last three are ends."""
+
+    ACCEPTED = "Accepted"
+    IN_PROGRESS = "InProgress"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
+class UpgradeRequestSpec(ApiModel):
+    """``spec`` of a request; immutable but for ``cancelRequested``. No deadline is no limit."""
+
+    operation_id: str = Field(alias="operationID", min_length=1, max_length=LONGEST_OPERATION_ID)
+    run_name: Name
+    member_name: MemberName
+    upgrade_type: UpgradeType
+    kubernetes_version: KubernetesVersion | None = None
+    node_images: tuple[NodeImageVersion, ...] = Field(
+        default=(),
+        max_length=MOST_NODE_IMAGES,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["family"]},
+    )
+    deadline: Time | None = None
+    dry_run: bool = False
+    cancel_requested: bool = False
+
+
+class PoolInventory(ApiModel):
+    """What a pool of nodes runs now."""
+
+    name: str
+    kubernetes_version: str = ""
+    image_family: str = ""
+    image_version: str = ""
+    nodes: Int32 = Field(default=0, ge=0)
+
+
+class UpgradeRequestStatus(ApiModel):
+    """``status`` of a request: progress, result, and what the member runs now. No phase: nobody has taken it up."""
+
+    observed_generation: Int64 = 0
+    phase: RequestPhase | None = None
+    progress_percent: Int32 = Field(default=0, ge=0, le=100)
+    message: str = ""
+    error: UpgradeError | None = None
+    control_plane_version: str = ""
+    pools: tuple[PoolInventory, ...] = Field(
+        default=(), json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    )
+    heartbeat_time: Time | None = None
+    finished_time: Time | None = None
+
+
+class ClusterUpgradeRequest(ApiObject):
+    """Asks an upgrader outside to upgrade one member."""
+
+    spec: UpgradeRequestSpec
+    status: UpgradeRequestStatus = Field(default_factory=UpgradeRequestStatus)

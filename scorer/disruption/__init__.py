@@ -1,1 +1,0 @@
-"""Disruption of nodes: schedules, budgets and what they allow."""

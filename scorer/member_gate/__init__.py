@@ -1,0 +1,1 @@
+"""Disruption of member clusters: what holds one."""

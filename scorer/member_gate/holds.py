@@ -1,0 +1,159 @@
+"""One gate for every disruption of a member cluster: whoever comes second waits, and is told for what.
+
+Four things disrupt a member: an eviction takes a placement off it, a rolling update and a staged update change what is
+placed there, an upgrade changes the cluster itself. Two of one kind are no matter of this gate: each kind has budgets
+of its own, and a member may well lose two placements at once. Two of different kinds wait for one another.
+
+What holds a member is told by what goes on there, as objects of the hub say, and by reservations: of our controllers,
+which take one before they begin, and of anybody else who asks for one.
+
+Source: serving.md 3.1; upgrade-runs.md 3.4 and 8.1; staged-updates.md 6.3 and 8.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from scorer.api.upgrade.fields import UpgradeState
+from scorer.reservations import Reservation
+
+
+class MemberDisruption(StrEnum):
+    """What can disrupt a member cluster."""
+
+    EVICTION = "Eviction"
+    ROLLOUT = "Rollout"
+    STAGED_UPDATE = "StagedUpdate"
+    UPGRADE = "Upgrade"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One reason why a member may not be disrupted in another way now.
+
+    Args:
+        kind: What goes on; None: a reservation for something that is not known here, which every kind waits for.
+        by: Who is at it, such as ``eviction/off-bravelion``: the holder of the reservation where there is one.
+        message: For people: which member, and what happens to it.
+        until: When it ends by itself; None: when it is done.
+    """
+
+    kind: MemberDisruption | None
+    by: str
+    message: str
+    until: datetime | None = None
+
+
+_ORDER: Final = {kind: place for place, kind in enumerate(MemberDisruption)}
+
+
+def waits_for(kind: MemberDisruption, holds: Iterable[Hold]) -> Hold | None:
+    """Return what a disruption of this kind waits for; None: it need not wait.
+
+    Of several the one of the first kind counts, and of that the first by name: the answer stays the same while they do.
+    """
+    others = (hold for hold in holds if hold.kind is not kind)
+    return min(others, key=lambda hold: (-1 if hold.kind is None else _ORDER[hold.kind], hold.by), default=None)
+
+
+def eviction_holder(name: str) -> str:
+    """Return who holds a member for an eviction."""
+    return f"eviction/{name}"
+
+
+def rollout_holder(placement: str) -> str:
+    """Return who holds a member for the rolling update of a placement, such as ``crp/web``."""
+    return f"rollout/{placement}"
+
+
+def eviction_hold(cluster: str, name: str, placement: str) -> Hold:
+    """Return the hold of an eviction that is under way."""
+    message = f"eviction {name} is taking placement {placement} off member {cluster}"
+    return Hold(MemberDisruption.EVICTION, eviction_holder(name), message)
+
+
+def rollout_hold(cluster: str, placement: str) -> Hold:
+    """Return the hold of a rolling update that is under way, of a placement such as ``crp/web``."""
+    message = f"{placement} is being rolled out to member {cluster}, and is not available there yet"
+    return Hold(MemberDisruption.ROLLOUT, rollout_holder(placement), message)
+
+
+def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterator[Hold]:
+    """Yield the hold of each reservation that is in force."""
+    for each in reservations:
+        known = each.purpose in tuple(MemberDisruption)
+        kind = MemberDisruption(each.purpose) if known else None
+        purpose = each.purpose or "a purpose it does not name"
+        yield Hold(kind, each.holder, f"member {cluster} is reserved for {purpose} by {each.holder}", each.expires)
+
+
+def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
+    """Return the hold of whoever has reserved a placement, such as ``crp/web``, on a cluster; None: nobody has."""
+    for each in reservations:
+        if not isinstance(each.granted, int) and cluster in each.granted:
+            kind = MemberDisruption(each.purpose) if each.purpose in tuple(MemberDisruption) else None
+            return Hold(
+                kind, each.holder, f"{placement} is reserved on member {cluster} by {each.holder}", each.expires
+            )
+    return None
+
+
+def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
+    """Return the members that a ClusterUpgradeRun is upgrading, with the hold of each, as far as it can be read."""
+    name = (run.get("metadata") or {}).get("name", "")
+    return {
+        member: Hold(MemberDisruption.UPGRADE, f"upgrade/{name}", f"member {member} is being upgraded by run {name}")
+        for stage in _dicts(run, "status", "stages")
+        for group in _dicts(stage, "groups")
+        for entry in _dicts(group, "members")
+        if entry.get("state") == UpgradeState.RUNNING and (member := _text(entry, "name"))
+    }
+
+
+def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
+    """Return the members that a staged update run is working on, with the hold of each, as far as it can be read.
+
+    A run that has ended works on nothing, whatever it has left half done.
+    """
+    metadata = run.get("metadata") or {}
+    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    full = f"{namespace}/{name}" if namespace else name
+    if _condition(run.get("status"), "Succeeded"):
+        return {}
+    stages = [*_dicts(run, "status", "stagesStatus"), _dict(run, "status", "deletionStageStatus")]
+    return {
+        member: Hold(
+            MemberDisruption.STAGED_UPDATE,
+            f"staged-update/{full}",
+            f"member {member} is being updated by staged update run {full}, in its stage {_text(stage, 'stageName')}",
+        )
+        for stage in stages
+        for entry in _dicts(stage, "clusters")
+        if _condition(entry, "Started") == "True"
+        and not _condition(entry, "Succeeded")
+        and (member := _text(entry, "clusterName"))
+    }
+
+
+def _condition(status: object, kind: str) -> str:
+    """Return the status of a condition, empty when there is none of that type."""
+    found = (entry for entry in _dicts(status, "conditions") if entry.get("type") == kind)
+    return _text(next(found, {}), "status")
+
+
+def _text(document: Mapping[str, Any], member: str) -> str:
+    found = document.get(member)
+    return found if isinstance(found, str) else ""
+
+
+def _dict(document: object, *members: str) -> Mapping[str, Any]:
+    for member in members:
+        document = document.get(member) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def _dicts(document: object, *members: str) -> list[Mapping[str, Any]]:
+    found = _dict(document, *members[:-1]).get(members[-1])
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []

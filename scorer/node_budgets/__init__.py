@@ -1,0 +1,1 @@
+"""Disruption of nodes: budgets of node pools, and what they allow."""

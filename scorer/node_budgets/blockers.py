@@ -1,0 +1,371 @@
+"""What keeps one node from being disrupted, whatever its pool's budgets say.
+
+The reference looks until it finds the first thing in the way. Here all that pods and their budgets hold is told at
+once, so that nobody has to ask as often as there are reasons; only a node that is going already, or not there yet, has
+a single blocker, in the reference's order. What only a provisioner knows is not looked at: pending pods that a node is
+nominated for, and instance types.
+
+Source: nodepool-disruption.md 5.2 to 5.4 and 13; Karpenter v1.15.0 ``pkg/controllers/state/statenode.go``,
+``pkg/utils/pod/scheduling.go`` and ``pkg/utils/pdb/pdb.go``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from scorer.api.go_duration import parse_go_duration
+from scorer.api.label_selector import LabelSelector
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT, PoolNode
+
+TEMPLATE_SOURCE: Final = "NodePoolTemplate"
+
+_MOST_PODS_NAMED: Final = 3
+_FINEST: Final = timedelta(microseconds=1)
+_POD_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "labels", "deletionTimestamp")
+
+
+class DisruptionClass(StrEnum):
+    """How much a disruption respects the pods of a node.
+
+    GRACEFUL waits for every pod; EVENTUAL only where the claim sets no terminationGracePeriod.
+    """
+
+    GRACEFUL = "graceful"
+    EVENTUAL = "eventual"
+
+
+class BlockReason(StrEnum):
+    """What is in the way, in one word."""
+
+    RESERVED = "Reserved"
+    NO_CLAIM = "NoNodeClaim"
+    REBOOTING = "Rebooting"
+    DELETING = "Deleting"
+    NOT_INITIALIZED = "NotInitialized"
+    DO_NOT_DISRUPT = "DoNotDisrupt"
+    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+    SEVERAL_POD_DISRUPTION_BUDGETS = "SeveralPodDisruptionBudgets"
+    PODS_UNKNOWN = "PodsUnknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One thing that keeps a node from being disrupted.
+
+    Args:
+        reason: One of `BlockReason`.
+        message: For people, naming object and value.
+        until: When it ends by itself; None when that is not known.
+        source: What holds: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``, ``Pod NAMESPACE/NAME`` or
+            ``PodDisruptionBudget NAMESPACE/NAME``.
+    """
+
+    reason: str
+    message: str
+    until: datetime | None = None
+    source: str = "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePod:
+    """What matters of a pod on a node.
+
+    Args:
+        namespace: Its own.
+        name: Its own.
+        labels: By which budgets select it.
+        active: It neither has finished nor is being deleted.
+        evictable: It would be evicted: active, no mirror pod, and does not tolerate the taint of a disruption.
+        unready: Its condition ``Ready`` is False.
+        protected: Its do-not-disrupt annotation can be understood.
+        protected_for: For how long after its start; None: for ever.
+        started: When it started; None: not yet.
+    """
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    active: bool = True
+    evictable: bool = True
+    unready: bool = False
+    protected: bool = False
+    protected_for: timedelta | None = None
+    started: datetime | None = None
+
+    def is_protected(self, now: datetime) -> bool:
+        """Say whether do-not-disrupt still holds; without a start it does."""
+        if not self.protected:
+            return False
+        end = self.protected_until
+        return end is None or now < end
+
+    @property
+    def protected_until(self) -> datetime | None:
+        """When do-not-disrupt ends; None: never, or that is not known yet."""
+        if self.protected_for is None or self.started is None:
+            return None
+        try:
+            return self.started + self.protected_for
+        except OverflowError:  # after the year 9999
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class PodGuard:
+    """A PodDisruptionBudget.
+
+    Args:
+        namespace: Its own.
+        name: Its own.
+        equal: Labels that the pods it guards have; None: it guards no pod.
+        expressions: What else has to hold for them.
+        disruptions_allowed: How many of them may be evicted now.
+        frees_unready: It does not hold pods that are not ready.
+    """
+
+    namespace: str
+    name: str
+    equal: Mapping[str, str] | None
+    expressions: LabelSelector | None = None
+    disruptions_allowed: int = 0
+    frees_unready: bool = False
+
+    def guards(self, labels: Mapping[str, str]) -> bool:
+        """Say whether a pod of its namespace with *labels* is among its own; a selector without sense takes all."""
+        if self.equal is None or not self.equal.items() <= labels.items():
+            return False
+        if self.expressions is None:
+            return True
+        try:
+            return self.expressions.matches(labels)
+        except ValueError:
+            return True
+
+
+def read_node_pod(document: JsonObject) -> NodePod:
+    """Read a pod. What has a wrong type counts as absent; a do-not-disrupt that makes no sense protects nothing."""
+    metadata, status = _object(document, "metadata"), _object(document, "status")
+    labels = _object(metadata, "labels")
+    protected, protected_for = _protection(_object(metadata, "annotations").get(DO_NOT_DISRUPT))
+    active = status.get("phase") not in ("Failed", "Succeeded") and metadata.get("deletionTimestamp") is None
+    conditions = _objects(status, "conditions")
+    return NodePod(
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or ""),
+        labels=labels,
+        active=active,
+        evictable=active and not _is_mirror(metadata) and not _tolerates_disruption(_object(document, "spec")),
+        unready=any(each.get("type") == "Ready" and each.get("status") == "False" for each in conditions),
+        protected=protected,
+        protected_for=protected_for,
+        started=_instant(status.get("startTime")),
+    )
+
+
+def read_pod_guard(document: JsonObject) -> PodGuard:
+    """Read a PodDisruptionBudget; one whose selector cannot be read guards every pod of its namespace."""
+    metadata, spec = _object(document, "metadata"), _object(document, "spec")
+    allowed = _object(document, "status").get("disruptionsAllowed")
+    selector = spec.get("selector")
+    try:
+        read = LabelSelector() if selector is None else LabelSelector.read(selector)
+    except ValidationError:
+        read = LabelSelector()
+    expressions = LabelSelector(match_expressions=read.match_expressions) if read.match_expressions else None
+    return PodGuard(
+        namespace=str(metadata.get("namespace") or ""),
+        name=str(metadata.get("name") or ""),
+        equal=None if selector is None else read.match_labels,
+        expressions=expressions,
+        disruptions_allowed=allowed if isinstance(allowed, int) else 0,
+        frees_unready=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+    )
+
+
+def essential_pod(pod: JsonObject) -> JsonObject:
+    """Return what `read_node_pod` looks at, and where the pod runs; whole, a pod is twenty times as large."""
+    metadata, spec, status = _object(pod, "metadata"), _object(pod, "spec"), _object(pod, "status")
+    kept: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
+    if DO_NOT_DISRUPT in (annotations := _object(metadata, "annotations")):
+        kept["annotations"] = {DO_NOT_DISRUPT: annotations[DO_NOT_DISRUPT]}
+    if _is_mirror(metadata):
+        kept["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node"}]
+    essential: JsonObject = {"apiVersion": pod["apiVersion"], "kind": pod["kind"], "metadata": kept, "spec": {}}
+    if "nodeName" in spec:
+        essential["spec"]["nodeName"] = spec["nodeName"]
+    if _tolerates_disruption(spec):
+        essential["spec"]["tolerations"] = [{"key": DISRUPTED_TAINT, "operator": "Exists"}]
+    essential["status"] = {key: status[key] for key in ("phase", "startTime") if key in status}
+    unready = [each for each in _objects(status, "conditions") if each.get("type") == "Ready"]
+    if unready:
+        essential["status"]["conditions"] = [{"type": "Ready", "status": unready[0].get("status")}]
+    return essential
+
+
+def state_blockers(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:  # noqa: ARG001
+    """Return what the node itself has against its disruption; class and instant make no difference."""
+    going = _going(node)
+    if going is not None:
+        return (going,)
+    if node.do_not_disrupt:
+        return (_do_not_disrupt("the node", "Node"),)
+    return ()
+
+
+def node_blockers(
+    node: PoolNode,
+    class_: DisruptionClass,
+    now: datetime,
+    pods: Iterable[NodePod] = (),
+    guards: Mapping[str, Sequence[PodGuard]] | None = None,
+    *,
+    pods_unknown: str = "",
+) -> tuple[Blocker, ...]:
+    """Return all that keeps *node* from being disrupted, but for its pool.
+
+    Args:
+        node: The node.
+        class_: Of the disruption.
+        now: The instant; aware.
+        pods: On the node.
+        guards: PodDisruptionBudgets by namespace.
+        pods_unknown: Why the pods are not known; empty when they are. Then the node is held: nobody knows by what.
+    """
+    own = state_blockers(node, class_, now)
+    if _going(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):
+        return own
+    if pods_unknown:
+        return (*own, Blocker(BlockReason.PODS_UNKNOWN, f"the pods of the node are not known: {pods_unknown}"))
+    return (*own, *_pod_blockers(pods, guards or {}, now))
+
+
+def template_blocker(pool: str) -> Blocker:
+    """Return what the template of *pool* has against the disruption of its nodes, when it is annotated so."""
+    return _do_not_disrupt(f"the template of NodePool {pool}", TEMPLATE_SOURCE)
+
+
+def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker:
+    """Return what keeps a node that has been promised already: to whom and until when, where that is known."""
+    said = "the node is reserved for a disruption already"
+    if holder and until is not None:
+        said = f"{said}, by {holder} until {format_time(until)}"
+    return Blocker(BlockReason.RESERVED, said, source="Reservation", until=until)
+
+
+def _going(node: PoolNode) -> Blocker | None:
+    if not node.claim:
+        return Blocker(BlockReason.NO_CLAIM, "the node has no NodeClaim")
+    if node.rebooting:
+        return Blocker(BlockReason.REBOOTING, "the node is rebooting", source="NodeClaim")
+    if node.deleting or node.instance_gone:
+        return Blocker(BlockReason.DELETING, "the node is being deleted or marked for deletion", source="NodeClaim")
+    if not node.initialized:
+        return Blocker(BlockReason.NOT_INITIALIZED, "the node is not initialized yet")
+    return None
+
+
+def _do_not_disrupt(who: str, source: str) -> Blocker:
+    return Blocker(BlockReason.DO_NOT_DISRUPT, f'{who} is annotated {DO_NOT_DISRUPT}: "true"', source=source)
+
+
+def _pod_blockers(
+    pods: Iterable[NodePod], guards: Mapping[str, Sequence[PodGuard]], now: datetime
+) -> Iterator[Blocker]:
+    held: dict[tuple[str, ...], tuple[tuple[PodGuard, ...], list[NodePod]]] = {}
+    for pod in pods:
+        if not pod.active:
+            continue
+        if pod.is_protected(now):
+            yield _protection_blocker(pod)
+        elif pod.evictable and (around := _holding(pod, guards.get(pod.namespace, ()))):
+            held.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
+    for around, several in held.values():
+        yield _guard_blocker(around, several)
+
+
+def _holding(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard, ...]:
+    """Return the guards that keep *pod* from being evicted."""
+    around = tuple(guard for guard in guards if guard.guards(pod.labels))
+    if len(around) != 1:
+        return around
+    (guard,) = around
+    return () if guard.disruptions_allowed > 0 or (guard.frees_unready and pod.unready) else around
+
+
+def _protection_blocker(pod: NodePod) -> Blocker:
+    end = pod.protected_until
+    until = f" until {format_time(end)}" if end is not None else ""
+    message = f"pod {pod.namespace}/{pod.name} has the annotation {DO_NOT_DISRUPT}{until}"
+    return Blocker(BlockReason.DO_NOT_DISRUPT, message, end, f"Pod {pod.namespace}/{pod.name}")
+
+
+def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Blocker:
+    names = [f"{pod.namespace}/{pod.name}" for pod in pods[:_MOST_PODS_NAMED]]
+    more = f" and {len(pods) - len(names)} more" if len(pods) > len(names) else ""
+    which = f"pod{'s' if len(pods) > 1 else ''} {', '.join(names)}{more}"
+    if len(around) == 1:
+        guard = f"{around[0].namespace}/{around[0].name}"
+        message = f"PodDisruptionBudget {guard} lets no pod go: {which}"
+        return Blocker(BlockReason.POD_DISRUPTION_BUDGET, message, source=f"PodDisruptionBudget {guard}")
+    several = ", ".join(f"{guard.namespace}/{guard.name}" for guard in around)
+    message = f"more than one PodDisruptionBudget ({several}) guards {which}, which cannot be evicted"
+    first = f"PodDisruptionBudget {around[0].namespace}/{around[0].name}"
+    return Blocker(BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, message, source=first)
+
+
+def _protection(text: Any) -> tuple[bool, timedelta | None]:
+    """Return whether an annotation protects, and for how long; None: for ever."""
+    if text == "true":
+        return True, None
+    if not isinstance(text, str) or (duration := _positive_duration(text)) is None:
+        return False, None
+    return True, duration
+
+
+def _positive_duration(text: str) -> timedelta | None:
+    """Read a duration as Go writes them, such as ``4h`` or ``1.5h``; None when it is none, or not positive."""
+    try:
+        nanoseconds = parse_go_duration(text)
+    except ValueError:
+        return None
+    return max(_FINEST, timedelta(microseconds=nanoseconds // 1000)) if nanoseconds > 0 else None
+
+
+def _is_mirror(metadata: JsonObject) -> bool:
+    owners = _objects(metadata, "ownerReferences")
+    return any(owner.get("apiVersion") == "v1" and owner.get("kind") == "Node" for owner in owners)
+
+
+def _tolerates_disruption(spec: JsonObject) -> bool:
+    """Say whether a pod tolerates the taint that a disruption puts on the node, which has no value."""
+    for toleration in _objects(spec, "tolerations"):
+        if toleration.get("effect") not in (None, "", "NoSchedule"):
+            continue
+        if toleration.get("key") not in (None, "", DISRUPTED_TAINT):
+            continue
+        operator = toleration.get("operator")
+        if operator == "Exists" or (operator in (None, "", "Equal") and not toleration.get("value")):
+            return True
+    return False
+
+
+def _instant(text: Any) -> datetime | None:
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _object(parent: JsonObject, key: str) -> JsonObject:
+    value = parent.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(parent: JsonObject, key: str) -> list[JsonObject]:
+    value = parent.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -1,0 +1,152 @@
+"""What the budgets of a pool let go over the next days, reason by reason.
+
+Every budget's windows are laid out minute by minute once; the strictest value in force is then the least of a column.
+
+Source: nodepool-disruption.md 4.2 to 4.4, for all instants instead of one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.columns import BoolColumn, IntColumn
+from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, PoolBudgets, understood
+from scorer.node_budgets.opening import next_open
+from scorer.windows.windows import all_from_epoch, timeline
+
+
+class Span(NamedTuple):
+    """A stretch of time in which nothing changes; there can be thousands in a day.
+
+    Args:
+        start: In UTC.
+        end: The first instant that is not part of it.
+        limit: How many nodes may be lost at once: `UNLIMITED`, or the strictest value in force; 0 while a budget in
+            force cannot be understood.
+        binding: Positions of the budgets whose value is the limit; none while a budget cannot be understood.
+    """
+
+    start: datetime
+    end: datetime
+    limit: int
+    binding: tuple[int, ...]
+
+
+_SPAN: Final = partial(tuple.__new__, Span)
+"""Makes a span of a tuple, in a third of the time that `Span` itself takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonCalendar:
+    """What is allowed for one reason.
+
+    Args:
+        spans: Without gaps; neighbours differ in limit or binding.
+        never_opens: No instant within 400 days of the start lets a single node go, even when none is going already. A
+            pool without nodes is judged as if it had one.
+    """
+
+    reason: DisruptionReason
+    spans: tuple[Span, ...]
+    never_opens: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCalendar:
+    """What is allowed in a pool, from *start* to *end*.
+
+    Args:
+        counts: The nodes it was worked out for.
+        unusable: Positions and mistakes of the budgets that cannot be understood.
+    """
+
+    start: datetime
+    end: datetime
+    counts: NodeCounts
+    reasons: tuple[ReasonCalendar, ...]
+    unusable: tuple[tuple[int, str], ...] = ()
+
+
+def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end: datetime) -> PoolCalendar:
+    """Return what *budgets* allow from *start* to *end*, which have time zones, if *counts* stay as they are.
+
+    Raises:
+        ValueError: *end* is not after *start*.
+    """
+    start, end = start.astimezone(UTC), end.astimezone(UTC)
+    if end <= start:
+        raise ValueError(f"the end {end.isoformat()} is not after the start {start.isoformat()}")
+    pool = understood(budgets)
+    windows = {index: each.window for index, each in enumerate(pool.readings) if each.window is not None}
+    values = {index: each.allowed(counts.total) for index, each in enumerate(pool.readings) if not each.mistake}
+    cuts, active, _ = timeline(list(windows.values()), start, end)
+    rows = dict(zip(windows, active, strict=True))
+    shut = np.full(len(cuts), len(windows) < len(pool))
+    for index in windows.keys() - values.keys():
+        shut |= rows[index]
+    instants: dict[int, datetime] = {}
+    found: dict[tuple[int, ...], ReasonCalendar] = {}
+    reasons: list[ReasonCalendar] = []
+    for reason in DisruptionReason:
+        relevant = tuple(index for index in values if pool.readings[index].is_about(reason))
+        if relevant not in found:
+            limits = {index: (rows[index] & ~shut, values[index]) for index in relevant}
+            here, limit, bindings = _changes(limits, shut)
+            begins = _instants(cuts[here], instants)
+            spans = zip((start, *begins[1:]), (*begins[1:], end), limit, bindings, strict=True)
+            made = tuple(map(_SPAN, spans))
+            found[relevant] = ReasonCalendar(reason, made, _never_opens(pool, counts, reason, made))
+        reasons.append(replace(found[relevant], reason=reason))
+    return PoolCalendar(start, end, counts, tuple(reasons), pool.mistakes)
+
+
+def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
+    """Return the instants of some seconds since the epoch; reasons share those that are *known*."""
+    found = seconds.tolist()
+    new = [second for second in found if second not in known]
+    known.update(zip(new, all_from_epoch(new), strict=True))
+    return [known[second] for second in found]
+
+
+def _changes(
+    limits: Mapping[int, tuple[BoolColumn, int]], shut: BoolColumn
+) -> tuple[IntColumn, list[int], list[tuple[int, ...]]]:
+    """Find where something changes for one reason.
+
+    Args:
+        limits: By position when a budget is in force and not overruled, shape (cuts,), and its value.
+        shut: When a budget that cannot be understood is in force, shape (cuts,).
+
+    Returns:
+        The cuts from which on something is different, the first among them, and from there on the limit and the
+        positions of the binding budgets.
+    """
+    limit = np.where(shut, 0, UNLIMITED)
+    for in_force, value in limits.values():
+        limit[in_force & (limit > value)] = value
+    positions = np.array([*limits, -1], dtype=np.int64)  # the last never binds; it spares us the empty case
+    binding = np.zeros((len(positions), len(shut)), dtype=np.bool_)
+    for row, (in_force, value) in zip(binding, limits.values(), strict=False):
+        np.logical_and(in_force, limit == value, out=row)
+    packed = np.ascontiguousarray(np.packbits(binding, axis=0).T)
+    changes = np.ones(len(shut), dtype=np.bool_)
+    changes[1:] = (limit[1:] != limit[:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
+    here = np.flatnonzero(changes)
+    patterns = packed[here].view(f"V{packed.shape[1]}").ravel().tolist()
+    named = {
+        pattern: tuple(positions[binding[:, cut]].tolist())
+        for pattern, cut in dict(zip(patterns, here.tolist(), strict=True)).items()
+    }
+    return here, limit[here].tolist(), [named[pattern] for pattern in patterns]
+
+
+def _never_opens(budgets: PoolBudgets, counts: NodeCounts, reason: str, spans: Sequence[Span]) -> bool:
+    if any(span.limit for span in spans):
+        return False
+    undisturbed = NodeCounts(max(1, counts.total))
+    return next_open(budgets, undisturbed, reason, 1, spans[0].start).instant is None

@@ -1,0 +1,264 @@
+"""What disruption budgets allow, now and later, as ``/v1/budgets`` says it.
+
+Made of values alone, so that the command line says the same of files.
+
+Source: serving.md 3.1; nodepool-disruption.md 4, 14.2 and 14.3.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from scorer.api.field_path import FieldPath
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
+from scorer.node_budgets.calendar import Span, calendar
+from scorer.node_budgets.lints import lint_budgets
+from scorer.node_budgets.outlook import Outlook, Prospect, outlook
+from scorer.windows.windows import MINUTE
+
+LONGEST_DAYS: Final = 400
+"""So many days a calendar may have; nobody searches further either (nodepool-disruption.md 14.3)."""
+REASONS: Final = tuple(DisruptionReason)
+MOST_POOL_DAYS: Final = 1400
+"""Days of all pools of one calendar together: a hundred pools for a fortnight, or three for a year."""
+MOST_SPANS: Final = 100_000
+"""Spans of one calendar; a budget that comes and goes every other minute makes half of that in two weeks."""
+
+
+class TooLargeError(Exception):
+    """A calendar would be too large; the message says how to ask for less."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetedPool:
+    """A node pool as its budgets see it.
+
+    Args:
+        name: Its name.
+        budgets: In the order they are written in.
+        counts: Its nodes, with those that reservations hold.
+    """
+
+    name: str
+    budgets: tuple[Budget, ...]
+    counts: NodeCounts
+
+
+class Overviews:
+    """Makes the answers of ``GET /v1/budgets``; what is true until a window opens or closes is kept, pool by pool.
+
+    Args:
+        now: The clock; what pools will allow at quite another time is not kept.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._known: dict[str, _Shown] = {}
+
+    def overview(
+        self, pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS
+    ) -> JsonObject:
+        """Return what *pools* allow at *at* by their present counts; the answer is not to be changed.
+
+        Returns:
+            ``{"at", "items", "pools"}``: one item per pool and reason, one entry per pool with its budgets as written.
+        """
+        items: list[JsonObject] = []
+        entries: list[JsonObject] = []
+        text, is_now = format_time(at), abs(at - self._now()) < MINUTE
+        for pool in pools:
+            shown = self._known.get(pool.name)
+            if shown is None or not shown.outlook.holds(pool.budgets, pool.counts, at):
+                shown = _shown(pool, at)
+                if is_now:
+                    self._known[pool.name] = shown
+            items += (
+                {**item, "nextOpen": text} if item["remaining"] else item
+                for reason, item in shown.items.items()
+                if reason in reasons
+            )
+            entries.append(shown.entry)
+        return {"at": text, "items": items, "pools": entries}
+
+    def forget(self, others: Container[str]) -> None:
+        """Forget all pools but those of some names."""
+        for name in [name for name in tuple(self._known) if name not in others]:
+            self._known.pop(name, None)
+
+
+def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS) -> JsonObject:
+    """Return what *pools* allow, once; see `Overviews.overview`."""
+    return Overviews(lambda: at).overview(pools, at, reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What is said of a pool while its outlook holds.
+
+    Args:
+        outlook: What it allows.
+        items: By reason; where a node may go, ``nextOpen`` is left open.
+        entry: About the pool as a whole.
+    """
+
+    outlook: Outlook
+    items: Mapping[DisruptionReason, JsonObject]
+    entry: JsonObject
+
+
+def _shown(pool: BudgetedPool, at: datetime) -> _Shown:
+    found = outlook(pool.budgets, pool.counts, at)
+    items = {each.reason: _item(pool, each) for each in found.prospects}
+    return _Shown(found, items, _about(pool, found.prospects[0].allowed.unusable))
+
+
+def _item(pool: BudgetedPool, prospect: Prospect) -> JsonObject:
+    allowed, opening = prospect.allowed, prospect.opening
+    item: JsonObject = {
+        "pool": pool.name,
+        "reason": prospect.reason.value,
+        "limit": allowed.limit,
+        "unlimited": allowed.limit == UNLIMITED,
+        "disrupting": allowed.disrupting,
+        "remaining": allowed.remaining,
+        "total": pool.counts.total,
+        "active": list(allowed.active),
+        "binding": list(allowed.binding),
+        "nextOpen": None if opening is None or opening.instant is None else format_time(opening.instant),
+        "neverOpens": prospect.never_opens,
+    }
+    if opening is not None and opening.searched_until is not None:
+        item["searchedUntil"] = format_time(opening.searched_until)
+    return item
+
+
+class CalendarMaker:
+    """Makes the answer of ``GET /v1/budgets/calendar``, pool by pool.
+
+    Args:
+        pools: How many pools there will be.
+        start: Where the calendar begins.
+        days: How long it is, in days of 24 hours.
+        zone: Every instant is said in this zone as well; None: in UTC only.
+
+    Raises:
+        TooLargeError: More than `MOST_POOL_DAYS` days of all pools.
+        OverflowError: The calendar would end after the year 9999.
+    """
+
+    def __init__(self, pools: int, start: datetime, days: int, zone: ZoneInfo | None = None) -> None:
+        if pools * days > MOST_POOL_DAYS:
+            raise TooLargeError(
+                f"{pools} pools for {days} days are too much for one answer; "
+                f"name at most {MOST_POOL_DAYS // days} of them, or ask for fewer days"
+            )
+        self._start = start
+        self._end = start + timedelta(days=days)
+        self._zone = zone
+        self._items: list[JsonObject] = []
+        self._spans = 0
+
+    def add(self, pool: BudgetedPool) -> None:
+        """Add when *pool* allows how much, by its present counts.
+
+        Raises:
+            TooLargeError: With it there are more than `MOST_SPANS` spans.
+        """
+        found = calendar(pool.budgets, pool.counts, self._start, self._end)
+        self._spans += sum(len(each.spans) for each in found.reasons)
+        if self._spans > MOST_SPANS:
+            raise TooLargeError(
+                f"the calendar has more than {MOST_SPANS} spans, as the budgets of {pool.name} change often; "
+                "name fewer pools, or ask for fewer days"
+            )
+        reasons = [
+            {
+                "reason": str(each.reason),
+                "disrupting": pool.counts.disrupting(each.reason),
+                "neverOpens": each.never_opens,
+                "spans": [_span(span, self._zone) for span in each.spans],
+            }
+            for each in found.reasons
+        ]
+        self._items.append({**_about(pool, found.unusable), "reasons": reasons})
+
+    def document(self) -> JsonObject:
+        """Return the answer for the pools added so far."""
+        document: JsonObject = {"from": format_time(self._start), "until": format_time(self._end), "items": self._items}
+        if self._zone is not None:
+            document["timeZone"] = self._zone.key
+        return document
+
+
+def _span(span: Span, zone: ZoneInfo | None) -> JsonObject:
+    document: JsonObject = {
+        "start": format_time(span.start),
+        "end": format_time(span.end),
+        "limit": span.limit,
+        "unlimited": span.limit == UNLIMITED,
+        "binding": list(span.binding),
+    }
+    if zone is not None:
+        document["localStart"] = _local(span.start, zone)
+        document["localEnd"] = _local(span.end, zone)
+    return document
+
+
+def _local(instant: datetime, zone: ZoneInfo) -> str:
+    return instant.astimezone(zone).isoformat(timespec="seconds")
+
+
+def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> JsonObject:
+    """Return what is the same for every reason; what is wrong with a budget shows whichever reason is asked about."""
+    counts = pool.counts
+    return {
+        "pool": pool.name,
+        "counts": {"total": counts.total, "deleting": counts.deleting, "notReady": counts.not_ready},
+        "budgets": [_written(budget) for budget in pool.budgets],
+        "lints": list(_lints(pool.budgets)),
+        "unusable": [{"budget": position, "message": message} for position, message in unusable],
+    }
+
+
+def _written(budget: Budget) -> JsonObject:
+    """Return a budget with what it says and nothing more."""
+    document: JsonObject = {"nodes": budget.nodes}
+    if budget.reasons is not None:
+        document["reasons"] = list(budget.reasons)
+    if budget.schedule is not None:
+        document["schedule"] = budget.schedule
+    if budget.duration is not None:
+        document["duration"] = budget.duration
+    return document
+
+
+_LONGEST_REMEMBERED: Final = 8192
+"""Characters of the budgets of a pool whose lints are kept; fifty that can be understood have fewer."""
+
+
+def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
+    length = sum(len(text) for budget in budgets for text in (budget.nodes, budget.schedule, budget.duration) if text)
+    return _known_lints(budgets) if length <= _LONGEST_REMEMBERED else _found_lints(budgets)
+
+
+def _found_lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
+    found: list[JsonObject] = []
+    for lint in lint_budgets(budgets):
+        document: JsonObject = {
+            "rule": lint.rule,
+            "at": str(FieldPath.of("budgets", *lint.at)),
+            "message": lint.message,
+            "reasons": list(lint.reasons),
+        }
+        if lint.fix is not None:
+            document["fix"] = list(lint.fix)
+        found.append(document)
+    return tuple(found)
+
+
+_known_lints = lru_cache(maxsize=2048)(_found_lints)

@@ -1,0 +1,191 @@
+"""When a pool will let nodes go: the first instant at which no budget stands in the way any more.
+
+Neither the number of nodes nor what is being lost already is guessed at: both stay what they are now. That leaves a
+fixed set of budgets that stand in the way whenever they are in force, and the first instant that none of their windows
+covers. Mostly it is a few windows away, and then one goes there from end to end. Otherwise the windows are laid over
+one another as bits, one per minute, a few days first and then the rest, which finds in a few milliseconds what the
+reference's walk takes thousands of rounds for.
+
+Source: nodepool-disruption.md 14.3. It searches rounds of closing windows and gives up after 20000; the first instant
+without any window is the same, and is found without giving up.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import MINYEAR, UTC, datetime, timedelta
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Final
+
+from scorer.api.node_pool import Budget
+from scorer.node_budgets.budgets import FOREVER, UNLIMITED, NodeCounts, Reading, Standing, understood
+from scorer.windows.cron import DAY_MINUTES, Moment
+from scorer.windows.windows import LAST_YEARS, MINUTE, WEEK_MINUTES, WHOLE_WEEK, Window, epoch_seconds, from_epoch
+
+HORIZON: Final = timedelta(days=400)
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+_STEPS: Final = 24
+"""So often one goes from the end of a window to that of another before everything is laid out as bits."""
+_LOOKS: Final = (2, 30, 400)
+"""Days after now until which each look reaches; most windows end in the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """When so many nodes may go.
+
+    Args:
+        instant: In UTC; None when there is no such instant as far as was looked.
+        searched_until: How far that was, when the answer may be different after it; None when there is an answer, or
+            when no time will help.
+        closing: Positions of the budgets that stand in the way now, or cannot be understood.
+    """
+
+    instant: datetime | None
+    searched_until: datetime | None
+    closing: tuple[int, ...]
+
+
+def next_open(
+    budgets: Sequence[Budget],
+    counts: NodeCounts,
+    reason: str,
+    wanted: int,
+    now: datetime,
+    *,
+    horizon: timedelta = HORIZON,
+) -> Opening:
+    """Return the first instant from *now* on at which *wanted* nodes may go for *reason*, within *horizon*.
+
+    A budget that cannot be understood keeps the pool shut, in force or not: what it was meant to be is not known.
+    *now* has a time zone.
+    """
+    return opening_of(understood(budgets).at(now), counts, reason, wanted, horizon=horizon)
+
+
+def opening_of(
+    standing: Standing, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
+) -> Opening:
+    """Return the same as `next_open` for budgets of which is known what is in force now."""
+    now = standing.now.astimezone(UTC)
+    if wanted <= 0:
+        return Opening(now, None, ())
+    most = counts.disrupting(reason) + wanted
+    if standing.budgets.mistakes or most > UNLIMITED:
+        return Opening(None, None, tuple(index for index, _ in standing.budgets.mistakes))
+    total = counts.total
+    blockers = {
+        index: reading
+        for index, reading in enumerate(standing.budgets.readings)
+        if reading.is_about(reason) and reading.allowed(total) < most
+    }
+    closing = tuple(index for index in standing.active if index in blockers)
+    if not closing:
+        return Opening(now, None, ())
+    ahead = max(standing.left[index] for index in closing)
+    if ahead == FOREVER:
+        return Opening(None, None, closing)
+    near = None if standing.is_odd else _end_of_windows(blockers.values(), standing.moment, ahead)
+    if near is not None and near - now <= horizon:
+        return Opening(near, None, closing)
+    windows = (reading.window for reading in blockers.values() if reading.window is not None)
+    instant, searched_until = first_gap(windows, now, horizon)
+    return Opening(instant, searched_until, closing)
+
+
+def _end_of_windows(blockers: Iterable[Reading], moment: Moment, ahead: int) -> datetime | None:
+    """Go from end to end of windows; returns the first instant without any, None when that is not a few steps away.
+
+    Args:
+        blockers: What must not be in force.
+        moment: From when on.
+        ahead: For so many minutes from there one of them is.
+    """
+    changing = [reading for reading in blockers if reading.always is None]
+    if any(reading.is_odd for reading in changing):
+        return None
+    for _ in range(_STEPS):
+        if ahead >= (LAST_YEARS - moment.start) // MINUTE:
+            return None
+        moment = Moment.of(moment.start + ahead * MINUTE)
+        ahead = max([reading.minutes_left(moment) for reading in changing])
+        if not ahead:
+            return moment.start
+    return None
+
+
+def first_gap(
+    windows: Iterable[Window], now: datetime, horizon: timedelta = HORIZON
+) -> tuple[datetime | None, datetime | None]:
+    """Return the first instant from *now* on, within *horizon* of 400 days at most, at which none of *windows* is open.
+
+    Returns:
+        The instant, or how far was looked in vain; neither when it is known to be in vain for ever: one of the
+            windows alone never closes, or those that are the same in every week leave no minute of it.
+    """
+    distinct = frozenset(windows)
+    if any(window.is_constant for window in distinct):
+        return None, None
+    until = now.astimezone(UTC) + horizon if now <= _LATEST - horizon else _LATEST
+    here, last = epoch_seconds(now), epoch_seconds(until)
+    minute, first = here // 60, here // 60
+    week, others = 0, distinct
+    steady: set[Window] | None = None
+    for days in _LOOKS:
+        stop = min(first + days * DAY_MINUTES, last // 60) // DAY_MINUTES * DAY_MINUTES + DAY_MINUTES
+        if stop <= minute:
+            break
+        count = stop - minute
+        covered = {window: window.minutes(minute, count) for window in others}
+        minutes = reduce(or_, covered.values(), _repeated(week, minute, count))
+        found = _first_free(minutes, minute, count, here, distinct)
+        if found is not None:
+            return (max(now.astimezone(UTC), from_epoch(found)), None) if found <= last else (None, until)
+        if steady is None and now.year > MINYEAR:
+            week, others = _by_week(distinct)
+            if week == WHOLE_WEEK:
+                return None, None
+        full = (1 << count) - 1
+        candidates = others if steady is None else steady
+        steady = {window for window in candidates if covered[window] == full and not _pauses(window)}
+        minute, here = stop, stop * 60
+    return None, None if steady else until
+
+
+def _pauses(window: Window) -> bool:
+    return window.schedule is not None and window.schedule.leap_days_only
+
+
+@lru_cache(maxsize=2048)
+def _by_week(windows: frozenset[Window]) -> tuple[int, frozenset[Window]]:
+    """Return the minutes of a week in which some of *windows* are open every week, and the others."""
+    weeks = {window: window.week for window in windows}
+    week = reduce(or_, (week for week in weeks.values() if week is not None), 0)
+    return week, frozenset(window for window in windows if weeks[window] is None)
+
+
+def _repeated(week: int, first: int, count: int) -> int:
+    """Return *count* minutes from *first* on, counted from the epoch, of weeks that are all like *week*."""
+    skipped = first % WEEK_MINUTES
+    weeks = -(-(skipped + count) // WEEK_MINUTES)
+    minutes = int.from_bytes(week.to_bytes(WEEK_MINUTES // 8, "little") * weeks, "little")
+    return minutes >> skipped & ((1 << count) - 1)
+
+
+def _first_free(covered: int, minute: int, count: int, here: int, windows: Iterable[Window]) -> int | None:
+    """Return the first second from *here* on that neither *covered* nor a silence of *windows* holds.
+
+    *covered* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.
+    """
+    end = (minute + count) * 60
+    silences = [silence for window in windows for silence in window.silences(here, end)]
+    while here < end:
+        ahead = covered >> here // 60 - minute
+        taken = (~ahead & (ahead + 1)).bit_length() - 1
+        if taken:
+            here = (here // 60 + taken) * 60
+        silent_until = max((finish for begin, finish in silences if begin <= here < finish), default=None)
+        if silent_until is None:
+            return here if here < end else None
+        here = silent_until
+    return None

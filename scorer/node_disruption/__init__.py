@@ -1,0 +1,1 @@
+"""Disruption of nodes by choice: what has drifted."""

@@ -1,0 +1,1 @@
+"""Staged updates: what a stage lets happen."""

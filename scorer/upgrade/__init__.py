@@ -1,0 +1,1 @@
+"""Upgrades of clusters: what an upgrade lets happen."""

@@ -1,0 +1,1 @@
+"""Weeks, windows and cron: when something is open."""

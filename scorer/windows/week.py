@@ -1,0 +1,86 @@
+"""Minutes of a week, written as windows of budgets.
+
+The minutes are those of `scorer.windows.windows.Window.week`, held as one integer: bit 0 is Thursday 0:00 UTC, as
+the epoch begins on one. As long as such a set is regular, it can be turned into schedules with durations.
+
+Source: nodepool-disruption.md 4.4 and 8.2.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from scorer.windows.cron import DAY_MINUTES
+from scorer.windows.windows import WEEK_MINUTES, WHOLE_WEEK
+
+_HOUR: Final = 60
+_THURSDAY: Final = 4
+_MONDAY: Final = 4 * DAY_MINUTES
+_SHORTEST_RANGE: Final = 3
+
+
+class Block(NamedTuple):
+    """A window as a budget spells it."""
+
+    schedule: str
+    duration: str
+
+
+def blocks(minutes: int, most: int) -> list[Block] | None:
+    """Write a set of minutes as windows, the week beginning on Monday; None when it takes more than *most*.
+
+    Windows of one length share a schedule, and so their beginnings must be all combinations of some minutes, hours
+    and weekdays. Nothing at all and the whole week are no windows.
+    """
+    lengths: dict[int, list[int]] = {}
+    for start, length in _runs(minutes):
+        lengths.setdefault(length, []).append(start)
+    if not 0 < len(lengths) <= most:
+        return None
+    found = []
+    for length, starts in sorted(
+        lengths.items(), key=lambda item: min((start - _MONDAY) % WEEK_MINUTES for start in item[1])
+    ):
+        parts = ({start % _HOUR for start in starts}, {start % DAY_MINUTES // _HOUR for start in starts})
+        weekdays = {(start // DAY_MINUTES + _THURSDAY) % 7 for start in starts}
+        if len(parts[0]) * len(parts[1]) * len(weekdays) != len(starts):
+            return None
+        schedule = f"{_field(parts[0], 60)} {_field(parts[1], 24)} * * {_field(weekdays, 7)}"
+        found.append(Block(schedule, _duration(length)))
+    return found
+
+
+def _later(minutes: int, by: int) -> int:
+    """Return the same minutes some minutes later; the end of the week is followed by its beginning."""
+    return (minutes << by | minutes >> WEEK_MINUTES - by) & WHOLE_WEEK
+
+
+def _runs(minutes: int) -> list[tuple[int, int]]:
+    """Return begin and length of each stretch without a gap."""
+    before = _later(minutes, 1)
+    starts, ends = _bits(minutes & ~before), _bits(before & ~minutes)
+    if starts and ends and ends[0] <= starts[0]:  # the last stretch goes on in the next week
+        ends = [*ends[1:], ends[0] + WEEK_MINUTES]
+    return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
+
+
+def _bits(number: int) -> list[int]:
+    return [place for place, digit in enumerate(reversed(bin(number))) if digit == "1"]
+
+
+def _field(values: Iterable[int], full: int) -> str:
+    """Write a field of a schedule: ``*``, or numbers and ranges."""
+    ordered = sorted(values)
+    if len(ordered) == full:
+        return "*"
+    ranges: list[list[int]] = []
+    for value in ordered:
+        if ranges and value == ranges[-1][-1] + 1:
+            ranges[-1].append(value)
+        else:
+            ranges.append([value])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) >= _SHORTEST_RANGE else ",".join(map(str, run)) for run in ranges)
+
+
+def _duration(minutes: int) -> str:
+    hours, rest = divmod(minutes, _HOUR)
+    return (f"{hours}h" if hours else "") + (f"{rest}m" if rest else "")

@@ -1,0 +1,286 @@
+"""When a budget is in force: at one instant, and over a stretch of time.
+
+A window is a set of minutes. Fires lie at second 0 and durations are whole minutes, so that nothing changes within a
+minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
+`Window.silences`). A stretch of time is therefore looked at as one long number with a bit per minute, in which the
+windows of a day are worked out once for all days that match. What that costs does not depend on how often a schedule
+fires.
+
+Source: nodepool-disruption.md 4.4.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
+from functools import lru_cache
+from itertools import product, repeat
+from typing import Final
+
+import numpy as np
+
+from scorer.columns import BoolColumn, IntColumn
+from scorer.windows.cron import DAY_MINUTES, HORIZON_YEARS, Schedule
+
+MINUTE: Final = timedelta(minutes=1)
+WEEK_MINUTES: Final = 7 * DAY_MINUTES
+WHOLE_WEEK: Final = (1 << WEEK_MINUTES) - 1
+"""Every minute of a week."""
+_WHOLE_DAY: Final = (1 << DAY_MINUTES) - 1
+_SECOND: Final = timedelta(seconds=1)
+_FEW_DAYS: Final = 7
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_EPOCH_DAY: Final = _EPOCH.date().toordinal()
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_LATEST: Final = datetime.max.replace(tzinfo=UTC)
+LAST_YEARS: Final = datetime(MAXYEAR - 2 * HORIZON_YEARS, 1, 1, tzinfo=UTC)
+"""Every schedule that fires at all does so after this; from here on a search for a fire can come to no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Stretches of time, seconds since the epoch, half-open, sorted; neighbours do not touch.
+
+    Args:
+        starts: Shape (spans,).
+        ends: Shape (spans,).
+    """
+
+    starts: IntColumn
+    ends: IntColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a budget is in force: from each fire of *schedule* for *duration*, end excluded; always without one.
+
+    Raises:
+        ValueError: *duration* is negative, or not in whole minutes.
+    """
+
+    schedule: Schedule | None = None
+    duration: timedelta = timedelta()
+
+    def __post_init__(self) -> None:
+        if self.duration < timedelta() or self.duration % MINUTE:
+            raise ValueError(f"duration {self.duration} is not a number of whole minutes")
+
+    def is_open(self, now: datetime) -> bool:
+        """Say whether the budget is in force at *now*, which has a time zone.
+
+        The reference looks for the next fire from *duration* ago on, and a schedule that does not fire again before
+        that search gives up counts as always in force; only one of leap days comes to that. An ``@every``
+        schedule fires its delay after any instant one looks from, so that it is in force always or never.
+        """
+        if self.schedule is None or self.schedule.never_fires:
+            return True
+        if self.schedule.every is not None:
+            return self.schedule.every <= self.duration
+        fire = self.schedule.last_at(now)
+        if fire is not None and now - fire < self.duration:
+            return True
+        if now - _EARLIEST < self.duration or not (self.schedule.leap_days_only or now > LAST_YEARS):
+            return False
+        return self.schedule.next_after(now - self.duration) is None
+
+    @property
+    def is_constant(self) -> bool | None:
+        """True when the budget is in force at every instant, False when at none, None when that depends.
+
+        True is not said of fires that follow each other closely enough; for most schedules that takes a search.
+        """
+        if self.schedule is None or self.schedule.never_fires:
+            return True
+        return None if self.schedule.every is None else self.schedule.every <= self.duration
+
+    @property
+    def never_closes(self) -> bool:
+        """Whether it is in force at every instant from the year 2 on, as far as that is plain.
+
+        It is where there is no schedule, and where each window begins before the one of the same day or of the day
+        before ends.
+        """
+        constant = self.is_constant
+        if constant is not None or self.schedule is None or not self.schedule.is_daily:
+            return constant is True
+        minutes = _drawn_out(self.schedule.firing_minutes(), min(self.duration // MINUTE, DAY_MINUTES))
+        return (minutes | minutes >> DAY_MINUTES) & _WHOLE_DAY == _WHOLE_DAY
+
+    @property
+    def week(self) -> int | None:
+        """The minutes of a week in which the budget is in force, as bits; None when weeks differ.
+
+        Bit 0 is that of the epoch, a Thursday. In the year 1 there is no week before to begin in.
+        """
+        if self.is_constant is None and not (self.schedule and self.schedule.is_weekly):
+            return None
+        return self.minutes(0, WEEK_MINUTES)
+
+    def minutes(self, first: int, count: int) -> int:
+        """Return the minutes in which the budget is in force, as bits; `silences` come on top.
+
+        Args:
+            first: The minute of bit 0, counted from the epoch; none may lie outside the years 1 to 9999.
+            count: How many minutes are looked at.
+        """
+        constant = self.is_constant
+        if constant is not None or not self.duration:
+            return (1 << count) - 1 if constant else 0
+        assert self.schedule is not None
+        day, skipped = divmod(first, DAY_MINUTES)
+        days = -(-(skipped + count) // DAY_MINUTES)
+        begun = self.schedule.firing_days(date.fromordinal(_EPOCH_DAY + day), days)
+        minutes = self._of_few_days(begun, days) if days <= _FEW_DAYS else self._of_many_days(begun, days)
+        fire = self.schedule.last_at(_EPOCH + day * DAY_MINUTES * MINUTE)
+        if fire is not None:
+            left = (fire - _EPOCH) // MINUTE + self.duration // MINUTE - day * DAY_MINUTES
+            minutes |= (1 << max(0, min(left, skipped + count))) - 1
+        if skipped:
+            minutes >>= skipped
+        return minutes & ((1 << count) - 1) if minutes.bit_length() > count else minutes
+
+    def _of_few_days(self, begun: int, days: int) -> int:
+        """Return the minutes of windows that begin on the days *begun*; some may lie after the last of *days*."""
+        assert self.schedule is not None
+        fires, minutes = self.schedule.firing_minutes(), 0
+        for day in range(days):
+            if begun >> day & 1:
+                minutes |= fires << day * DAY_MINUTES
+        return _drawn_out(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
+
+    def _of_many_days(self, begun: int, days: int) -> int:
+        """Return the same, made of whole days."""
+        pattern, kept = _pattern(self), (1 << days) - 1
+        whole = _drawn_out(begun << 1, min(pattern.reach - 1, days)) & kept
+        ended = begun << min(pattern.reach, days) & kept
+        kinds = zip(f"{begun:0{days}b}", f"{ended:0{days}b}", f"{whole:0{days}b}", strict=True)
+        return int.from_bytes(b"".join(map(pattern.days.__getitem__, kinds)), "big")
+
+    def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield when, from *start* to *end*, the budget is in force because the search for a fire gives up.
+
+        All in seconds since the epoch. Two things silence a schedule: 29 February is eight years off around a year
+        such as 2100, and the calendar ends with the year 9999.
+        """
+        if self.schedule is None or self.is_constant is not None:
+            return
+        seconds = self.duration // _SECOND
+        if end - seconds > epoch_seconds(LAST_YEARS):
+            fire = self.schedule.last_at(_LATEST)
+            if fire is not None and (begin := max(start, epoch_seconds(fire) + seconds)) < end:
+                yield begin, end
+        if self.schedule.leap_days_only:
+            for year in range(100, MAXYEAR, 100):
+                if year % 400:
+                    fire = self.schedule.last_at(datetime(year, 1, 1, tzinfo=UTC))
+                    gives_up_no_more = datetime(year + 4 - HORIZON_YEARS, 1, 1, tzinfo=UTC) - _SECOND
+                    assert fire is not None
+                    begin = max(start, epoch_seconds(fire) + seconds)
+                    finish = min(end, epoch_seconds(gives_up_no_more) + seconds)
+                    if begin < finish:
+                        yield begin, finish
+
+    def spans(self, start: datetime, end: datetime) -> Spans:
+        """Return when the budget is in force between two instants that have a time zone.
+
+        Nothing changes within a second. *start* is rounded down and *end* up to whole seconds; an instant between
+        two seconds is in force when the second it lies in is.
+        """
+        cuts, (open_,), stop = timeline((self,), start, end)
+        if not len(cuts):
+            return Spans(cuts, cuts)
+        steps = np.diff(open_, prepend=False, append=False)
+        edges = np.append(cuts, stop)[steps]
+        return Spans(edges[::2], edges[1::2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """What the fires of one day mean for that day and those after it.
+
+    Args:
+        reach: How many days later the last window of a day ends.
+        days: The minutes of a day, bytes with the first minute in the lowest bit of the last one, by three digits:
+            whether windows begin on it, whether the last of a day ends on it, whether one lasts all day.
+    """
+
+    reach: int
+    days: Mapping[tuple[str, str, str], bytes]
+
+
+@lru_cache(maxsize=1024)
+def _pattern(window: Window) -> _Pattern:
+    assert window.schedule is not None
+    fires, length = window.schedule.firing_minutes(), window.duration // MINUTE
+    if length < DAY_MINUTES:
+        minutes = _drawn_out(fires, length)
+        begun, ended, reach = minutes & _WHOLE_DAY, minutes >> DAY_MINUTES, 1
+    else:
+        begun = _WHOLE_DAY ^ ((fires & -fires) - 1)
+        reach, left = divmod(fires.bit_length() - 1 + length, DAY_MINUTES)
+        ended = (1 << left) - 1
+    days: dict[tuple[str, str, str], bytes] = {}
+    for begins, ends, lasts in product("01", repeat=3):
+        minutes = begun * int(begins) | ended * int(ends) | _WHOLE_DAY * int(lasts)
+        days[begins, ends, lasts] = minutes.to_bytes(DAY_MINUTES // 8, "big")
+    return _Pattern(reach, days)
+
+
+def _drawn_out(bits: int, length: int) -> int:
+    """Return *bits* with each that is set making the *length* - 1 after it set as well; none for no length."""
+    drawn = 1
+    while drawn < length:
+        more = min(drawn, length - drawn)
+        bits |= bits << more
+        drawn += more
+    return bits if length else 0
+
+
+def epoch_seconds(instant: datetime) -> int:
+    """Return the whole second that *instant*, which has a time zone, lies in."""
+    return (instant - _EPOCH) // _SECOND
+
+
+def from_epoch(seconds: int) -> datetime:
+    """Return the instant of a second since the epoch."""
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def all_from_epoch(seconds: Iterable[int]) -> Iterator[datetime]:
+    """Return the instants of many seconds since the epoch, in half the time."""
+    return map(_EPOCH.__add__, map(timedelta, repeat(0), seconds))
+
+
+def timeline(windows: Sequence[Window], start: datetime, end: datetime) -> tuple[IntColumn, BoolColumn, int]:
+    """Look at several windows at once.
+
+    Returns:
+        The seconds since the epoch from each of which to the next nothing changes, shape (cuts,): the start, every
+        minute, and what lies between; for each window whether it is in force from there on, shape (windows, cuts);
+        and the second after the last. No cuts when *end* is not after *start*.
+    """
+    first, stop = epoch_seconds(start), -((_EPOCH - end) // _SECOND)
+    if first >= stop:
+        return np.zeros(0, dtype=np.int64), np.zeros((len(windows), 0), dtype=np.bool_), first
+    minute = first // 60
+    count = -(-stop // 60) - minute
+    cuts = np.arange(minute, minute + count, dtype=np.int64) * 60
+    cuts[0] = first
+    silences = {window: tuple(window.silences(first, stop)) for window in windows}
+    odd = [edge for found in silences.values() for pair in found for edge in pair if first < edge < stop]
+    if odd:
+        cuts = np.union1d(cuts, np.array(odd, dtype=np.int64))
+    rows: dict[Window, BoolColumn] = {}
+    for window, found in silences.items():
+        row = _unpacked(window.minutes(minute, count), count)
+        if odd:
+            row = row[cuts // 60 - minute]
+        for begin, finish in found:
+            row[np.searchsorted(cuts, begin) : np.searchsorted(cuts, finish)] = True
+        rows[window] = row
+    open_ = np.array([rows[window] for window in windows], dtype=np.bool_).reshape(len(windows), len(cuts))
+    return cuts, open_, stop
+
+
+def _unpacked(bits: int, count: int) -> BoolColumn:
+    content = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
+    return np.unpackbits(content, count=count, bitorder="little").view(np.bool_)

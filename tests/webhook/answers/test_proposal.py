@@ -1,0 +1,90 @@
+"""Proposals of any shape: there is always a verdict and a plan, never an exception."""
+
+import copy
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api import kinds
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
+from scorer.what_if.state import FIELDS
+from tests.scorer.builders import NOW, cluster_document, modest, pick_n
+from tests.scorer.what_if.test_what_if import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
+from webhook.access.user import UserInfo
+from webhook.admission.documents import DocumentSet
+from webhook.answers.proposal import PLANNED_KINDS, Audience, Given, Proposal, plan
+from webhook.validation.context import Context
+
+STATE = settled(
+    (WEB, ["dover", "genoa"]),
+    (ALL, list(NODE_COUNTS)),
+    (FIXED, ["dover", "faro"]),
+    budgets=[budget("web", maxUnavailable=1)],
+)
+STORED = [
+    *(*STATE.placements, *STATE.bindings, *STATE.policy_snapshots, *STATE.resource_snapshots, *STATE.budgets),
+    *(SHOP, RATES, *map(cluster_document, NODE_COUNTS)),
+]
+HUB = DocumentSet.of(STORED, STATE.fleet, PLANNED_KINDS)
+NEW = [placement("new", pick_n(2)), placement("cart", pick_n(1), namespace="shop"), cluster_document("zeebrugge")]
+JUNK = [None, 0, -1, 1.5, True, "", "x", [], {}, [None], [{}], {"a": None}, "50%", {"name": 3}, 10**20]
+
+
+@st.composite
+def mutated(draw):
+    """Draw an object of the hub, or a new one, with junk somewhere in it."""
+    document = copy.deepcopy(draw(st.sampled_from([*STORED, *NEW])))
+    node, key = document, "spec"
+    node.setdefault("spec", {})
+    while isinstance(node[key], dict | list) and node[key] and draw(st.integers(0, 3)):
+        node = node[key]
+        key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+    node[key] = copy.deepcopy(draw(st.sampled_from(JUNK)))
+    return document
+
+
+@given(
+    documents=st.lists(mutated(), max_size=3, unique_by=lambda each: (each["kind"], each["metadata"]["name"])),
+    drained=st.booleans(),
+)
+@modest(150)
+def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drained):
+    failures = []
+    user = UserInfo("ann", frozenset({"system:masters"}))
+    watched = Context(user=user, now=NOW, on_failure=lambda check, error: failures.append((check, error)))
+    given_objects = [Given(KINDS[group_kind(document)], document) for document in documents]
+    answer = plan(HUB, Proposal(given_objects, drained=["dover"] if drained else []), watched)
+    assert failures == []
+    assert len(answer["admission"]) == len(documents)
+    assert all(bool(verdict["errors"]) is not verdict["allowed"] for verdict in answer["admission"])
+    assert {"web", "all", "fixed"} <= {entry["name"] for entry in answer["placements"]}
+    assert orjson.dumps(answer)
+    refused = {verdict["name"] for verdict in answer["admission"] if not verdict["allowed"]}
+    members = {
+        document["metadata"]["name"] for document in documents if group_kind(document) == MEMBER_CLUSTER.group_kind
+    }
+    assert not (members & refused & {*answer["fleet"]["gained"], *answer["fleet"]["changed"]})
+
+
+@pytest.mark.parametrize(
+    ("kinds_known", "told"),
+    [
+        ((), {False}),
+        ((kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT), {True}),
+    ],
+)
+def test_what_is_made_for_a_placement_is_as_secret_as_the_placement(kinds_known, told):
+    """Its name is made of the placement's: whoever may guess one has guessed the other."""
+    audience = Audience(frozenset(kinds_known))
+    assert {audience.knows(kind) for kind in FIELDS} == told
+    assert audience.knows(kinds.MEMBER_CLUSTER.group_kind)
+
+
+def test_namespaced_and_cluster_wide_placements_are_told_apart():
+    audience = Audience(frozenset({kinds.PLACEMENT}))
+    assert audience.knows(kinds.POLICY_SNAPSHOT.group_kind)
+    assert audience.knows(kinds.DISRUPTION_BUDGET.group_kind)
+    assert not audience.knows(kinds.NAMESPACED_POLICY_SNAPSHOT.group_kind)
+    assert not audience.knows(kinds.NAMESPACED_BINDING.group_kind)

@@ -1,0 +1,119 @@
+"""A real server on the example fleet, and a client that asks it with the owner's token."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from webhook.cli.applying import apply_all
+from webhook.cli.client import Client
+from webhook.cli.connection import find_connection
+from webhook.cli.documents import load
+from webhook.processes.up import Up
+from webhook.server.server import Server
+from webhook.settings.service import Settings
+
+FLEET = Path(__file__).parents[3] / "examples" / "fleet"
+QUICK: dict[str, Any] = {
+    "https_port": 0,
+    "http_port": 0,
+    "page_on_http": True,
+    "drain_seconds": 0,
+    "drain_limit_seconds": 0,
+    "shutdown_seconds": 1,
+}
+SETTLE_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("Content-Type", "").partition(";")[0]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Caller:
+    """Asks a server, as somebody."""
+
+    def __init__(self, up: Up, url: str, session: aiohttp.ClientSession, token: str | None) -> None:
+        self.up = up
+        self.url = url
+        self._session = session
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def anonymous(self) -> "Caller":
+        """Return a caller without credentials on the same server."""
+        return Caller(self.up, self.url, self._session, None)
+
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Send one request; *body* is written as JSON unless it is bytes, or comes bit by bit."""
+        sent = self._headers | {name.replace("_", "-"): value for name, value in headers.items()}
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        async with (
+            asyncio.timeout(30),
+            self._session.request(method, self.url + path, data=data, headers=sent) as got,
+        ):
+            return Answer(got.status, got.headers, await got.read())
+
+    async def first_event(self) -> tuple[Answer, bytes]:
+        """Return the head of the stream of events, and its first event."""
+        async with asyncio.timeout(30), self._session.get(self.url + "/v1/events", headers=self._headers) as got:
+            text = await got.content.readuntil(b"\n\n")
+            return Answer(got.status, got.headers, b""), text
+
+
+@asynccontextmanager
+async def calling(up: Up, server: Server | None = None) -> AsyncIterator[Caller]:
+    """Yield the owner of a hub, asking its own server, or another *server* on the same hub."""
+    chosen = server or up.server
+    trust = ssl.create_default_context(cadata=chosen.leaves.trust_pem.decode())
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+        yield Caller(up, chosen.addresses.https_url, session, up.token_file.read_text(encoding="ascii").strip())
+
+
+@asynccontextmanager
+async def changed(caller: Caller, **services: Any) -> AsyncIterator[Caller]:
+    """Yield the owner, asking another server on the same hub, of which some services are others."""
+    server = Server(replace(caller.up.server._services, **services), caller.up.settings)
+    async with server, calling(caller.up, server) as other:
+        yield other
+
+
+@asynccontextmanager
+async def serving(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
+    """Run a server on an empty hub."""
+    async with Up(Settings(**(QUICK | settings)), folder) as up, calling(up) as caller:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while not up.cache.synced:
+                await asyncio.sleep(0.02)
+        yield caller
+
+
+@asynccontextmanager
+async def serving_example_fleet(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
+    """Run a server on the example fleet, at rest."""
+    async with serving(folder, **settings) as caller:
+        async with Client(find_connection(folder, None, None, None, {})) as client:
+            outcomes = [outcome async for outcome in apply_all(client, load([str(FLEET)]), keep_edits=True)]
+        assert [str(outcome.refusal) for outcome in outcomes if outcome.refusal] == []
+        assert await caller.up.settled(SETTLE_SECONDS)
+        yield caller

@@ -1,0 +1,126 @@
+"""A hub with node pools: documents, and a gate over a store of its own that answers as soon as it has seen them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from scorer.api import kinds
+from scorer.node_budgets.gate import Question
+from webhook.embedded.store import EmbeddedStore
+from webhook.gate.nodes import HubGate
+from webhook.gate.pools import HubNodePools
+from webhook.kube.cache import Cache
+from webhook.kube.ports import Store
+from webhook.settings.service import Settings
+
+WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
+NAMESPACE = "harbormaster-system"
+
+
+def node_pool(name: str, *budgets: dict[str, Any]) -> dict[str, Any]:
+    """Make a NodePool with these budgets."""
+    reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
+    return {
+        "apiVersion": kinds.NODE_POOL.api_version,
+        "kind": "NodePool",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {"nodeClassRef": reference, "requirements": []}},
+            "disruption": {"consolidateAfter": "0s", "budgets": list(budgets)},
+        },
+    }
+
+
+def node(name: str, pool: str, *, ready: bool = True) -> dict[str, Any]:
+    """Make an initialized Node of a pool."""
+    labels = {"karpenter.sh/nodepool": pool, "karpenter.sh/initialized": "true"}
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"providerID": f"example://{name}"},
+        "status": {"conditions": [condition]},
+    }
+
+
+def claim(name: str, pool: str) -> dict[str, Any]:
+    """Make the NodeClaim of the node of the same name."""
+    labels = {"karpenter.sh/nodepool": pool}
+    return {
+        "apiVersion": kinds.NODE_CLAIM.api_version,
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "finalizers": ["karpenter.sh/termination"],
+        },
+        "spec": {},
+        "status": {"nodeName": name, "providerID": f"example://{name}"},
+    }
+
+
+async def put(store: Store, kind: kinds.Kind, document: dict[str, Any]) -> None:
+    """Store a new object with its status."""
+    stored = await store.create(kind, document)
+    if kind.has_status and "status" in document:
+        await store.replace_status(kind, {**stored, "status": document["status"]})
+
+
+async def put_pool(store: Store, name: str, count: int, *budgets: dict[str, Any]) -> None:
+    """Store a NodePool with nodes ``<name>-0`` and so on."""
+    await put(store, kinds.NODE_POOL, node_pool(name, *budgets))
+    for number in range(count):
+        await put(store, kinds.NODE, node(f"{name}-{number}", name))
+        await put(store, kinds.NODE_CLAIM, claim(f"{name}-{number}", name))
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = WEDNESDAY
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def pass_by(self, **delta: float) -> None:
+        self.at += timedelta(**delta)
+
+
+@asynccontextmanager
+async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[HubGate]:
+    """Run a gate over a store, with a cache of its own."""
+    cache = Cache(store)
+    gate = HubGate(HubNodePools(cache), store, Settings(namespace=NAMESPACE), clock)
+    running = [asyncio.create_task(cache.run()), asyncio.create_task(gate.run())]
+    try:
+        await until(lambda: gate.synced)
+        yield gate
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until *condition* holds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def empty_store() -> EmbeddedStore:
+    """Open a store that has the namespace of harbormaster."""
+    store = EmbeddedStore.open(None)
+    await store.create(kinds.NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    return store
+
+
+def drifted(pool: str, wanted: int | tuple[str, ...], **changes: Any) -> Question:
+    """Ask for so many nodes, or for these, as drifted."""
+    if isinstance(wanted, int):
+        return Question(pool, "Drifted", None, wanted, **changes)
+    return Question(pool, "Drifted", wanted, 0, **changes)

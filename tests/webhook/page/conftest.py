@@ -1,0 +1,112 @@
+"""A browser per module and a fresh fixture hub with an open page per test."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.webhook.page.fixture_hub import FixtureHub, serving
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+# Runs in every document before its own scripts: what the browser refuses is remembered for the test.
+REMEMBER_VIOLATIONS = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective}: ${event.blockedURI}`);
+});
+"""
+
+
+SETTLED = """() => {
+  const words = document.querySelector("main").innerText;
+  return document.querySelectorAll(".card").length >= 4
+    && !/Nothing selected yet|Reading the/.test(words)
+    && document.querySelector(`.explanation:not([hidden]), #placement-body > .quiet:only-child,
+      #placement-body .problem:not([hidden])`) !== null;
+}"""
+
+
+class OpenPage:
+    """An open page, the hub behind it, and everything the browser complained about."""
+
+    def __init__(self, hub: FixtureHub, address: str, page: Page) -> None:
+        self.hub, self.address, self.page = hub, address, page
+        self.complaints: list[str] = []
+        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    async def settle(self) -> None:
+        """Wait until the explanation of the selected placement, or the reason for having none, is shown."""
+        await self.page.wait_for_function(SETTLED)
+
+    async def assert_quiet(self) -> None:
+        """Fail when the browser logged an error or blocked something."""
+        assert self.complaints == []
+        assert await self.page.evaluate("window.violations") == []
+
+
+Opener = Callable[..., Awaitable[OpenPage]]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """The chromium of the system; where there is none, the one ``playwright install chromium`` fetched."""
+    names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
+    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        await chromium.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def hub() -> FixtureHub:
+    """The sample fleet; a test changes it before or after it opens the page."""
+    return FixtureHub()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
+    """Return a function that opens the page on the hub: ``await open_page("crp/payments", width=390)``."""
+    contexts = []
+    async with serving(hub) as address:
+
+        async def opener(
+            ref: str = "",
+            *,
+            width: int = 1280,
+            scheme: str = "light",
+            settle: bool = True,
+            motion: str = "no-preference",
+            zone: str = "UTC",
+            clock: bool = False,
+        ) -> OpenPage:
+            context = await browser.new_context(
+                viewport={"width": width, "height": 844}, color_scheme=scheme, reduced_motion=motion, timezone_id=zone
+            )
+            contexts.append(context)
+            await context.add_init_script(REMEMBER_VIOLATIONS)
+            page = await context.new_page()
+            page.set_default_timeout(20_000)
+            if clock:  # the test may turn the browser's clock forward
+                await page.clock.install()
+            opened = OpenPage(hub, address, page)
+            await page.goto(f"{address}/{'#' + ref if ref else ''}")
+            if settle:
+                await opened.settle()
+            return opened
+
+        yield opener
+        for context in contexts:
+            await context.close()

@@ -1,0 +1,698 @@
+"""A small server with the page's files, their headers and the API shapes the page reads.
+
+It answers from documents a test can change while the page is open: edge cases (1,000 clusters, errors,
+names of 63 characters, no members at all) are then one assignment away. Run it by hand to look at the page:
+``python tests/webhook/page/fixture_hub.py 8080``.
+"""
+
+import asyncio
+import copy
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from scorer.api.node_pool import Budget
+from scorer.node_budgets.budgets import NodeCounts
+from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, overview
+
+PAGE = Path(__file__).parents[3] / "webhook" / "page"
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+NODE_COUNT = "kubernetes-fleet.io/node-count"
+CORE_COST = "kubernetes.azure.com/per-cpu-core-cost"
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+Json = dict[str, Any]
+
+
+def ago(seconds: float) -> str:
+    """Return the RFC 3339 time some seconds ago."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_cluster(
+    name: str,
+    region: str = "eastus",
+    *,
+    nodes: int | None = 10,
+    cpu: tuple[int, int] | None = (30, 40),
+    memory: tuple[int, int] | None = (112, 160),
+    cost: str | None = "0.029",
+    labels: Json | None = None,
+    taints: tuple[str, ...] = (),
+    state: str = "eligible",
+    detail: str = "",
+    reason: str = "",
+    heartbeat: str | None = "23s",
+) -> Json:
+    """Return one item of ``GET /v1/clusters``."""
+
+    def free(amounts: tuple[int, int] | None, unit: str) -> Json | None:
+        if amounts is None:
+            return None
+        return {
+            "available": f"{amounts[0]}{unit}",
+            "allocatable": f"{amounts[1]}{unit}",
+            "ratio": round(amounts[0] / amounts[1], 4),
+        }
+
+    properties = {}
+    if nodes is not None:
+        properties[NODE_COUNT] = {"value": str(nodes), "age": "41s"}
+    if cost is not None:
+        properties[CORE_COST] = {"value": cost, "age": "41s"}
+    return {
+        "name": name,
+        "state": state,
+        "stateDetail": detail,
+        "eligible": state == "eligible",
+        "reason": reason,
+        "labels": ({"region": region} if region else {}) | (labels or {}),
+        "taints": [{"key": key, "value": "", "effect": "NoSchedule"} for key in taints],
+        "heartbeatAge": heartbeat,
+        "properties": properties,
+        "nodes": nodes,
+        "cpu": free(cpu, ""),
+        "memory": free(memory, "Gi"),
+        "placements": [],
+    }
+
+
+def sample_clusters() -> list[Json]:
+    """Return twelve members in four regions: one leaving, one silent, one not joined, one tainted."""
+    prod1, prod2 = {"env": "prod", "tier": "1"}, {"env": "prod", "tier": "2"}
+    return [
+        make_cluster("bravelion", "eastus", nodes=100, cpu=(248, 400), memory=(880, 1600), cost="0.048", labels=prod1),
+        make_cluster("busybee", "westus", nodes=4, cpu=(3, 16), memory=(11, 64), cost="0.035", labels=prod2),
+        make_cluster(
+            "calmheron", "northeurope", nodes=43, cpu=(90, 172), memory=(410, 688), cost="0.041", labels=prod1
+        ),
+        make_cluster(
+            "dryduck",
+            "eastus",
+            nodes=30,
+            cpu=(110, 120),
+            memory=(460, 480),
+            cost="0.033",
+            labels=prod2,
+            taints=("maintenance",),
+        ),
+        make_cluster("gladgull", "japaneast", nodes=12, cpu=(20, 48), memory=(70, 192), cost="0.061", labels=prod2),
+        make_cluster("jumpingcat", "northeurope", nodes=10, labels={"env": "staging"}),
+        make_cluster(
+            "newnewt",
+            "westus",
+            nodes=None,
+            cpu=None,
+            memory=None,
+            cost=None,
+            labels={"env": "dev"},
+            state="not joined",
+            detail="waiting for its agent",
+            reason="AgentNotJoined",
+            heartbeat=None,
+        ),
+        make_cluster(
+            "oldwhale",
+            "japaneast",
+            nodes=8,
+            cpu=(16, 32),
+            memory=(58, 128),
+            cost="0.076",
+            labels={"env": "prod"},
+            state="silent",
+            detail="no heartbeat for 14m",
+            reason="HeartbeatStale",
+            heartbeat="14m3s",
+        ),
+        make_cluster("quickfox", "westus", nodes=25, cpu=(44, 100), memory=(210, 400), cost="0.044", labels=prod2),
+        make_cluster(
+            "slowtortoise",
+            "eastus",
+            nodes=3,
+            cpu=(1, 12),
+            memory=(9, 48),
+            cost="0.052",
+            labels={"env": "dev"},
+            state="leaving",
+            detail="2 works left",
+            reason="ClusterLeaving",
+        ),
+        make_cluster("smartfish", "westus", nodes=20, cpu=(25, 80), memory=(128, 320), cost="0.031", labels=prod2),
+        make_cluster("tallcrane", "japaneast", nodes=16, cpu=(33, 64), memory=(120, 256), cost="0.058", labels=prod1),
+    ]
+
+
+def make_placement(
+    ref: str,
+    kind: str,
+    states: dict[str, str],
+    *,
+    wanted: int | None = None,
+    state: str = "available",
+    why: str = "",
+    details: Json | None = None,
+    decided: float = 41,
+    old: Sequence[str] = (),
+    stalled: float | None = None,
+    judged_again: bool = False,
+) -> Json:
+    """Return one item of ``GET /v1/placements``; *states* maps the picked clusters to their rollout state."""
+    scope, *rest = ref.split("/")
+    return {
+        "ref": ref,
+        "kind": {"crp": "ClusterResourcePlacement", "rp": "ResourcePlacement"}[scope],
+        "namespace": rest[0] if scope == "rp" else "",
+        "name": rest[-1],
+        "type": kind,
+        "wanted": wanted,
+        "picked": len(states),
+        "available": sum(one == "available" for one in states.values()),
+        "availableOld": len(old),
+        "satisfied": (wanted is None or len(states) >= wanted) and state not in ("failed", "stalled"),
+        "judgedAgain": judged_again,
+        "stalledSince": None if stalled is None else ago(stalled),
+        "state": state,
+        "why": why,
+        "generation": 2,
+        "clusters": [
+            {
+                "cluster": name,
+                "state": one,
+                "detail": (details or {}).get(name, ""),
+                "serves": "new" if one == "available" else "old" if name in old else "",
+            }
+            for name, one in states.items()
+        ],
+        "conditions": [
+            {
+                "type": f"{'Cluster' if scope == 'crp' else ''}ResourcePlacementScheduled",
+                "status": "True",
+                "reason": "SchedulingPolicyFulfilled",
+                "message": f"found all {len(states)} clusters",
+                "lastTransitionTime": ago(decided),
+            },
+        ],
+        "decidedAt": ago(decided),
+    }
+
+
+def sample_placements() -> list[Json]:
+    """Return nine placements in every state the page knows."""
+    up, busy = "available", "applying"
+    return [
+        make_placement(
+            "crp/audit",
+            "PickAll",
+            {
+                "bravelion": up,
+                "calmheron": up,
+                "gladgull": up,
+                "jumpingcat": up,
+                "quickfox": up,
+                "smartfish": up,
+                "tallcrane": up,
+            },
+            decided=5400,
+        ),
+        make_placement(
+            "rp/shop/cart",
+            "PickN",
+            {"smartfish": up, "quickfox": busy},
+            wanted=2,
+            state="rolling out",
+            details={"quickfox": "Deployment shop/cart: 1 of 3 replicas available"},
+            decided=12,
+        ),
+        make_placement(
+            "crp/edge-cache",
+            "PickN",
+            {"calmheron": up, "bravelion": up, "tallcrane": busy, "jumpingcat": "waiting"},
+            wanted=4,
+            state="rolling out",
+            decided=95,
+            details={"tallcrane": "2 of 5 resources applied", "jumpingcat": "waits for tallcrane (maxUnavailable 1)"},
+        ),
+        make_placement(
+            "crp/gpu-batch",
+            "PickN",
+            {"bravelion": up},
+            wanted=3,
+            state="short",
+            why="1 of 3 found: of 11 others 10 have no label gpu=a100, 1 is leaving.",
+            decided=620,
+        ),
+        make_placement(
+            "crp/ledger",
+            "PickFixed",
+            {"bravelion": up, "gladgull": up},
+            wanted=3,
+            state="short",
+            why="dover is not a member of the fleet.",
+            decided=3000,
+        ),
+        make_placement(
+            "crp/network-policies",
+            "PickAll",
+            {"bravelion": up, "smartfish": "failed"},
+            state="failed",
+            why="On smartfish the Deployment web/front did not become available within 5 m.",
+            details={"smartfish": "Deployment web/front: ImagePullBackOff"},
+            decided=340,
+        ),
+        make_placement(
+            "crp/payments", "PickN", {"bravelion": up, "smartfish": up, "calmheron": up}, wanted=3, decided=41
+        ),
+        make_placement(
+            "crp/probe", "PickN", {}, wanted=1, state="pending", why="Waiting for its first decision.", decided=1
+        ),
+        make_placement("crp/telemetry", "PickAll", {"bravelion": up, "calmheron": up, "tallcrane": up}, decided=86000),
+    ]
+
+
+class Question:
+    """What a sample placement asks of the scheduler; enough of it to write explanations whose sums are right."""
+
+    def __init__(
+        self,
+        sorters: tuple[tuple[str, str, int], ...] = (),
+        *,
+        env: str | None = None,
+        min_nodes: int = 0,
+        bonus: tuple[str, int] | None = None,
+        spread: bool = False,
+        names: tuple[str, ...] | None = None,
+    ) -> None:
+        self.sorters, self.env, self.min_nodes, self.bonus, self.spread = sorters, env, min_nodes, bonus, spread
+        self.names = names
+
+
+QUESTIONS = {
+    "crp/payments": Question(((NODE_COUNT, "Descending", 50), (CORE_COST, "Ascending", 50)), env="prod", min_nodes=5),
+    "rp/shop/cart": Question(((CORE_COST, "Ascending", 80),), env="prod"),
+    "crp/edge-cache": Question(
+        ((CORE_COST, "Ascending", 60), (NODE_COUNT, "Descending", -40)), bonus=("1", 20), spread=True
+    ),
+    "crp/gpu-batch": Question(((NODE_COUNT, "Descending", 100),), env="gpu"),
+    "crp/ledger": Question(names=("bravelion", "gladgull", "dover")),
+}
+
+
+def _round(value: float) -> int:
+    return int(abs(value) + 0.5) * (1 if value >= 0 else -1)
+
+
+Reading = tuple[float, Json]
+
+
+def _ranges(question: Question, fleet: list[Json]) -> list[tuple[Reading, Reading]]:
+    """Return per sorter the lowest and the highest reading, each with its cluster."""
+    ranges = []
+    for name, _, _ in question.sorters:
+        readings = [(float(c["properties"][name]["value"]), c) for c in fleet if name in c["properties"]]
+        ranges.append((min(readings, key=lambda r: r[0]), max(readings, key=lambda r: r[0])))
+    return ranges
+
+
+def _terms(question: Question, cluster: Json, ranges: list[tuple[Reading, Reading]]) -> list[Json]:
+    terms: list[Json] = []
+    for index, (name, order, weight) in enumerate(question.sorters):
+        low, high = ranges[index]
+        own = cluster["properties"].get(name)
+        ratio = 0.0
+        if own and high[0] > low[0]:
+            ratio = (float(own["value"]) - low[0]) / (high[0] - low[0])
+            ratio = ratio if order == "Descending" else 1 - ratio
+
+        def limit(reading: Reading, name: str = name) -> Json:
+            found: Json = {"value": reading[1]["properties"][name]["value"], "cluster": reading[1]["name"]}
+            return found if reading[1]["eligible"] else found | {"eligible": False}
+
+        raw = ratio * weight if own else 0.0
+        terms.append(
+            {
+                "index": index,
+                "weight": weight,
+                "labels": {"pass": True},
+                "sorter": {
+                    "name": name,
+                    "order": order,
+                    "observed": own["value"] if own else None,
+                    "age": own["age"] if own else None,
+                    "min": limit(low),
+                    "max": limit(high),
+                    "ratio": round(ratio, 6),
+                    "raw": round(raw, 6),
+                    "points": _round(raw),
+                },
+            }
+        )
+    if question.bonus:
+        tier, weight = question.bonus
+        match = cluster["labels"].get("tier") == tier
+        terms.append(
+            {"index": len(terms), "weight": weight, "labels": {"pass": match}, "points": weight if match else 0}
+        )
+    return terms
+
+
+def _filters(question: Question, cluster: Json) -> tuple[list[Json], str, str]:
+    """Return the checks, and category and words of the first that fails."""
+    checks: list[Json] = []
+    verdict = words = ""
+    terms: list[Json] = []
+    if question.env:
+        match = cluster["labels"].get("env") == question.env
+        nodes = cluster["nodes"]
+        enough = nodes is not None and nodes >= question.min_nodes
+        properties = (
+            [
+                {
+                    "name": NODE_COUNT,
+                    "op": "Ge",
+                    "want": str(question.min_nodes),
+                    "observed": None if nodes is None else str(nodes),
+                    "age": "41s",
+                    "pass": enough,
+                }
+            ]
+            if question.min_nodes
+            else []
+        )
+        passed = match and enough
+        terms = [{"index": 0, "match": passed, "labels": {"pass": match}, "properties": properties}]
+        checks.append({"name": "affinity", "pass": passed, "terms": terms})
+        if not match:
+            verdict, words = (
+                "AffinityMismatch",
+                f"label env is {cluster['labels'].get('env', 'absent')}, wanted {question.env}",
+            )
+        elif not enough:
+            verdict, words = "AffinityMismatch", f"node-count {nodes}, wanted ≥ {question.min_nodes}"
+    if not verdict:
+        checks.append({"name": "eligibility", "pass": cluster["eligible"], "heartbeatAge": cluster["heartbeatAge"]})
+        verdict = cluster["reason"]
+        words = {
+            "HeartbeatStale": "last heartbeat 14m3s ago, limit 5m",
+            "ClusterLeaving": "it is leaving the fleet",
+        }.get(verdict, "its agent has not joined")
+    if not verdict:
+        untolerated = [t["key"] for t in cluster["taints"]]
+        checks.append({"name": "taints", "pass": not untolerated})
+        if untolerated:
+            verdict, words = "TaintNotTolerated", f"taint {untolerated[0]}:NoSchedule is not tolerated"
+    return checks, verdict, words if verdict else ""
+
+
+def explain(placement: Json, fleet: list[Json], kept: tuple[str, ...] = ("calmheron",)) -> Json:
+    """Return the answer of ``POST /v1/explain`` for a sample placement."""
+    question = QUESTIONS.get(placement["ref"], Question())
+    scored = placement["type"] == "PickN"
+    running = [c["cluster"] for c in placement["clusters"]]
+    ranges = _ranges(question, fleet)
+    items: list[Json] = []
+    for cluster in fleet:
+        checks, verdict, words = _filters(question, cluster)
+        name = cluster["name"]
+        if question.names is not None and name not in question.names:
+            continue
+        item: Json = {
+            "cluster": name,
+            "verdict": verdict or "Picked",
+            "filters": checks,
+            "summary": "",
+            "reason": "",
+            "help": "",
+        }
+        if name in running:
+            item["verdict"] = "Kept" if name in kept else "Picked"
+        elif not verdict and scored:
+            item["verdict"] = "ScoreTooLow"
+        if scored and (not verdict or name in running):
+            terms = _terms(question, cluster, ranges)
+            points = sum(t.get("points", t.get("sorter", {}).get("points", 0)) for t in terms)
+            change = -1 if cluster["labels"].get("region") == "westus" else 0
+            topology: Json = {"score": change, "constraints": []}
+            if question.spread:
+                topology["constraints"] = [
+                    {
+                        "key": "region",
+                        "domain": cluster["labels"].get("region"),
+                        "skew": 1,
+                        "change": change,
+                        "counts": {"eastus": 1, "northeurope": 1, "japaneast": 1, "westus": 0},
+                        "maxSkew": 1,
+                        "points": change,
+                    }
+                ]
+            else:
+                topology["score"] = 0
+            item |= {"topology": topology, "affinity": {"score": points, "terms": terms}, "tieBonus": False, "batch": 1}
+            item["summary"] = (
+                f"Scheduled to {name}, affinity score {points}, topology spread score {topology['score']}."
+            )
+        if item["verdict"] in ("Picked", "Kept"):
+            item["summary"] = item["summary"] or f"{name} passes every check."
+        else:
+            item["reason"] = f"{item['verdict']}: {words or 'did not score high enough'}"
+            item["summary"] = f"{name} is not picked: {words or 'it did not score high enough'}."
+        items.append(item)
+    items.extend(
+        {
+            "cluster": name,
+            "verdict": "TargetNotFound",
+            "filters": [],
+            "reason": "TargetNotFound: no member of the fleet has this name",
+            "summary": f"{name} is not a member.",
+            "help": "would be picked once a MemberCluster of this name joins",
+        }
+        for name in question.names or ()
+        if name not in {c["name"] for c in fleet}
+    )
+
+    def key(item: Json) -> tuple[int, int]:
+        return (item["topology"]["score"], item["affinity"]["score"]) if "affinity" in item else (0, 0)
+
+    picked = sorted((i for i in items if i["verdict"] in ("Picked", "Kept")), key=key, reverse=True)
+    losers = sorted((i for i in items if i["verdict"] == "ScoreTooLow"), key=key, reverse=True)
+    ranked = ("Picked", "Kept", "ScoreTooLow")
+    others = sorted((i for i in items if i["verdict"] not in ranked), key=lambda i: i["cluster"])
+    for rank, item in enumerate([*picked, *losers], start=1):
+        item["rank"] = rank
+    for item in losers if picked else []:
+        (spread, points), (last_spread, last_points) = key(item), key(picked[-1])
+        by = "topology" if spread != last_spread else "affinity" if points != last_points else "name"
+        difference = spread - last_spread if by == "topology" else points - last_points
+        item["gap"] = {"toLastPicked": picked[-1]["cluster"], "decidedBy": by, "difference": difference}
+        if item is losers[0] and by == "affinity":
+            item["help"] = (
+                f"would be picked with {-difference} more points, for instance with {-2 * difference} more nodes"
+            )
+    return {
+        "fleetRevision": "12",
+        "policyHash": "sha256:5f0c",
+        "evaluatedAt": ago(0),
+        "wanted": placement["wanted"],
+        "found": placement["picked"],
+        "items": [*picked, *losers, *others],
+    }
+
+
+def make_pool(name: str, *budgets: Json, total: int = 40, deleting: int = 1, not_ready: int = 0) -> BudgetedPool:
+    """Return a node pool; *budgets* as they stand in its spec."""
+    return BudgetedPool(name, tuple(map(Budget.read, budgets)), NodeCounts(total, deleting, not_ready))
+
+
+def sample_pools() -> list[BudgetedPool]:
+    """Return one pool in which the reasons differ, one that never opens, and one without a limit outside windows."""
+    working_hours = {"schedule": "0 9 * * 1-5", "duration": "8h"}
+    return [
+        make_pool(
+            "general",
+            {"nodes": "10%"},
+            {"nodes": "0", "reasons": ["Underutilized"]},
+            {"nodes": "0", "reasons": ["Drifted"], **working_hours},
+            {"nodes": "2", "reasons": ["Empty"], **working_hours},
+        ),
+        make_pool(
+            "seed-weekends",
+            {"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"},
+            {"nodes": "0"},
+            total=12,
+            deleting=0,
+        ),
+        make_pool(
+            "windows-only",
+            {"nodes": "0", **working_hours},
+            {"nodes": "0", "schedule": "@daily", "duration": "10m"},
+            {"nodes": "12", "reasons": ["Empty"]},
+            total=120,
+            deleting=0,
+            not_ready=3,
+        ),
+    ]
+
+
+class FixtureHub:
+    """The documents behind the API, changeable while the page is open; :meth:`publish` tells the page."""
+
+    def __init__(self) -> None:
+        self.clusters = sample_clusters()
+        self.placements = sample_placements()
+        self.pools: list[BudgetedPool] = []
+        self.revision = 8841
+        self.failing: dict[str, int] = {}
+        self.explanations: dict[str, Json] = {}
+        self.asked: list[str] = []
+        self.streams: set[asyncio.Queue[Json | None]] = set()
+        self.count_placements()
+
+    def count_placements(self) -> None:
+        """Write into every cluster which placements it holds."""
+        for cluster in self.clusters:
+            cluster["placements"] = [
+                p["name"] for p in self.placements if cluster["name"] in {c["cluster"] for c in p["clusters"]}
+            ]
+
+    def placement(self, ref: str) -> Json:
+        """Return a placement by its ref, to be changed in place."""
+        return next(p for p in self.placements if p["ref"] == ref)
+
+    def publish(self, *refs: str, clusters: bool = False) -> None:
+        """Send a ``change`` event to every open page."""
+        self.revision += 1
+        for queue in self.streams:
+            queue.put_nowait({"revision": self.revision, "clusters": clusters, "placements": list(refs)})
+
+    def hang_up(self) -> None:
+        """End every event stream, as a server that goes away does."""
+        for queue in self.streams:
+            queue.put_nowait(None)
+
+    def clusters_document(self) -> Json:
+        """Return what ``GET /v1/clusters`` answers now."""
+        return {"fleetRevision": "12", "evaluatedAt": ago(0), "items": self.clusters}
+
+    def explanation(self, ref: str) -> Json:
+        """Return what ``POST /v1/explain`` answers now for a placement."""
+        return self.explanations.get(ref) or explain(self.placement(ref), self.clusters)
+
+    def make_app(self) -> web.Application:
+        """Return the application: files, API and events."""
+        app = web.Application(middlewares=[self._headers])
+        app.router.add_get("/", self._file)
+        app.router.add_get("/ui/{name}", self._file)
+        app.router.add_get("/v1/clusters", self._clusters)
+        app.router.add_get("/v1/placements", self._placements)
+        app.router.add_get("/v1/placements/{ref:.+}", self._placement)
+        app.router.add_post("/v1/explain", self._explain)
+        app.router.add_get("/v1/events", self._events)
+        app.router.add_get("/v1/budgets", self._budgets)
+        app.router.add_get("/v1/budgets/calendar", self._calendar)
+        return app
+
+    @web.middleware
+    async def _headers(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.asked.append(f"{request.method} {request.path}")
+        status = self.failing.get(request.path)
+        if status is not None:
+            body = {
+                "type": "urn:harbormaster:problem:not-ready",
+                "title": "Not ready",
+                "status": status,
+                "detail": "the cache has not synced yet",
+                "instance": "urn:uuid:6f1c",
+            }
+            return web.json_response(body, status=status, content_type="application/problem+json")
+        response: web.StreamResponse = await handler(request)
+        if not response.prepared:
+            response.headers["Content-Security-Policy"] = CSP
+            response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+    async def _file(self, request: web.Request) -> web.Response:
+        path = PAGE / request.match_info.get("name", "index.html")
+        if path.suffix not in TYPES or not path.is_file():
+            raise web.HTTPNotFound
+        return web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+
+    async def _clusters(self, _: web.Request) -> web.Response:
+        return web.json_response(self.clusters_document())
+
+    async def _placements(self, _: web.Request) -> web.Response:
+        return web.json_response({"items": self.placements})
+
+    async def _placement(self, request: web.Request) -> web.Response:
+        found = [p for p in self.placements if p["ref"] == request.match_info["ref"]]
+        if not found:
+            return web.json_response({"title": "Not found", "status": 404, "detail": "no such placement"}, status=404)
+        item = copy.deepcopy(found[0])
+        item["selectedResources"] = [
+            {"group": "", "version": "v1", "kind": "Namespace", "name": "payments"},
+            {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "payments", "name": "api"},
+        ]
+        item["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}}
+        return web.json_response(item)
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        ref = (await request.json())["placement"]["ref"]
+        scope = "crp" if ref["kind"] == "ClusterResourcePlacement" else f"rp/{ref['namespace']}"
+        return web.json_response(self.explanation(f"{scope}/{ref['name']}"))
+
+    async def _budgets(self, _: web.Request) -> web.Response:
+        return web.json_response(overview(self.pools, datetime.now(UTC)))
+
+    async def _calendar(self, request: web.Request) -> web.Response:
+        wanted = request.query.getall("pool")
+        maker = CalendarMaker(len(wanted), datetime.fromisoformat(request.query["from"]), int(request.query["days"]))
+        for name in wanted:
+            maker.add(next(pool for pool in self.pools if pool.name == name))
+        return web.json_response(maker.document())
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        await response.prepare(request)
+        queue: asyncio.Queue[Json | None] = asyncio.Queue()
+        everything = {"revision": self.revision, "clusters": True, "placements": [p["ref"] for p in self.placements]}
+        queue.put_nowait(everything)
+        self.streams.add(queue)
+        try:
+            while (change := await queue.get()) is not None:
+                await response.write(f"event: change\ndata: {json.dumps(change)}\n\n".encode())
+        except ConnectionResetError:
+            pass
+        finally:
+            self.streams.discard(queue)
+        return response
+
+
+@asynccontextmanager
+async def serving(hub: FixtureHub, port: int = 0) -> AsyncIterator[str]:
+    """Serve a hub on loopback while the context is open; yields its address."""
+    runner = web.AppRunner(hub.make_app(), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        hub.hang_up()
+        await runner.cleanup()
+
+
+async def _main(port: int) -> None:
+    async with serving(FixtureHub(), port) as address:
+        sys.stdout.write(f"{address}\n")
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1]) if len(sys.argv) > 1 else 8080))

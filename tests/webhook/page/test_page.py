@@ -1,0 +1,692 @@
+"""The page in a real browser: legible, truthful, live, and usable without a mouse."""
+
+import asyncio
+import copy
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Route, expect
+
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, make_placement
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+DASH, MINUS, TIMES = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
+LONG = "a-cluster-with-a-name-of-sixty-three-characters-which-is-the-most"
+
+
+def fill(hub: FixtureHub, clusters: list[Json], placements: list[Json]) -> None:
+    hub.clusters, hub.placements = clusters, placements
+    hub.count_placements()
+
+
+def thousand() -> list[Json]:
+    """A fleet of 1,000: number 500 is silent, number 800 tainted."""
+    clusters = [
+        make_cluster(
+            f"member-{i:04}", f"region-{i % 12}", nodes=3 + i % 90, cost=f"0.0{20 + i % 60}", labels={"env": "prod"}
+        )
+        for i in range(1000)
+    ]
+    clusters[500] |= {
+        "state": "silent",
+        "stateDetail": "no heartbeat for 20m",
+        "eligible": False,
+        "reason": "HeartbeatStale",
+    }
+    clusters[800]["taints"] = [{"key": "dry-dock", "value": "", "effect": "NoSchedule"}]
+    return clusters
+
+
+def sample(_: FixtureHub) -> None:
+    """The fleet as it is."""
+
+
+def empty(hub: FixtureHub) -> None:
+    fill(hub, [], [])
+
+
+def many(hub: FixtureHub) -> None:
+    payments = make_placement("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
+    applying = {f"member-{i:04}": "applying" for i in range(900)}
+    fill(hub, thousand(), [payments, make_placement("crp/all", "PickAll", applying, state="rolling out")])
+
+
+def long_names(hub: FixtureHub) -> None:
+    assert len(LONG) >= 63
+    labels = {f"a-very-long-prefix.of.some.company.example.com/{LONG}": LONG, "env": "prod"}
+    taint = {"key": f"example.com/{LONG}", "value": LONG, "effect": "NoSchedule"}
+    clusters = [
+        make_cluster(
+            f"{LONG[:-1]}{i}",
+            LONG,
+            nodes=12345,
+            cpu=(123456, 999999),
+            memory=(987654321, 999999999),
+            cost="0.123456789",
+            labels=labels,
+            state="unheard-of-state",
+            detail=f"something about {LONG}",
+        )
+        for i in range(3)
+    ]
+    clusters[1]["taints"] = [taint]
+    clusters[2] |= {"state": "eligible", "eligible": True}
+    names = {c["name"]: "applying" for c in clusters}
+    details = dict.fromkeys(names, f"Deployment {LONG}/{LONG}: 1 of 3 replicas available")
+    fill(
+        hub,
+        clusters,
+        [
+            make_placement(
+                "crp/payments",
+                "PickN",
+                names,
+                wanted=2_000_000_000,
+                state="short",
+                why=f"{LONG} is too long.",
+                details=details,
+            ),
+            make_placement(f"rp/{LONG}/{LONG}", "PickAll", names, state="failed", details=details),
+        ],
+    )
+
+
+def broken(hub: FixtureHub) -> None:
+    hub.failing = {"/v1/explain": 503}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "ref"),
+    [
+        pytest.param(sample, "crp/payments", id="two-sorters"),
+        pytest.param(sample, "crp/edge-cache", id="spread-and-negative-weights"),
+        pytest.param(sample, "crp/ledger", id="fixed-names-one-unknown"),
+        pytest.param(sample, "crp/audit", id="pick-all"),
+        pytest.param(empty, "", id="empty-fleet"),
+        pytest.param(long_names, "crp/payments", id="long-names"),
+        pytest.param(many, "crp/payments", id="thousand-clusters"),
+        pytest.param(broken, "crp/payments", id="explain-fails"),
+    ],
+)
+async def test_nothing_overlaps_and_everything_can_be_read(hub, open_page, scenario, ref):
+    """No page overflow, no text over text or out of its panel, contrast of at least 4.5, from desk to phone."""
+    scenario(hub)
+    opened = await open_page(ref, motion="reduce")
+    if scenario is sample:  # unfold everything there is to read
+        for details in await opened.page.locator("#placement-body details").all():
+            await unfold(details)
+    for width in (1280, 1920, 1001, 768, 390, 320):
+        await opened.page.set_viewport_size({"width": width, "height": 844})
+        for scheme in ("light", "dark"):
+            await opened.page.emulate_media(color_scheme=scheme)
+            measured = await opened.page.evaluate(MEASURE)
+            seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
+            assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
+            assert measured["texts"] > 15
+            if scenario is sample:
+                assert measured["cut"] == [], f"{width} px"
+    if scenario is not broken:  # the browser logs every 503 by itself
+        await opened.assert_quiet()
+
+
+async def test_the_check_finds_overlaps_and_faint_text(open_page):
+    """The geometric check is no good if it cannot fail."""
+    opened = await open_page("crp/payments")
+    await opened.page.evaluate(
+        """() => {
+          const sheet = new CSSStyleSheet();
+          sheet.replaceSync(".legend { margin-top: -12px; } .sub { color: #aaa; } .rows .who { width: 900px; }");
+          document.adoptedStyleSheets = [sheet];
+        }"""
+    )
+    measured = await opened.page.evaluate(MEASURE)
+    assert measured["overlaps"]
+    assert measured["faint"]
+
+
+async def unfold(details) -> None:
+    """Open it and wait for what is inside, which the toggle event fills: that comes some time after the click."""
+    await details.locator("summary").click()
+    await expect(details.locator(":scope > :not(summary)")).not_to_be_empty()
+
+
+async def texts(locator) -> list[str]:
+    return [re.sub(r"\s+", " ", text).strip() for text in await locator.all_inner_texts()]
+
+
+async def test_the_cards_are_sums_over_the_answers(open_page):
+    opened = await open_page()
+    assert await texts(opened.page.locator(".card")) == [
+        "Member clusters 12 9 eligible · 1 leaving · 1 silent · 1 not joined",
+        "Placements 9 5 satisfied · 1 pending · 2 short · 1 failed",
+        "Rolling out 2 3 of 6 clusters updated",
+        "Bindings 24 20 available · 2 applying · 1 waiting · 1 failed",
+    ]
+
+
+async def test_the_fleet_shows_what_the_api_says(hub, open_page):
+    opened = await open_page()
+    rows = opened.page.get_by_role("table").get_by_role("row")
+    assert await texts(rows.nth(0).get_by_role("columnheader")) == [
+        "Cluster",
+        "State",
+        "Region",
+        "Labels, taints",
+        "Nodes",
+        "CPU free",
+        "Memory free",
+        "Cost / core",
+        "Heartbeat",
+        "Placements",
+    ]
+    assert await rows.count() == len(hub.clusters) + 1
+    for place, cluster in enumerate(hub.clusters, start=1):
+        row = rows.nth(place)
+        assert await texts(row.get_by_role("rowheader")) == [cluster["name"]]
+        state, region, labels, nodes, cpu, memory, cost, heartbeat, placements = await texts(row.get_by_role("cell"))
+        assert state == f"{cluster['state']} {cluster['stateDetail']}".strip()
+        assert region == cluster["labels"]["region"]
+        shown = [f"{key}={value}" for key, value in cluster["labels"].items() if key != "region"]
+        assert labels.split() == shown + [f"{t['key']}:{t['effect']}" for t in cluster["taints"]]
+        assert nodes == (DASH if cluster["nodes"] is None else str(cluster["nodes"]))
+        assert cpu == (
+            DASH if not cluster["cpu"] else f"{cluster['cpu']['available']} / {cluster['cpu']['allocatable']}"
+        )
+        assert memory == (DASH if not cluster["memory"] else cluster["memory"]["available"].replace("Gi", " GiB"))
+        assert cost == cluster["properties"].get(CORE_COST, {"value": DASH})["value"]
+        assert bool(re.fullmatch(rf"{DASH}|\d+ [smhd]", heartbeat))
+        assert placements == str(len(cluster["placements"]))
+        if cluster["cpu"]:
+            share = await row.locator(".meter").nth(0).evaluate("e => e.firstChild.offsetWidth / e.offsetWidth")
+            assert share == pytest.approx(cluster["cpu"]["ratio"], abs=0.02)
+
+
+async def test_the_placements_show_wanted_picked_and_available(hub, open_page):
+    opened = await open_page()
+    links = opened.page.locator(".placements a")
+    assert await links.count() == len(hub.placements)
+    for place, placement in enumerate(hub.placements):
+        link = links.nth(place)
+        wanted = "all" if placement["wanted"] is None else str(placement["wanted"])
+        assert await texts(link.locator(".num")) == [
+            f"wanted {wanted}",
+            f"picked {placement['picked']}",
+            f"available {placement['available']}",
+        ]
+        assert await texts(link.locator(".pill")) == [placement["state"]]
+        assert await texts(link.locator(".why")) == ([placement["why"]] if placement["why"] else [])
+        assert await link.get_attribute("href") == f"#{placement['ref']}"
+        name = f"{placement['namespace']}/{placement['name']}" if placement["namespace"] else placement["name"]
+        assert await texts(link.locator(".placement-name")) == [name]
+
+
+@pytest.mark.parametrize("ref", ["crp/payments", "crp/edge-cache", "rp/shop/cart", "crp/gpu-batch"])
+async def test_scores_and_their_parts_equal_the_explanation(hub, open_page, ref):
+    """Every scored cluster: its points, the parts of its bar in proportion, its verdict; the others: why not."""
+    opened = await open_page(ref)
+    items = {item["cluster"]: item for item in hub.explanation(ref)["items"]}
+    shown = opened.page.locator(".rows > li")
+    assert await texts(shown.locator(".who")) == list(items)
+    bars = {}
+    for place, item in enumerate(items.values()):
+        row = shown.nth(place)
+        if "affinity" not in item:
+            assert item["reason"].split(": ", 1)[1] in (await texts(row.locator(".refused")))[0]
+            continue
+        assert await texts(row.locator(".score")) == [str(item["affinity"]["score"]).replace("-", MINUS)]
+        points = [t.get("points", t.get("sorter", {}).get("points")) for t in item["affinity"]["terms"]]
+        assert sum(points) == item["affinity"]["score"]
+        widths = await row.locator(".side i:not(.part-spread)").evaluate_all(
+            "all => all.map((e) => [e.className, e.getBoundingClientRect().width, !!e.closest('.below')])"
+        )
+        assert len(widths) == len([p for p in points if p])
+        for colour, width, below in widths:
+            value = points[int(colour.removeprefix("part-"))]
+            assert below == (value < 0)
+            if abs(value) > 5:
+                bars[item["cluster"], colour] = width / abs(value)
+    assert bars
+    assert max(bars.values()) == pytest.approx(min(bars.values()), rel=0.1)
+
+
+async def test_the_wanted_line_parts_picked_from_not_picked(hub, open_page):
+    opened = await open_page("crp/payments")
+    explanation = hub.explanation("crp/payments")
+    picked = [i["cluster"] for i in explanation["items"] if i["verdict"] in ("Picked", "Kept")]
+    order = await texts(opened.page.locator(".explanation .who, .explanation .wanted span"))
+    assert order.index("wanted 3") == len(picked) == 3
+    pills = await texts(opened.page.locator(".rows .verdict .pill"))
+    assert pills[:3] == ["picked", "kept", "picked"]
+    assert pills[3] == f"{-explanation['items'][3]['gap']['difference']} short"
+    call_out = " ".join(await texts(opened.page.locator(".explanation .callout p")))
+    assert f"{explanation['items'][3]['cluster']} {explanation['items'][3]['help']}" in call_out
+    assert "to 0.076 (oldwhale); oldwhale is not a candidate itself." in call_out
+    assert await texts(opened.page.locator(".legend li")) == [
+        f"node-count, most first {TIMES} 50",
+        f"per-cpu-core-cost, least first {TIMES} 50",
+    ]
+
+
+async def test_a_short_placement_says_what_was_found(open_page):
+    opened = await open_page("crp/gpu-batch")
+    assert await texts(opened.page.locator(".wanted span")) == ["wanted 3, found 1"]
+    assert "10 have no label gpu=a100" in (await texts(opened.page.locator("#placement-body > .callout")))[0]
+
+
+async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_page):
+    """Clusters that came later are not needed, whatever they score; equal advice is given once, for all it helps."""
+    document = copy.deepcopy(hub.explanation("crp/edge-cache"))
+    items = {item["cluster"]: item for item in document["items"]}
+    items["gladgull"] |= {
+        "verdict": "NotNeeded",
+        "gap": {"toLastPicked": "bravelion", "decidedBy": "affinity", "difference": 9},
+    }
+    items["gladgull"]["help"] = ""
+    for name in ("newnewt", "oldwhale", "slowtortoise", "dryduck"):
+        items[name]["help"] = "would pass with: a heartbeat"
+    items["dryduck"]["filters"][-1]["tolerated"] = [{"taint": "maintenance:NoSchedule", "by": None}]
+    items["calmheron"]["binding"] = {
+        "state": "Bound",
+        "currentPolicy": True,
+        "recordedScore": {"topologySpread": 0, "affinity": 44},
+        "wouldStillMatch": False,
+        "wouldBeRefused": "TaintNotTolerated: taint a:NoSchedule not tolerated",
+    }
+    hub.explanations["crp/edge-cache"] = document
+    opened = await open_page("crp/edge-cache")
+    rows = opened.page.locator(".rows > li")
+    assert await texts(rows.filter(has_text="gladgull").locator(".pill")) == ["not needed"]
+    call_out = await texts(opened.page.locator(".explanation .callout p"))
+    assert call_out[0] == "dryduck, newnewt, oldwhale and 1 more would pass with: a heartbeat."
+    for name in ("calmheron", "dryduck"):
+        await unfold(rows.filter(has_text=name).locator("details"))
+    traces = await texts(opened.page.locator(".trace"))
+    assert "Binding Bound; picked with 44 points, spread 0; would be refused today: TaintNotTolerated" in traces[1]
+    assert "taints failed : maintenance:NoSchedule not tolerated" in " ".join(traces)
+
+
+async def test_an_exceeded_limit_is_marked_and_leaves_the_other_bars_their_length(hub, open_page):
+    """-1000 is no amount of skew: the whole bar is marked, words say why, and the spread of others is still seen."""
+    document = copy.deepcopy(hub.explanation("crp/edge-cache"))
+    items = {item["cluster"]: item for item in document["items"]}
+    items["busybee"]["topology"]["score"] = -1000
+    items["busybee"]["topology"]["constraints"][0] |= {"points": -1000, "change": 1, "violated": True}
+    gap = {"toLastPicked": "bravelion", "decidedBy": "topologySpread", "difference": -1000}
+    items["busybee"] |= {"verdict": "ScoreTooLow", "gap": gap}
+    hub.explanations["crp/edge-cache"] = document
+    opened = await open_page("crp/edge-cache")
+    row = opened.page.locator(".rows > li").filter(has_text="busybee")
+    assert await row.locator(".bar-track.over").count() == 1
+    assert await row.locator("i.part-spread").count() == 0
+    assert await texts(row.locator(".pill")) == ["over limit"]
+    assert await texts(row.locator(".spread")) == [f"{MINUS}1,000"]
+    assert "exceeds the limit of a spread constraint" in (await texts(opened.page.locator(".legend")))[0]
+    other = opened.page.locator(".rows > li").filter(has_text="quickfox")
+    width = "(e) => e.getBoundingClientRect().width"
+    spread = await other.locator("i.part-spread").evaluate(width)
+    track = await other.locator(".bar-track").evaluate(width)
+    assert track / 20 < spread < track / 5  # it neither vanishes nor dwarfs the points it is not added to
+
+
+MANY_JOINED = "; ".join(f"member-{i} changed (new, labels, health)" for i in range(6))
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        pytest.param(
+            f"policy snapshot shop-0; {MANY_JOINED}",
+            "new policy snapshot shop-0; member-0, member-1 and 4 more joined the fleet",
+            id="grouped",
+        ),
+        pytest.param(
+            "since the last run these members changed: a (resources), b (gone), c (resources) and 4 more",
+            "a and c changed (resources); b left the fleet; 4 more changed",
+            id="members",
+        ),
+        pytest.param("numberOfClusters 2 → 3", "numberOfClusters 2 → 3", id="as-it-is"),
+        pytest.param("something; of a (new) kind (here) it", "something; of a (new) kind (here) it", id="unheard-of"),
+    ],
+)
+async def test_why_it_was_decided_is_said_in_a_line(hub, open_page, message, line):
+    """Clusters with the same news share a sentence; what the API says is there in full where that is more."""
+    trigger = {"event": "SnapshotCreated", "objects": [], "message": message}
+    run = {"trigger": trigger, "snapshot": "shop-0", "fleetSize": 12, "batches": 0, "counts": {"ClusterLeaving": 1}}
+    hub.explanations["crp/payments"] = hub.explanation("crp/payments") | run
+    opened = await open_page("crp/payments")
+    shown = await texts(opened.page.locator(".run p:visible"))
+    assert shown[0] == f"Last decided because: {line}."
+    assert shown[1].startswith(
+        "12 clusters in the fleet; all clusters it wants are there already, so nothing was judged anew. "
+        "Not picked: 1 ClusterLeaving. Policy snapshot shop-0. Judged at "
+    )
+    in_full = opened.page.locator(".run details")
+    assert await in_full.count() == (line != message)
+    if line != message:
+        await in_full.locator("summary").click()
+        await expect(in_full.locator("p")).to_have_text(f"{message}.")
+
+
+@pytest.mark.parametrize("name", ["fleet", "placements"])
+async def test_an_address_leads_to_a_view(open_page, name):
+    """As the links of the page that shows the API do."""
+    opened = await open_page(f"{name}-title")
+    title = opened.page.locator(f"#{name}-title")
+    await expect(title).to_be_focused()
+    await expect(title).to_be_in_viewport()
+    await opened.assert_quiet()
+
+
+async def test_rollout_states_and_details(hub, open_page):
+    opened = await open_page("crp/edge-cache")
+    assert await texts(opened.page.locator(".rollout-states li")) == [
+        "2 available calmheron, bravelion",
+        "1 applying tallcrane: 2 of 5 resources applied",
+        "1 waiting jumpingcat: waits for tallcrane (maxUnavailable 1)",
+    ]
+    assert await texts(opened.page.locator(".rollout .sub")) == ["RollingUpdate, maxUnavailable 25%, maxSurge 1"]
+
+
+async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_release_serves(hub, open_page):
+    states = {"bravelion": "available", "tallcrane": "applying", "jumpingcat": "waiting", "calmheron": "waiting"}
+    why = "nothing has moved since 2026-03-01T10:00:00Z; tallcrane: Deployment web/front: 0 of 3 ready"
+    hub.placements = [
+        make_placement(
+            "crp/web",
+            "PickN",
+            states,
+            wanted=4,
+            state="stalled",
+            why=why,
+            old=["jumpingcat", "calmheron"],
+            stalled=1500,
+        )
+    ]
+    opened = await open_page("crp/web")
+    row = opened.page.locator(".placements a")
+    await expect(row.locator(".num")).to_have_text(["wanted 4", "picked 4", "available 1"])
+    await expect(row.locator(".placement-picks")).to_contain_text(" · 2 on the old release")
+    await expect(row.locator(".why")).to_have_text(why)
+    sub = opened.page.locator("#placement-sub")
+    await expect(sub).to_contain_text("picked 4 · 1 available · 2 on the old release")
+    await expect(sub).to_contain_text("stalled, nothing has moved for 25 m")
+    waiting = opened.page.locator(".rollout-states li", has_text="2 waiting")
+    await expect(waiting).to_contain_text("all of them serve the old release meanwhile")
+    cards = await texts(opened.page.locator(".card"))
+    assert "Placements 1 0 satisfied · 1 stalled" in cards
+    assert "Rolling out 1 1 of 4 clusters updated" in cards
+    await opened.assert_quiet()
+
+
+async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page):
+    states = {"bravelion": "available", "smartfish": "available"}
+    hub.placements = [make_placement("crp/web", "PickN", states, wanted=3, why="being judged again", judged_again=True)]
+    hub.placements[0] |= {"decidedAt": None}
+    opened = await open_page("crp/web")
+    row = opened.page.locator(".placements a")
+    await expect(row.locator(".num")).to_have_text(["wanted 3", "picked 2", "available 2"])
+    await expect(row.locator(".pill")).to_have_text("available")
+    await expect(row.locator(".why")).to_have_text("being judged again")
+    assert "Placements 1 0 satisfied · 1 judged again" in await texts(opened.page.locator(".card"))
+    await expect(opened.page.locator("#placement-sub")).to_have_text(
+        "PickN 3 · picked 2 · 2 available · being judged again"
+    )
+    await opened.assert_quiet()
+
+
+async def test_the_numbers_behind_a_row_are_one_key_away(open_page):
+    opened = await open_page("crp/payments")
+    row = opened.page.locator(".rows > li", has_text="quickfox")
+    await row.locator("summary").focus()
+    await opened.page.keyboard.press("Enter")
+    await expect(row.locator(".trace")).not_to_be_empty()  # filled by the toggle event, which comes after the key
+    words = (await texts(row.locator(".trace")))[0]
+    assert "range 0.029 (jumpingcat) to 0.076 (oldwhale, not a candidate)" in words
+    assert "node-count: observed 25 (41s old), wanted ≥ 5" in words
+    opened.hub.publish("crp/payments", clusters=True)
+    await opened.page.locator("#live[data-revision='8842']").wait_for()
+    assert await row.locator("details").get_attribute("open") is not None
+
+
+async def test_json_links_lead_to_the_very_documents(hub, open_page):
+    opened = await open_page("rp/shop/cart")
+    links = opened.page.get_by_role("link", name="show as JSON")
+    paths = [await link.get_attribute("href") for link in await links.all()]
+    assert paths == ["/v1/clusters", "/v1/placements", "/v1/placements/rp/shop/cart"]
+    explanation = opened.page.get_by_role("link", name="explanation as JSON")
+    text = await explanation.evaluate("(link) => fetch(link.href).then((answer) => answer.text()).catch(() => '')")
+    assert text == ""  # connect-src 'self' keeps scripts from reading it …
+    async with opened.page.context.expect_page() as waiting:
+        await explanation.click()
+    shown = await (await waiting.value).evaluate("document.body.innerText")  # … but the viewer can
+    assert [i["cluster"] for i in json.loads(shown)["items"]] == [
+        i["cluster"] for i in hub.explanation("rp/shop/cart")["items"]
+    ]
+
+
+async def test_a_change_shows_without_a_reload(hub, open_page):
+    """One event: cards, fleet row, list, explanation and the spoken news follow; the document stays."""
+    opened = await open_page("crp/payments")
+    page = opened.page
+    await page.evaluate("window.stayed = true")
+    place = next(i for i, p in enumerate(hub.placements) if p["name"] == "payments")
+    states = {"bravelion": "available", "smartfish": "available", "calmheron": "available", "quickfox": "applying"}
+    hub.placements[place] = make_placement("crp/payments", "PickN", states, wanted=4, state="rolling out")
+    hub.clusters[0] |= {
+        "state": "leaving",
+        "stateDetail": "asked to leave",
+        "eligible": False,
+        "reason": "ClusterLeaving",
+    }
+    hub.count_placements()
+    assert await texts(page.locator("#live-text")) == ["live"]  # nothing has changed since it was opened
+    hub.publish("crp/payments", clusters=True)
+    await expect(page.locator(".wanted")).to_have_text("wanted 4")
+    await expect(page.locator(".fleet tr", has_text="bravelion").locator(".detail")).to_have_text("asked to leave")
+    await expect(page.locator(".placements a[aria-current] .num")).to_have_text(["wanted 4", "picked 4", "available 3"])
+    await page.locator(".rows > li", has_text="quickfox").get_by_text("picked", exact=True).wait_for()
+    assert re.fullmatch(r"live · last change \d s ago", (await texts(page.locator("#live-text")))[0])
+    assert (await texts(page.locator(".card").nth(0)))[0].startswith("Member clusters 12 8 eligible · 2 leaving")
+    assert await page.locator("#news").text_content() == "payments: rolling out, picked 4"
+    assert await page.evaluate("window.stayed")
+    await opened.assert_quiet()
+
+
+async def test_placements_come_and_go(hub, open_page):
+    opened = await open_page("crp/payments")
+    hub.placements = [p for p in hub.placements if p["name"] != "payments"]
+    hub.placements.append(make_placement("crp/zebra", "PickAll", {}))
+    hub.publish("crp/payments", "crp/zebra")
+    await opened.page.get_by_text("There is no placement crp/payments (any more).").wait_for()
+    assert await opened.page.locator(".placements a").last.get_attribute("href") == "#crp/zebra"
+    hub.placements.insert(0, make_placement("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
+
+    async def late(route: Route) -> None:
+        await asyncio.sleep(1)
+        await route.continue_()
+
+    await opened.page.route("**/v1/placements", late)  # the explanation's turn comes before the list's
+    hub.publish("crp/payments")
+    await opened.page.locator("#placement-body").get_by_text("wanted 1", exact=True).wait_for()
+    await opened.page.locator("#placement-body .rows .who", has_text="smartfish").wait_for()
+
+
+async def test_the_keyboard_selects_a_placement(open_page):
+    """Tab reaches the list, arrows walk it, Enter selects: the address, the mark and the panel follow."""
+    opened = await open_page("crp/audit")
+    page = opened.page
+    for _ in range(12):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("document.activeElement.closest('.placements') !== null"):
+            break
+    assert await page.evaluate("document.activeElement.getAttribute('href')") == "#crp/audit"
+    assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await page.locator("#placement-title", has_text="edge-cache").wait_for()
+    await page.locator(".rows .who", has_text="tallcrane").wait_for()
+    assert page.url.endswith("/#crp/edge-cache")
+    current = page.locator(".placements a[aria-current=true]")
+    assert await current.get_attribute("href") == "#crp/edge-cache"
+    await page.go_back()
+    await page.locator("#placement-title", has_text="audit").wait_for()
+    opened.hub.publish("crp/audit", clusters=True)
+    await page.locator("#live[data-revision='8842']").wait_for()
+    assert await page.evaluate("document.activeElement.getAttribute('href')") == "#crp/edge-cache"  # focus stays put
+
+
+async def test_without_an_address_the_first_that_needs_a_look_is_shown(open_page):
+    opened = await open_page()
+    assert await texts(opened.page.locator("#placement-title")) == ["gpu-batch"]
+    assert "#" not in opened.page.url
+
+
+@pytest.mark.parametrize("ref", ["crp/nobody", "rp/no/body", "crp/%E0%A4%A", "fleet-title"])
+async def test_addresses_that_lead_nowhere(open_page, ref):
+    opened = await open_page(ref)
+    title = (await texts(opened.page.locator("#placement-title")))[0]
+    assert title == ("Placement" if ref.endswith("body") else "gpu-batch")
+    await opened.assert_quiet()
+
+
+async def test_a_broken_stream_is_said_and_mended(hub, open_page):
+    opened = await open_page("crp/payments")
+    hub.failing["/v1/events"] = 503
+    hub.hang_up()
+    await opened.page.locator("#live[data-state=disconnected]").wait_for()
+    assert (await texts(opened.page.locator("#live-text")))[0].startswith("disconnected, retrying")
+    assert await opened.page.locator("#news").text_content() == "disconnected, retrying"
+    hub.failing.clear()
+    hub.placement("crp/payments")["why"] = "Something new."
+    await opened.page.locator("#live[data-state=live]").wait_for()
+    await opened.page.locator(".placements .why", has_text="Something new.").wait_for()
+
+
+async def test_an_api_error_is_said_and_what_was_shown_stays(hub, open_page):
+    opened = await open_page("crp/payments")
+    hub.failing = {"/v1/clusters": 503, "/v1/explain": 500}
+    hub.publish("crp/payments", clusters=True)
+    problem = opened.page.get_by_role("alert")
+    await problem.wait_for()
+    assert await texts(problem) == [
+        "/v1/clusters cannot be read: 503 Service Unavailable: the cache has not synced yet (urn:uuid:6f1c). "
+        "What is shown may be out of date; trying again."
+    ]
+    await opened.page.get_by_text("No explanation right now: 500").wait_for()
+    assert await opened.page.locator(".fleet tbody tr").count() == 12
+    assert await opened.page.locator(".rows > li").count() == 12
+    hub.failing.clear()
+    await problem.wait_for(state="detached")
+    await opened.page.get_by_text("No explanation right now").wait_for(state="hidden")
+
+
+async def test_an_api_that_is_down_from_the_start(hub, open_page):
+    hub.failing = {"/v1/clusters": 503, "/v1/placements": 503}
+    opened = await open_page(settle=False)
+    await opened.page.get_by_role("alert").nth(1).wait_for()
+    hub.failing.clear()
+    await opened.settle()
+    assert await opened.page.get_by_role("alert").count() == 0
+
+
+async def test_a_thousand_clusters_start_with_those_that_need_a_look(hub, open_page):
+    many(hub)
+    opened = await open_page("crp/payments")
+    page = opened.page
+    rows = page.locator(".fleet tbody tr")
+    assert await rows.count() == 25
+    assert await texts(rows.nth(0).get_by_role("rowheader")) == ["member-0500"]
+    await page.get_by_role("searchbox").fill("REGION-7 dry-dock")
+    assert await rows.count() == 0
+    await page.get_by_role("searchbox").fill("Dry-Dock")
+    assert await texts(rows.get_by_role("rowheader")) == ["member-0800"]
+    await page.get_by_role("searchbox").fill("")
+    await page.get_by_role("button", name="Show all 1,000 clusters").first.click()
+    assert await rows.count() == 1000
+    hub.clusters[999]["nodes"] = 77_777
+    hub.publish(clusters=True)
+    await page.locator(".fleet tbody tr").nth(999).get_by_text("77,777").wait_for()
+    verdicts = Counter(item["verdict"] for item in hub.explanation("crp/payments")["items"])
+    assert await texts(page.locator(".counts")) == [
+        f"960 not picked: {verdicts['ScoreTooLow']} ScoreTooLow · {verdicts['AffinityMismatch']} AffinityMismatch"
+        " · 1 HeartbeatStale · 1 TaintNotTolerated"
+    ]
+    assert await texts(page.locator(".rollout-states li")) == [
+        "40 available " + ", ".join(f"member-{i:04}" for i in range(12)) + " and 28 more"
+    ]
+
+
+async def test_names_are_text_whatever_they_look_like(hub, open_page):
+    hostile = "<img src=x onerror=alert(1)>"
+    hub.clusters[0] |= {"name": hostile, "stateDetail": hostile, "labels": {hostile: hostile}}
+    hub.placement("crp/payments")["why"] = hostile
+    opened = await open_page("crp/payments")
+    assert await opened.page.locator("main img").count() == 0
+    assert (await texts(opened.page.locator(".placements .why", has_text="onerror"))) == [hostile]
+    await opened.assert_quiet()
+    markup = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|setAttribute\(.style")
+    for script in PAGE.glob("*.js"):
+        assert not markup.search(script.read_text(encoding="utf-8")), script.name
+
+
+async def test_ages_tick(hub, open_page):
+    opened = await open_page(settle=False)
+    await opened.page.clock.install()
+    await opened.page.reload()
+    await opened.settle()
+    heartbeat = opened.page.locator(".fleet tbody tr", has_text="bravelion").locator("time")
+    assert re.fullmatch(r"2\d s", (await texts(heartbeat))[0])
+    await opened.page.context.set_offline(True)  # every answer would set the clock right again
+    await opened.page.clock.fast_forward("10:00")
+    await opened.page.wait_for_function("() => document.querySelector('.fleet tbody time').textContent === '10 m'")
+
+
+async def test_less_motion_is_honoured(hub, open_page):
+    opened = await open_page("crp/payments", motion="reduce")
+    hub.failing["/v1/events"] = 503
+    hub.hang_up()
+    await opened.page.locator("#live[data-state=disconnected]").wait_for()
+    assert await opened.page.locator(".dot").evaluate("(e) => getComputedStyle(e).animationName") == "none"
+
+
+async def test_the_table_stays_a_table_on_a_phone(hub, open_page):
+    """Rows are laid out as cards, but are still announced as rows of a table with headers."""
+    opened = await open_page(width=390)
+    table = opened.page.get_by_role("table", name="Fleet")
+    assert await table.get_by_role("columnheader", include_hidden=True).count() == 10
+    assert await table.get_by_role("rowheader").count() == 6
+    await opened.page.get_by_role("button", name="Show all 12 clusters").first.click()
+    assert await table.get_by_role("rowheader").count() == 12
+    await (
+        opened.page.locator(".placements a", has_text="telemetry")
+        .or_(opened.page.get_by_role("button", name="Show all 9 placements"))
+        .first.click()
+    )
+    await opened.page.locator(".placements a", has_text="telemetry").click()
+    await opened.page.locator("#placement-title", has_text="telemetry").wait_for()
+    await opened.page.wait_for_function(
+        "() => document.querySelector('#placement').getBoundingClientRect().top < innerHeight * 0.7"
+    )
+
+
+async def test_a_quiet_page_asks_nothing_twice(hub, open_page):
+    """Opening costs one reading of each document, plus what the first event calls for."""
+    opened = await open_page("crp/payments")
+    await opened.page.wait_for_load_state()
+    assert hub.asked.count("GET /v1/clusters") <= 2
+    assert hub.asked.count("POST /v1/explain") <= 3
+    assert hub.asked.count("GET /v1/events") == 1
+
+
+async def test_it_prints_on_white(open_page):
+    opened = await open_page("crp/payments")
+    await opened.page.emulate_media(media="print")
+    assert await opened.page.locator(".bar").evaluate("(e) => getComputedStyle(e).position") == "static"
+    measured = await opened.page.evaluate(MEASURE)
+    assert measured["overlaps"] == []

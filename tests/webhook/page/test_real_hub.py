@@ -1,0 +1,76 @@
+"""The page over the real server: what a newcomer sees after ``harbormaster up``."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from scorer.api.kinds import PLACEMENT
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, pick_n
+from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from webhook.embedded.simulation import keep_status
+from webhook.kube.ports import Key
+from webhook.processes.up import Up
+from webhook.settings.service import Settings
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def up(tmp_path: Path) -> AsyncIterator[Up]:
+    """A hub of five members and one placement, at rest."""
+    settings = Settings(
+        https_port=0, http_port=0, page_on_http=True, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1
+    )
+    async with Up(settings, tmp_path / "data") as running:
+        for number, name in enumerate(("amsterdam", "bergen", "cork", "dover", "esbjerg"), start=1):
+            member = keep_status(make_member(name, nodes=number * 10, region="north"))
+            await running.store.create(_kind("MemberCluster"), member)
+        await running.store.create(
+            _kind("Namespace"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        )
+        await running.store.create(CONFIG_MAP, make_config_map("rates", value="1"))
+        async with asyncio.timeout(20):
+            while sum(bool(member.status.properties) for member in running.cache.fleet.members) < 5:
+                await asyncio.sleep(0.05)
+        await running.store.create(PLACEMENT, make_placement("payments", pick_n(2)))
+        assert await running.settled(20)
+        yield running
+
+
+def _kind(name):
+    from scorer.api.kinds import KINDS
+
+    return next(kind for kind in KINDS.values() if kind.kind == name)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_it_is_legible_and_follows_an_edit(up, browser, width):
+    """Nothing overlaps, nothing is faint, and a placement edited on the hub changes on the page by itself."""
+    context = await browser.new_context(viewport={"width": width, "height": 844})
+    await context.add_init_script(REMEMBER_VIOLATIONS)
+    page = await context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    await page.goto(f"{up.http_url}/#crp/payments")
+    row = page.locator("#placement-body")
+    await expect(row).to_contain_text("esbjerg")
+    await expect(row).to_contain_text("wanted 2")
+    measured = await page.evaluate(MEASURE)
+    assert {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")} == {
+        "overflow": 0,
+        "overlaps": [],
+        "outside": [],
+        "faint": [],
+    }
+    stored = await up.store.get(PLACEMENT, Key("payments"))
+    await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(3)}})
+    await expect(row).to_contain_text("wanted 3")
+    assert complaints == []
+    assert await page.evaluate("window.violations") == []
+    await context.close()

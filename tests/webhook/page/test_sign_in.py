@@ -1,0 +1,266 @@
+"""Signing in to the page over HTTPS: a token of a real hub, a wrong one, one that counts no more, and rights."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from scorer.api.kinds import KINDS, PLACEMENT
+from tests.webhook.controllers.world import make_member, make_placement, pick_n
+from tests.webhook.endpoints.conftest import Harbour
+from tests.webhook.endpoints.test_callers import roster
+from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from webhook.embedded.simulation import keep_status
+from webhook.endpoints.services import Services
+from webhook.kube.ports import Key
+from webhook.processes.up import Up
+from webhook.server.server import Server
+from webhook.settings.service import Settings
+from webhook.validation.context import Context
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+OPEN_TO_ALL = "Everybody on this machine can see this page"
+MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+QUICK = {"http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
+
+
+@asynccontextmanager
+async def running(data: Path, https_port: int = 0) -> AsyncIterator[Up]:
+    async with Up(Settings(https_port=https_port, page_on_http=True, **QUICK), data) as up:
+        yield up
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def up(tmp_path: Path) -> AsyncIterator[Up]:
+    """A hub of two members and one placement."""
+    async with running(tmp_path / "data") as found:
+        for name in ("amsterdam", "bergen"):
+            await found.store.create(
+                KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], keep_status(make_member(name, nodes=3))
+            )
+        await found.store.create(PLACEMENT, make_placement("payments", pick_n(1)))
+        yield found
+
+
+@asynccontextmanager
+async def opened(browser, address: str, **options) -> AsyncIterator[Page]:
+    """A page of its own; the hub's authority is not one that a browser knows."""
+    context = await browser.new_context(ignore_https_errors=True, **options)
+    await context.add_init_script(REMEMBER_VIOLATIONS)
+    page = await context.new_page()
+    page.set_default_timeout(20_000)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    await page.goto(address)
+    try:
+        yield page
+        assert errors == []
+        assert await page.evaluate("window.violations") == []
+    finally:
+        await context.close()
+
+
+async def sign_in(page: Page, token: str) -> None:
+    await page.get_by_label("Token").fill(token)
+    await page.get_by_role("button", name="Sign in").click()
+
+
+def token_of(up: Up) -> str:
+    return up.token_file.read_text(encoding="ascii")
+
+
+async def expect_fleet(page: Page) -> None:
+    await expect(page.locator("#fleet-body")).to_contain_text("amsterdam")
+    await expect(page.locator("#placement-title")).to_have_text("payments")
+    await expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    await expect(page.locator("#sign-in")).to_be_hidden()
+
+
+async def expect_sign_in(page: Page) -> None:
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await expect(page.locator("#fleet")).to_be_hidden()
+    await expect(page.locator("#placements")).to_be_hidden()
+    await expect(page.locator("#live-text")).to_have_text("not signed in")
+
+
+async def test_a_stranger_is_asked_for_a_token_and_told_where_one_is(up, browser):
+    async with opened(browser, up.https_url) as page:
+        await expect_sign_in(page)
+        await expect(page.locator("#sign-in-how")).to_contain_text("is in the file token of its data folder")
+        await expect(page.get_by_label("Token")).to_be_focused()
+        assert "amsterdam" not in await page.content()
+
+
+async def test_the_page_that_asks_nobody_says_who_may_look(up, browser):
+    async with opened(browser, up.http_url) as page:
+        await expect_fleet(page)
+        await expect(page.get_by_text(OPEN_TO_ALL)).to_be_visible()
+    async with opened(browser, up.https_url) as page:
+        await sign_in(page, token_of(up))
+        await expect_fleet(page)
+        await expect(page.get_by_text(OPEN_TO_ALL)).to_be_hidden()
+
+
+async def test_a_wrong_token_is_refused_and_the_right_one_opens_the_page(up, browser):
+    async with opened(browser, up.https_url) as page:
+        await sign_in(page, "wrong")
+        await expect(page.get_by_role("alert")).to_have_text("The token is not accepted.")
+        await expect_sign_in(page)
+        assert await page.evaluate("sessionStorage.length") == 0
+        await sign_in(page, f"  Bearer {token_of(up)}\n")
+        await expect_fleet(page)
+        assert await page.evaluate("Object.values(sessionStorage)") == [token_of(up)]
+        assert await page.evaluate("localStorage.length + document.cookie.length") == 0
+        assert await page.get_by_label("Token").input_value() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "Paste a token."), ("   ", "Paste a token."), ("a b", "That is no token"), ("é", "That is no token")],
+)
+async def test_what_can_be_no_token_is_not_sent(up, browser, text, words):
+    async with opened(browser, up.https_url) as page:
+        await expect_sign_in(page)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await sign_in(page, text)
+        await expect(page.get_by_role("alert")).to_contain_text(words)
+        assert asked == []
+
+
+async def test_who_has_signed_in_follows_the_hub_and_stays_signed_in(up, browser):
+    async with opened(browser, up.https_url) as page:
+        await sign_in(page, token_of(up))
+        await expect_fleet(page)
+        stored = await up.store.get(PLACEMENT, Key("payments"))
+        await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(2)}})
+        await expect(page.locator("#placement-body")).to_contain_text("wanted 2")
+        await page.reload()
+        await expect_fleet(page)
+        await page.get_by_role("button", name="Sign out").click()
+        await expect_sign_in(page)
+        assert await page.evaluate("sessionStorage.length") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_way_out_is_in_nobodys_way(up, browser, width):
+    async with opened(browser, up.https_url, viewport={"width": width, "height": 844}) as page:
+        await sign_in(page, token_of(up))
+        await expect_fleet(page)
+        await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        assert await page.locator(".bar").evaluate("(e) => e.offsetHeight") <= 84  # two rows at most
+        measured = await page.evaluate(MEASURE)
+        assert (measured["overflow"], measured["overlaps"], measured["outside"]) == (0, [], [])
+
+
+async def test_a_link_to_the_json_shows_what_was_read_for_the_viewer(up, browser):
+    async with opened(browser, up.https_url) as page:
+        await sign_in(page, token_of(up))
+        await expect_fleet(page)
+        async with page.expect_navigation():
+            await page.locator("#fleet a.json").click()
+        shown = json.loads(await page.locator("body").inner_text())
+        assert [item["name"] for item in shown["items"]] == ["amsterdam", "bergen"]
+        await page.go_back()
+        await expect_fleet(page)
+
+
+async def test_a_token_that_counts_no_more_leads_back_to_the_form(tmp_path, browser):
+    """The hub comes back with another token: the page says so, shows nothing, and goes on once it has that one."""
+    data = tmp_path / "data"
+    async with running(data) as first:
+        await first.store.create(
+            KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], keep_status(make_member("amsterdam", nodes=3))
+        )
+        await first.store.create(PLACEMENT, make_placement("payments", pick_n(1)))
+        port = first.server.addresses.https[1]
+        async with opened(browser, first.https_url) as page:
+            await sign_in(page, token_of(first))
+            await expect_fleet(page)
+            await first.__aexit__(None, None, None)
+            await expect(page.locator("#live")).to_have_attribute("data-state", "disconnected")
+            (data / "token").write_text("the-next-one", encoding="ascii")
+            async with running(data, port):
+                await expect(page.get_by_role("alert").first).to_contain_text("is not accepted any more")
+                await expect_sign_in(page)
+                await sign_in(page, "the-next-one")
+                await expect_fleet(page)
+
+
+async def test_the_plain_door_asks_for_nothing(up, browser):
+    async with opened(browser, up.http_url) as page:
+        await expect_fleet(page)
+        await expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390, 320])
+async def test_the_form_is_legible(up, browser, width, scheme):
+    viewport = {"width": width, "height": 844}
+    async with opened(browser, up.https_url, viewport=viewport, color_scheme=scheme) as page:
+        await sign_in(page, "wrong")
+        await expect(page.get_by_role("alert")).to_have_text("The token is not accepted.")
+        measured = await page.evaluate(MEASURE)
+        assert {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")} == {
+            "overflow": 0,
+            "overlaps": [],
+            "outside": [],
+            "faint": [],
+        }
+
+
+@asynccontextmanager
+async def serving(*rights: str, **settings) -> AsyncIterator[tuple[str, object]]:
+    """A server whose tokens have an audience and whose callers have rights."""
+    harbour, known = Harbour(), roster(*rights)
+    services = Services(harbour, harbour, Context, lambda: True, authenticator=known, authorizer=known)
+    async with Server(services, Settings(https_port=0, **QUICK, **settings)) as server:
+        yield server.addresses.https_url, known
+
+
+async def test_the_form_says_how_to_get_a_token_for_this_audience(browser):
+    async with serving() as (address, _), opened(browser, address, viewport={"width": 390, "height": 800}) as page:
+        await expect(page.locator("#sign-in-how code")).to_have_text(
+            "kubectl create token NAME --namespace NAMESPACE --audience harbormaster.test.svc"
+        )
+        assert (await page.evaluate(MEASURE))["overflow"] == 0
+
+
+async def test_what_one_may_not_read_is_said(browser):
+    async with serving("get /v1/clusters", "get /v1/events") as (address, known), opened(browser, address) as page:
+        known.rights.discard(("ann", "get /v1/clusters"))
+        await sign_in(page, "t-ann")
+        problem = page.locator('#problems .problem[data-key="/v1/clusters"]')
+        await expect(problem).to_contain_text('403 Forbidden: "ann" may not get /v1/clusters')
+        await expect(problem).not_to_contain_text("out of date")
+        await expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        await expect(page.locator("#sign-in")).to_be_hidden()
+
+
+async def test_too_many_wrong_tokens_are_said_too(browser):
+    async with serving(failed_logins_per_second=0.01) as (address, _), opened(browser, address) as page:
+        await expect_sign_in(page)
+        await sign_in(page, "wrong")
+        await expect(page.get_by_role("alert")).to_have_text("The token is not accepted.")
+        await sign_in(page, "worse")
+        await expect(page.get_by_role("alert")).to_contain_text("429")
+        await expect(page.get_by_role("alert")).to_contain_text("too many bad credentials")
+
+
+async def test_a_hub_that_cannot_say_who_it_is_lets_nobody_in(browser):
+    async with serving("get /v1/clusters") as (address, known), opened(browser, address) as page:
+        await expect_sign_in(page)
+        known.down = True
+        await sign_in(page, "t-ann")
+        await expect(page.get_by_role("alert")).to_contain_text("Not signed in: 503")
+        assert await page.evaluate("sessionStorage.length") == 0
+        known.down = False
+        async with asyncio.timeout(20):
+            await sign_in(page, "t-ann")
+            await expect(page.locator("#fleet-body")).to_contain_text("oslo")

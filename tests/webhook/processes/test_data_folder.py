@@ -1,0 +1,86 @@
+"""Whose data folder `up` uses: the token in it lets in, and what is read from it is believed."""
+
+import os
+import re
+
+import pytest
+
+from webhook.processes.data_folder import DataFolderError
+from webhook.processes.up import Up
+from webhook.settings.service import Settings
+
+QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
+
+
+async def refusal(folder, **settings) -> str:
+    """Why a hub does not start on a folder; empty when it does."""
+    try:
+        async with Up(Settings(**QUICK, **settings), folder):
+            return ""
+    except DataFolderError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
+async def test_a_folder_that_others_can_write_is_refused(tmp_path, mode):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(mode)
+    why = await refusal(folder)
+    assert str(folder) in why
+    assert f"chmod go-w {folder}" in why
+    assert list(folder.iterdir()) == []
+    folder.chmod(0o750)
+    assert await refusal(folder) == ""
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o644, 0o604])
+async def test_a_token_that_others_can_read_or_write_is_refused(tmp_path, mode):
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    token = folder / "token"
+    token.write_text("known-to-everybody")
+    token.chmod(mode)
+    why = await refusal(folder)
+    assert f"chmod go-rw {token}" in why
+    assert "known-to-everybody" not in why
+    token.chmod(0o600)
+    assert await refusal(folder) == ""
+
+
+async def test_a_token_that_is_somewhere_else_is_refused(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    elsewhere = tmp_path / "token"
+    elsewhere.write_text("known")
+    elsewhere.chmod(0o600)
+    (folder / "token").symlink_to(elsewhere)
+    assert re.search(r"data/token is no file.*remove it", await refusal(folder))
+
+
+async def test_a_folder_below_one_where_others_can_put_another_in_its_place_is_refused(tmp_path):
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    assert str(open_to_all) in await refusal(open_to_all / "data")
+    open_to_all.chmod(0o1777)  # as /tmp: what is there can only be moved by its owner
+    assert await refusal(open_to_all / "data") == ""
+
+
+async def test_a_link_of_ones_own_is_followed(tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "data").symlink_to(tmp_path / "real")
+    assert await refusal(tmp_path / "data") == ""
+    (tmp_path / "real").chmod(0o770)
+    assert str(tmp_path / "real") in await refusal(tmp_path / "data")
+
+
+async def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 4242)
+    why = await refusal(folder)
+    assert "belongs to" in why
+    assert "--data" in why
+    assert list(folder.iterdir()) == []

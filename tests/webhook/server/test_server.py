@@ -1,0 +1,280 @@
+"""Listeners, certificates on a live listener, and a shutdown that loses nothing."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+from dataclasses import replace
+from datetime import timedelta
+from unittest.mock import Mock
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+
+from certs.authority import Authority
+from certs.context import CertificateError
+from certs.source import OwnLeaves
+from webhook.endpoints.services import Services
+from webhook.server.server import ListenError, Server, serve
+from webhook.settings.service import Settings
+from webhook.validation.context import Context
+
+
+def serial(connection) -> int:
+    certificate = connection._writer.get_extra_info("ssl_object").getpeercert(True)
+    return x509.load_der_x509_certificate(certificate).serial_number
+
+
+def make_server(port, **settings) -> Server:
+    services = Services(port.harbour, port.harbour, Context, lambda: True, port.clock)
+    return Server(services, Settings(**({"https_port": 0, "http_port": 0} | settings)))
+
+
+async def test_port_0_is_any_free_port(port):
+    addresses = port.server.addresses
+    assert addresses.https[1] not in {0, addresses.http[1]}
+    assert addresses.https_url == f"https://127.0.0.1:{addresses.https[1]}"
+
+
+@pytest.mark.parametrize("setting", ["https_port", "http_port"])
+async def test_a_port_in_use_is_one_clear_line(port, setting):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        server = make_server(port, **{setting: number})
+        with pytest.raises(ListenError) as caught:
+            await server.start()
+    text = str(caught.value)
+    assert f"127.0.0.1:{number}" in text
+    assert setting in text
+    assert f"HARBORMASTER_{setting.upper()}" in text
+    assert "in use" in text
+    assert "\n" not in text
+
+
+async def test_nothing_stays_open_when_one_listener_cannot_open(port):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        https = free.getsockname()[1]
+    taken = port.server.addresses.http[1]
+    with pytest.raises(ListenError):
+        await make_server(port, https_port=https, http_port=taken).start()
+    socket.create_server(("127.0.0.1", https)).close()
+
+
+async def test_an_address_of_another_machine_is_one_clear_line(port):
+    with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: .*assign.*https_port"):
+        await make_server(port, host="203.0.113.1").start()
+    with pytest.raises(ListenError, match=r"no such host \(setting host, HARBORMASTER_HOST\)"):
+        await make_server(port, host="no-such-host.invalid").start()
+
+
+async def test_a_name_that_no_certificate_can_hold_is_refused_before_anything_opens(port):
+    with pytest.raises(CertificateError, match="köln"):
+        make_server(port, dns_names=("köln",))
+
+
+async def test_openssl_verifies_the_running_server(port, tmp_path):
+    (tmp_path / "ca.pem").write_bytes(port.server.leaves.trust_pem)
+    host, number = port.server.addresses.https
+    command = ["openssl", "s_client", "-connect", f"{host}:{number}", "-CAfile", str(tmp_path / "ca.pem")]
+    command += ["-verify_return_error", "-x509_strict", "-servername", "localhost", "-verify_hostname", "localhost"]
+    done = await asyncio.to_thread(
+        subprocess.run, [*command, "-alpn", "h2,http/1.1"], input="", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Verify return code: 0 (ok)" in done.stdout
+    assert "ALPN protocol: http/1.1" in done.stdout
+
+
+async def test_a_client_that_trusts_another_authority_is_not_served(port):
+    port.trust = ssl.create_default_context(cadata=Authority.new(port.clock()).pem.decode())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        async with port.dial():
+            pass
+
+
+async def test_the_certificate_is_renewed_at_two_thirds_of_its_life_under_open_connections(launch, review_bytes):
+    """7 days and 1 hour: due 4 days, 15 hours and 40 minutes after it was made."""
+    async with launch(behind=timedelta(days=4, hours=16)) as port, port.dial() as early:
+        server, first = port.server, serial(early)
+        port.clock.advance(days=4, hours=15, minutes=39)
+        assert not server.renew_leaf()
+        port.clock.advance(minutes=2)
+        assert server.renew_leaf()
+        async with port.dial() as late:
+            assert serial(late) != first
+            assert (await late.post("/validate", review_bytes())).status == 200
+        assert (await early.post("/validate", review_bytes())).status == 200
+        assert not server.renew_leaf()
+        assert port.sample("harbormaster_certificate_renewals_total", role="leaf", result="success") == 1
+        expiry = port.sample("harbormaster_certificate_expiration_timestamp_seconds", role="leaf")
+        assert expiry == pytest.approx(port.clock().timestamp() + 7 * 86400, abs=1)
+
+
+async def test_a_pair_that_does_not_match_leaves_the_old_one_serving(port, review_bytes, monkeypatch):
+    server = port.server
+    leaves = server.leaves
+    stray = leaves.first(port.clock()).key_pem
+    monkeypatch.setattr(server, "leaves", Mock(following=lambda *_: replace(leaves.first(port.clock()), key_pem=stray)))
+    async with port.dial() as connection:
+        first = serial(connection)
+    port.clock.advance(days=5)
+    assert not server.renew_leaf()
+    async with port.dial() as connection:
+        assert serial(connection) == first
+        assert (await connection.post("/validate", review_bytes())).status == 200
+    assert port.sample("harbormaster_certificate_renewals_total", role="leaf", result="failure") == 1
+
+
+async def test_a_listener_that_fails_its_own_handshake_is_noticed(port):
+    assert await port.server.check_listener()
+    stranger = Authority.new(port.clock())
+    port.server.leaves = OwnLeaves(stranger, ("localhost",), ())
+    assert not await port.server.check_listener()
+    port.server._listener_seen -= 16
+    assert port.server.health.readiness()["listener"]
+
+
+async def test_the_oldest_idle_connection_makes_room(launch, review_bytes):
+    body = review_bytes()
+    members = f"Host: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    async with launch(connections=3) as port:
+        await port.until(lambda: not port.server._connections())  # the handshake with itself at the start
+        async with port.dial() as busy, port.dial() as idle, port.dial() as younger:
+            await busy.send(f"POST /validate HTTP/1.1\r\n{members}\r\n\r\n".encode() + body[:5])
+            await port.until(lambda: port.bodies_bytes)
+            async with port.dial() as newcomer:
+                assert (await newcomer.post("/validate", body)).status == 200
+                assert await idle.ended()
+                assert (await younger.post("/validate", body)).status == 200
+                await busy.send(body[5:])
+                assert (await busy.answer()).status == 200
+
+
+async def test_while_draining_everything_is_answered_and_every_connection_is_closed(launch, review_bytes):
+    body = review_bytes()
+    members = f"Host: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    async with launch(drain_limit_seconds=20) as port, port.dial() as kept, port.dial() as flying:
+        assert "Connection" not in (await kept.post("/validate", body)).headers
+        await flying.send(f"POST /validate HTTP/1.1\r\n{members}\r\n\r\n".encode() + body[:5])
+        await port.until(lambda: port.bodies_bytes)
+        draining = asyncio.create_task(port.server.drain())
+        await port.until(port.server.health.draining.is_set)
+        async with port.dial(plain=True) as probe:
+            answer = await probe.get("/readyz")
+            assert (answer.status, b"[-]not-draining" in answer.body) == (503, True)
+            assert answer.headers["Connection"] == "close"
+        async with port.dial() as late:
+            answer = await late.post("/validate", body)
+            assert (answer.status, answer.headers["Connection"]) == (200, "close")
+            assert await late.ended()
+        answer = await kept.post("/validate", body)
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        assert not draining.done()
+        await flying.send(body[5:])
+        answer = await flying.answer()
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        await draining
+        with pytest.raises(OSError):
+            async with port.dial():
+                pass
+
+
+async def test_an_idle_connection_is_left_to_its_client_until_the_limit(launch, review_bytes):
+    async with launch(drain_limit_seconds=0.2) as port, port.dial() as idle:
+        await idle.post("/validate", review_bytes())
+        await port.server.drain()
+        assert await idle.ended()
+
+
+async def test_the_listener_stays_open_for_the_grace_period(launch, review_bytes):
+    async with launch(drain_seconds=0.3, drain_limit_seconds=20) as port:
+        draining = asyncio.create_task(port.server.drain())
+        await port.until(port.server.health.draining.is_set)
+        async with port.dial() as late:
+            assert (await late.post("/validate", review_bytes())).status == 200
+        assert not draining.done()
+        await draining
+
+
+async def test_a_request_in_flight_is_finished_after_the_listener_is_closed(launch):
+    """With no grace at all."""
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_request):
+        began.set()
+        await go_on.wait()
+        return web.Response(text="done")
+
+    async with launch(extend=lambda app: app.router.add_get("/slow", slow)) as port, port.dial() as connection:
+        asking = asyncio.create_task(connection.get("/slow"))
+        await began.wait()
+        stopping = asyncio.create_task(port.server.drain())
+        await port.until(lambda: not port.server._https.sites)
+        with pytest.raises(OSError):
+            async with port.dial():
+                pass
+        go_on.set()
+        answer = await asking
+        assert (answer.status, answer.body, answer.headers["Connection"]) == (200, b"done", "close")
+        await stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_and_ends(port, number):
+    server = make_server(port, drain_seconds=0, drain_limit_seconds=0)
+    started = asyncio.Event()
+    running = asyncio.create_task(serve(server, lambda _: started.set()))
+    await started.wait()
+    os.kill(os.getpid(), number)
+    await running
+    assert server.health.closed
+
+
+async def test_a_second_signal_ends_the_draining(port):
+    server = make_server(port, drain_seconds=60, drain_limit_seconds=60)
+    started = asyncio.Event()
+    running = asyncio.create_task(serve(server, lambda _: started.set()))
+    await started.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await port.until(server.health.draining.is_set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await running
+
+
+async def test_routes_of_others_can_be_added(launch):
+    async def hello(_request):
+        return web.Response(text="hello")
+
+    extended = launch(extend=lambda app: app.router.add_get("/api/v1/namespaces", hello))
+    async with extended as port, port.dial() as connection:
+        answer = await connection.get("/api/v1/namespaces")
+        assert (answer.status, answer.body) == (200, b"hello")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert (await connection.get("/api/v1/pods")).status == 404
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["http", "https"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"\x16\x03\x01 no http\r\n\r\n", id="no-http"),
+        pytest.param(b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", id="version"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nBad Header: \x00\r\n\r\n", id="header"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nLong: " + b"x" * 100_000 + b"\r\n\r\n", id="long"),
+        pytest.param(b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", id="length"),
+    ],
+)
+async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port, caplog, sent, plain):
+    caplog.set_level("INFO")
+    async with port.dial(plain=plain) as connection:
+        await connection.send(sent)
+        answer = await connection.answer()
+    assert (answer.status, answer.body) == (400, b"400 Bad Request\n")
+    assert "Server" not in answer.headers
+    (record,) = [record for record in caplog.records if record.name.startswith(("aiohttp", "webhook.http"))]
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage() + record.reason
+    assert len(record.reason) <= 256

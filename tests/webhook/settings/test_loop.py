@@ -1,0 +1,82 @@
+"""The settings of the reconcile loop: defaults of the reference, bounds, and errors that name setting and value."""
+
+from datetime import timedelta
+
+import pytest
+
+from scorer.member_gate.holds import MemberDisruption
+from webhook.settings.loop import LoopSettings
+from webhook.settings.service import Settings, SettingsError
+
+
+def test_the_defaults_are_those_of_the_reference():
+    settings = Settings.read({}).loop()
+    gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
+    assert settings == LoopSettings(gate_members=gated)
+    assert (settings.snapshots.interval, settings.snapshots.collection) == (
+        timedelta(seconds=30),
+        timedelta(seconds=15),
+    )
+    assert settings.force_delete_after == timedelta(minutes=15)
+    assert settings.removal_needs_budget
+    assert settings.writes_at_once == 32
+
+
+def test_every_setting_reaches_the_loop():
+    settings = Settings.read(
+        {
+            "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS": "0",
+            "HARBORMASTER_RESOURCE_COLLECTION_SECONDS": "1.5",
+            "HARBORMASTER_BLOCKED_KINDS": "v1/Secret; apps",
+            "HARBORMASTER_SKIPPED_NAMESPACES": "infra,build",
+            "HARBORMASTER_WORKLOADS_ENABLED": "true",
+            "HARBORMASTER_REMOVAL_NEEDS_BUDGET": "false",
+            "HARBORMASTER_FORCE_DELETE_SECONDS": "60",
+            "HARBORMASTER_RECONCILE_WORKERS": "3",
+            "HARBORMASTER_WRITE_CONCURRENCY": "5",
+        }
+    ).loop()
+    assert (settings.snapshots.interval, settings.snapshots.collection) == (timedelta(), timedelta(seconds=1.5))
+    assert not settings.selection.is_selectable("", "v1", "Secret")
+    assert not settings.selection.is_selectable("apps", "v1", "Deployment")
+    assert settings.selection.is_selectable("", "v1", "ConfigMap")
+    assert settings.selection.is_reserved("infra")
+    assert settings.selection.is_reserved("build")
+    assert settings.selection.workloads_enabled
+    assert not settings.removal_needs_budget
+    assert settings.force_delete_after == timedelta(minutes=1)
+    assert (settings.workers, settings.writes_at_once) == (3, 5)
+
+
+def test_allowed_kinds_are_the_only_ones():
+    selection = Settings.read({"HARBORMASTER_ALLOWED_KINDS": "v1/ConfigMap,Namespace"}).loop().selection
+    assert selection.is_selectable("", "v1", "ConfigMap")
+    assert not selection.is_selectable("apps", "v1", "Deployment")
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        pytest.param({"ALLOWED_KINDS": "a/b/c/d"}, ["HARBORMASTER_ALLOWED_KINDS", "'a/b/c/d'"], id="allowed"),
+        pytest.param({"BLOCKED_KINDS": "v1/Pod;/"}, ["HARBORMASTER_BLOCKED_KINDS", "'/' is none of"], id="blocked"),
+        pytest.param(
+            {"ALLOWED_KINDS": "apps", "BLOCKED_KINDS": "batch"}, ["allowed_kinds and blocked_kinds"], id="both-lists"
+        ),
+        pytest.param({"FORCE_DELETE_SECONDS": "29"}, ["HARBORMASTER_FORCE_DELETE_SECONDS", "29"], id="too-soon"),
+        pytest.param({"FORCE_DELETE_SECONDS": "3601"}, ["HARBORMASTER_FORCE_DELETE_SECONDS", "3601"], id="too-late"),
+        pytest.param(
+            {"RESOURCE_SNAPSHOT_INTERVAL_SECONDS": "301"},
+            ["HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS", "301"],
+            id="interval",
+        ),
+        pytest.param({"RESOURCE_COLLECTION_SECONDS": "61"}, ["RESOURCE_COLLECTION_SECONDS", "61"], id="collection"),
+        pytest.param({"LEASE_NAME": "A b"}, ["HARBORMASTER_LEASE_NAME", "'A b'"], id="lease"),
+        pytest.param({"RECONCILE_WORKERS": "0"}, ["HARBORMASTER_RECONCILE_WORKERS", "0"], id="no-workers"),
+        pytest.param({"WRITE_CONCURRENCY": "151"}, ["HARBORMASTER_WRITE_CONCURRENCY", "151"], id="beyond-the-pool"),
+        pytest.param({"REMOVAL_NEEDS_BUDGET": "perhaps"}, ["REMOVAL_NEEDS_BUDGET", "perhaps"], id="no-boolean"),
+    ],
+)
+def test_a_wrong_value_is_named(environment, words):
+    with pytest.raises(SettingsError) as caught:
+        Settings.read({f"HARBORMASTER_{name}": value for name, value in environment.items()})
+    assert all(word in str(caught.value) for word in words), str(caught.value)

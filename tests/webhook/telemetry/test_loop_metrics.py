@@ -1,0 +1,59 @@
+"""The metrics of the loop: series that are there from the start, and queues of one term after another."""
+
+from prometheus_client import CollectorRegistry
+
+from webhook.controllers.observer import Outcome
+from webhook.telemetry.loop_metrics import LoopMetrics
+
+
+class Line:
+    """A queue as the metrics see it."""
+
+    def __init__(self, name, depth=0, longest_wait_seconds=0.0):
+        self.name = name
+        self.depth = depth
+        self.longest_wait_seconds = longest_wait_seconds
+
+    def __len__(self):
+        return self.depth
+
+
+def sample(registry, name, **labels):
+    return registry.get_sample_value(f"harbormaster_{name}", labels)
+
+
+def test_all_series_of_a_queue_exist_at_zero_before_anything_happens():
+    registry = CollectorRegistry()
+    LoopMetrics(registry, lambda: False).watch(Line("placement"))
+    for outcome in ("success", "error", "requeue"):
+        assert sample(registry, "reconcile_total", controller="placement", result=outcome) == 0
+        assert sample(registry, "reconcile_duration_seconds_count", controller="placement", result=outcome) == 0
+    for name in ("workqueue_depth", "workqueue_retries_total", "workqueue_longest_wait_seconds"):
+        assert sample(registry, name, controller="placement") == 0
+    assert sample(registry, "leader") == 0
+
+
+def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_one():
+    leading = [True]
+    registry = CollectorRegistry()
+    metrics = LoopMetrics(registry, lambda: leading[0])
+    first = Line("work", 3, 1.5)
+    metrics.watch(first)
+    metrics.finished("work", Outcome.SUCCESS, 0.02)
+    metrics.finished("work", Outcome.ERROR, 2.0)
+    metrics.retried("work")
+    assert sample(registry, "reconcile_total", controller="work", result="success") == 1
+    assert sample(registry, "reconcile_duration_seconds_sum", controller="work", result="error") == 2.0
+    assert sample(registry, "workqueue_depth", controller="work") == 3
+    assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 1.5
+    assert sample(registry, "leader") == 1
+    leading[0] = False
+    metrics.ended()
+    assert sample(registry, "workqueue_depth", controller="work") == 0
+    assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 0
+    assert sample(registry, "leader") == 0
+    metrics.watch(Line("work", 7))
+    metrics.finished("work", Outcome.SUCCESS, 0.02)
+    assert sample(registry, "workqueue_depth", controller="work") == 7
+    assert sample(registry, "reconcile_total", controller="work", result="success") == 2
+    assert sample(registry, "workqueue_retries_total", controller="work") == 1

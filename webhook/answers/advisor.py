@@ -1,0 +1,212 @@
+"""The engine over the present state of the hub: what the HTTP handlers ask.
+
+Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a
+question asked twice within a step gets the same bytes, and moves even when nothing reports, so that
+silence is noticed.
+
+Source: serving.md 3.1 and 3.2.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.placement import PlacementPolicy
+from scorer.api.references import PlacementRef, UnknownObjectError
+from scorer.columns import BoolColumn
+from scorer.fleet import Fleet
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.plan_document import decide
+from scorer.placement.policy_hash import policy_hash, policy_in_force
+from scorer.placement.request import Request, read_request
+from scorer.placement.schedule import Schedule, schedule
+from scorer.placement.trace import Occasion, explanation
+from scorer.selectors import InvalidPolicyError, match_labels
+from webhook.answers.history import RunHistory
+from webhook.answers.questions import InvalidQuestionError, Question, Verdict
+from webhook.answers.ranking import RankedClusters, RejectedClusters
+from webhook.answers.views import cluster_view, clusters_view, placement_view
+from webhook.kube.cache import Cache
+from webhook.kube.family import FAMILY_OF
+
+STEP = timedelta(seconds=10)
+"""How long one instant is used."""
+
+
+class HubAdvisor:
+    """Answers from a cache.
+
+    Args:
+        cache: The hub's objects.
+        now: The clock.
+        history: Knows what made the scheduler decide last; None: nobody does.
+    """
+
+    def __init__(self, cache: Cache, now: Callable[[], datetime], history: RunHistory | None = None) -> None:
+        self._cache = cache
+        self._history = history
+        self._now = now
+        self._start = now()
+
+    @property
+    def fleet_revision(self) -> str:
+        """Names the fleet and the step that would be judged now."""
+        return self._revision(self._now())
+
+    def _revision(self, now: datetime) -> str:
+        return f"{self._cache.fleet.revision}/{(now - self._start) // STEP}"
+
+    def evaluate(self, question: Question) -> Verdict:
+        """Filter and rank as a first run would, whatever is placed already."""
+        policy, namespace = self._policy(question)
+        request = self._request(policy, namespace, question)
+        moment = self._now()
+        fleet, now = self._fleet(question), self._instant(question, moment)
+        run = schedule(request, fleet, (), now)
+        wanted = self._wanted_rows(question, fleet)
+        selected = {pick.cluster for pick in run.picked}
+        if isinstance(question.placement, PlacementRef) and question.clusters is None:
+            actual = self._decide(question.placement, now)
+            selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
+        eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
+        turned_away = run.last.turned_away() if run.last else {}
+        return Verdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
+
+    def explain(self, question: Question) -> JsonObject:
+        """Explain the decision as it stands now, bindings included."""
+        return self.explaining(question)()
+
+    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+        """See `Advisor.explaining`.
+
+        It is decided here, so that the columns stay, and again where it is explained, on a copy of the fleet to which
+        nobody else adds columns.
+        """
+        policy, namespace = self._policy(question)
+        request = self._request(policy, namespace, question)
+        moment = self._now()
+        now, fleet = self._instant(question, moment), self._fleet(question)
+        if isinstance(question.placement, PlacementRef) and question.clusters is None and not question.anew:
+            decided = self._deciding(question.placement, now)
+        else:
+            decided = partial(_first_run, request, now)
+        decided(fleet)
+        wanted = self._wanted_rows(question, fleet)
+        names = None if wanted is None else [name for name in fleet.names if _is_wanted(wanted, fleet, name)]
+        revision, occasion, copy = self._revision(moment), self._occasion(question), fleet.updated(())
+        return lambda: explanation(decided(copy), policy, revision, names, occasion)
+
+    def _occasion(self, question: Question) -> Occasion:
+        ref = question.placement
+        if not isinstance(ref, PlacementRef):
+            return Occasion()
+        family = FAMILY_OF[ref.kind]
+        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+        trigger = self._history.last_trigger(ref) if self._history else None
+        return Occasion(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
+
+    def clusters(self) -> JsonObject:
+        """Return all member clusters as the engine sees them."""
+        return {
+            "fleetRevision": self.fleet_revision,
+            "evaluatedAt": format_time(self._now()),
+            "items": clusters_view(self._cache, self._now()),
+        }
+
+    def cluster(self, name: str) -> JsonObject | None:
+        """Return one member cluster."""
+        return cluster_view(self._cache, name, self._now())
+
+    def placements(self) -> JsonObject:
+        """Return all placements with their picks."""
+        found = [
+            placement_view(self._cache, family, document)
+            for family in FAMILY_OF.values()
+            for document in self._cache.list(family.placement)
+        ]
+        return {"fleetRevision": self.fleet_revision, "items": sorted(found, key=lambda item: str(item["ref"]))}
+
+    def placement(self, ref: PlacementRef) -> JsonObject | None:
+        """Return one placement with what it selects and how it is rolled out."""
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if family is None or document is None:
+            return None
+        return {
+            **placement_view(self._cache, family, document),
+            "selectedResources": (document.get("status") or {}).get("selectedResources") or [],
+            "strategy": document["spec"].get("strategy") or {},
+        }
+
+    def _policy(self, question: Question) -> tuple[JsonObject, str]:
+        placement = question.placement
+        if isinstance(placement, PlacementPolicy):
+            return placement.model_dump(mode="json", by_alias=True, exclude_unset=True), ""
+        return self._placement(placement)["spec"].get("policy") or {}, placement.namespace
+
+    def _placement(self, ref: PlacementRef) -> JsonObject:
+        family = FAMILY_OF.get(ref.kind)
+        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
+        if document is None:
+            raise UnknownObjectError(f"there is no placement {ref}")
+        return document
+
+    def _request(self, policy: JsonObject, namespace: str, question: Question) -> Request:
+        try:
+            return read_request(policy, namespace=namespace)
+        except InvalidPolicyError as error:
+            where = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
+            raise InvalidQuestionError(where, str(error)) from error
+
+    def _fleet(self, question: Question) -> Fleet:
+        return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
+
+    def _instant(self, question: Question, moment: datetime) -> datetime:
+        """Return the start of the step of *moment*; clusters given with the question are judged by the clock itself."""
+        if question.clusters is not None:
+            return moment
+        return self._start + (moment - self._start) // STEP * STEP
+
+    def _decide(self, ref: PlacementRef, now: datetime) -> Schedule:
+        return self._deciding(ref, now)(self._cache.fleet)
+
+    def _deciding(self, ref: PlacementRef, now: datetime) -> Callable[[Fleet], Schedule]:
+        """Look up what the decision on a placement depends on, and return what decides on a fleet."""
+        family, document = FAMILY_OF[ref.kind], self._placement(ref)
+        bindings = family.children(self._cache, family.binding, ref)
+        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+
+        def decide_on(fleet: Fleet) -> Schedule:
+            try:
+                return decide(document, fleet, bindings, snapshots, now)
+            except BrokenBindingError as error:
+                raise InvalidQuestionError("/placement/ref", str(error)) from error
+
+        return decide_on
+
+    def _wanted_rows(self, question: Question, fleet: Fleet) -> BoolColumn | None:
+        mask: BoolColumn | None = None
+        if question.names is not None:
+            unknown = sorted(name for name in question.names if fleet.row(name) is None)
+            if unknown:
+                raise UnknownObjectError(f"there is no member cluster {unknown[0]!r}")
+            mask = fleet.rows(question.names)
+        if question.selector is not None:
+            matched = match_labels(fleet, question.selector.requirements())
+            if matched is not None:
+                mask = matched if mask is None else mask & matched
+        return mask
+
+
+def _first_run(request: Request, now: datetime, fleet: Fleet) -> Schedule:
+    return schedule(request, fleet, (), now)
+
+
+def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:
+    row = fleet.row(name)
+    return mask is None or (row is not None and bool(mask[row]))
+
+
+def _digest(policy: JsonObject) -> str:
+    return f"sha256:{policy_hash(policy)}"

@@ -1,0 +1,291 @@
+"""The scheduler extender over the present state of the hub.
+
+What an answer needs of nodes, node pools, upgrade runs and aliases is kept as changes come in, so that a call looks at
+nothing but its candidates.
+
+Source: serving.md 2.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.binding import BindingState
+from scorer.api.member_cluster import MemberCluster
+from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
+from scorer.extender.filtering import filter_nodes
+from scorer.extender.followed import FollowedPlacement, read_followed
+from scorer.extender.node import Node, as_member, read_node
+from scorer.extender.pod import PlacementName
+from scorer.extender.preemption import preempt
+from scorer.extender.preferences import read_preferences
+from scorer.extender.question import ExtenderArgs, PreemptionArgs, read_args, read_preemption
+from scorer.extender.reading import MalformedArgsError
+from scorer.extender.scoring import prioritize
+from scorer.extender.surroundings import Rules, Surroundings
+from scorer.fleet import Fleet
+from scorer.member_gate.holds import upgrade_holds
+from scorer.rollout.documents import is_deleting
+from webhook.kube.cache import Cache
+from webhook.kube.family import CLUSTER, NAMESPACED
+from webhook.kube.trimming import essential_node
+from webhook.settings.service import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
+from webhook.validation.live.check import dict_at
+
+ALIASES: Final = "harbormaster.dev/node-aliases"
+"""Annotation of a member cluster: other names that nodes call it by, separated by commas."""
+WATCHED: Final = (
+    kinds.MEMBER_CLUSTER,
+    kinds.NODE,
+    kinds.NODE_POOL,
+    kinds.PLACEMENT,
+    kinds.RESOURCE_PLACEMENT,
+    kinds.BINDING,
+    kinds.NAMESPACED_BINDING,
+    kinds.UPGRADE_RUN,
+)
+_LIVE: Final = frozenset({BindingState.SCHEDULED, BindingState.BOUND})
+_MOST_REMEMBERED: Final = 1024
+"""Placements that are kept read."""
+
+_log = logging.getLogger(__name__)
+
+
+class HubExtender:
+    """Answers kube-schedulers from a cache.
+
+    Args:
+        cache: The hub's objects; it is made to watch what is needed.
+        settings: How to answer.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, settings: Settings, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._now = now
+        self._rules = rules_of(settings)
+        cache.trim(kinds.NODE, essential_node)
+        self._shelves = [cache.shelf(kind) for kind in WATCHED]
+        self._followed: dict[PlacementName, tuple[JsonObject, FollowedPlacement]] = {}
+        self._nodes = _Nodes(self._rules.cluster_labels)
+        self._aliases = _Aliases()
+        self._running: dict[str, frozenset[str]] = {}
+        self._updating: frozenset[str] = frozenset()
+        self._leaving_pools: set[str] = set()
+        cache.subscribe(kinds.NODE, self._nodes.take)
+        cache.subscribe(kinds.NODE_POOL, self._take_pool)
+        cache.subscribe(kinds.MEMBER_CLUSTER, self._aliases.take)
+        cache.subscribe(kinds.UPGRADE_RUN, self._take_run)
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that answers depend on has been listed once."""
+        return all(shelf.synced.is_set() for shelf in self._shelves)
+
+    def read_args(self, document: JsonObject) -> ExtenderArgs:
+        """Read the body of ``filter`` or ``prioritize``; may be called from any thread.
+
+        Raises:
+            scorer.extender.reading.MalformedArgsError: A member has the wrong type.
+        """
+        return read_args(document, self._rules.cluster_labels)
+
+    def read_preemption(self, document: JsonObject) -> PreemptionArgs:
+        """Read the body of ``preempt``; may be called from any thread.
+
+        Raises:
+            scorer.extender.reading.MalformedArgsError: A member has the wrong type.
+        """
+        return read_preemption(document)
+
+    def filter(self, args: ExtenderArgs) -> JsonObject:
+        """Return which of the candidates the pod may go to."""
+        return filter_nodes(args, self._surroundings(), self._rules)
+
+    def prioritize(self, args: ExtenderArgs) -> list[JsonObject]:
+        """Return how much each candidate is liked.
+
+        Raises:
+            scorer.extender.reading.MalformedArgsError: There is no pod, or no list of candidates.
+        """
+        return prioritize(args, self._surroundings(), self._rules)
+
+    def preempt(self, args: PreemptionArgs) -> JsonObject:
+        """Return on which of the candidates room may be made.
+
+        Raises:
+            scorer.extender.reading.MalformedArgsError: There is no pod.
+        """
+        return preempt(args, self._surroundings(), self._rules)
+
+    def _surroundings(self) -> Surroundings:
+        now = self._now()
+        fleet = self._cache.fleet.at(now)
+        return Surroundings(
+            now=now,
+            fleet=fleet,
+            rows=self._aliases.rows(fleet),
+            nodes=self._nodes.by_name,
+            updating=self._updating,
+            leaving_pools=self._leaving_pools,
+            placement=self._placement,
+            selected=self._selected,
+            pool_nodes=self._nodes.of_pools,
+        )
+
+    def _placement(self, name: PlacementName) -> FollowedPlacement | None:
+        kind = kinds.RESOURCE_PLACEMENT if name.namespace else kinds.PLACEMENT
+        document = self._cache.get(kind, name.name, name.namespace)
+        if document is None:
+            return None
+        known = self._followed.get(name)
+        if known is not None and known[0] is document:
+            return known[1]
+        if len(self._followed) >= _MOST_REMEMBERED:
+            self._followed.clear()
+        followed = read_followed(document)
+        self._followed[name] = (document, followed)
+        return followed
+
+    def _selected(self, name: PlacementName) -> Collection[str]:
+        family = NAMESPACED if name.namespace else CLUSTER
+        ref = PlacementRef(family.placement.kind, name.name, name.namespace)
+        bindings = family.children(self._cache, family.binding, ref)
+        specs = (binding.get("spec") or {} for binding in bindings if not is_deleting(binding))
+        return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
+
+    def _take_pool(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        if new is not None and is_deleting(new):
+            self._leaving_pools.add(name)
+        else:
+            self._leaving_pools.discard(name)
+        self._nodes.weigh(name, _weight(new))
+
+    def _take_run(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        members = frozenset(upgrade_holds(new)) if new is not None else frozenset()
+        if members == self._running.get(name, frozenset()):
+            return
+        if members:
+            self._running[name] = members
+        else:
+            del self._running[name]
+        self._updating = frozenset().union(*self._running.values())
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return the settings of the extender, ready for use."""
+    return Rules(
+        cluster_labels=settings.extender_cluster_labels,
+        filter_updating=settings.extender_during_update is DuringUpdate.FILTER,
+        reject_unknown=settings.extender_unknown_nodes is UnknownNodes.REJECT,
+        reject_ordinary=settings.extender_ordinary_nodes is OrdinaryNodes.REJECT,
+        max_score=settings.extender_max_score,
+        default_preferences=read_preferences(settings.extender_default_preferences),
+        pool_preferences=read_preferences(settings.extender_node_pool_preferences),
+        protect_undisturbed=settings.extender_protect_do_not_disrupt,
+    )
+
+
+def _weight(pool: JsonObject | None) -> int:
+    weight = dict_at(pool, "spec").get("weight")
+    return weight if isinstance(weight, int) else 0
+
+
+class _Nodes:
+    """The nodes that are known, and those of node pools as a fleet of their own."""
+
+    def __init__(self, cluster_labels: tuple[str, ...]) -> None:
+        self.by_name: dict[str, Node] = {}
+        self._cluster_labels = cluster_labels
+        self._weights: dict[str, int] = {}
+        self._fleet: Fleet | None = None
+        self._changed: set[str] = set()
+
+    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in a changed node."""
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        before, node = self.by_name.get(name), None
+        if new is not None:
+            try:
+                node = read_node(new, self._cluster_labels, "")
+            except MalformedArgsError as error:
+                _log.warning("cannot read", extra={"node": name, "error": str(error)})
+        if node is None:
+            self.by_name.pop(name, None)
+        elif node != before:
+            self.by_name[name] = node
+        if node != before and self._fleet is not None:
+            self._changed.add(name)
+
+    def weigh(self, pool: str, weight: int) -> None:
+        """Take in the weight of a pool."""
+        if self._weights.get(pool, 0) == weight:
+            return
+        if weight:
+            self._weights[pool] = weight
+        else:
+            del self._weights[pool]
+        self._fleet = None
+        self._changed.clear()
+
+    def of_pools(self, given: Collection[Node]) -> Fleet:
+        """Return the nodes of node pools as a fleet: the known ones, but those given as they are given."""
+        if self._fleet is None:
+            self._fleet = Fleet.of(self._as_member(node) for node in self.by_name.values() if node.is_of_pool)
+        elif self._changed:
+            now = {name: self.by_name.get(name) for name in self._changed}
+            present = [node for node in now.values() if node is not None and node.is_of_pool]
+            gone = now.keys() - {node.name for node in present}
+            self._fleet = self._fleet.updated(map(self._as_member, present), gone)
+            self._changed.clear()
+        different = [self._as_member(node) for node in given if self.by_name.get(node.name) != node]
+        return self._fleet.updated(different) if different else self._fleet
+
+    def _as_member(self, node: Node) -> MemberCluster:
+        return as_member(node, self._weights.get(node.pool or "", 0))
+
+
+class _Aliases:
+    """Where each member cluster stands in the fleet, by its names."""
+
+    def __init__(self) -> None:
+        self._by_cluster: dict[str, tuple[str, ...]] = {}
+        self._names: tuple[str, ...] = ()
+        self._rows: dict[str, int] | None = None
+
+    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in a changed member cluster."""
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        text = (dict_at(new, "metadata").get("annotations") or {}).get(ALIASES) or ""
+        aliases = tuple(alias for part in str(text).split(",") if (alias := part.strip()))
+        if aliases == self._by_cluster.get(name, ()):
+            return
+        if aliases:
+            self._by_cluster[name] = aliases
+        else:
+            del self._by_cluster[name]
+        self._rows = None
+
+    def rows(self, fleet: Fleet) -> Mapping[str, int]:
+        """Return the rows of *fleet* by name and alias; a name outranks an alias, and the first cluster a later one."""
+        if self._rows is None or self._names is not fleet.names:
+            self._names = fleet.names
+            rows = {name: row for row, name in enumerate(fleet.names)}
+            for name in sorted(self._by_cluster.keys() & rows.keys()):
+                for alias in self._by_cluster[name]:
+                    rows.setdefault(alias, rows[name])
+            self._rows = rows
+        return self._rows

@@ -1,0 +1,400 @@
+"""The last decisions on every placement, so that a change of mind can be compared with what was decided before.
+
+They are what the hub records: the status of the policy snapshots, as the cache sees it change. So whoever schedules,
+every replica that watches knows the same from its start on, and begins with what was recorded last; what came before
+that is not on the hub. When that last decision was made is what the objects tell that it has made. Nothing is computed
+when a member reports: its name is remembered when something changed that scheduling looks at.
+
+Source: scheduling.md 22, property 9.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_CLUSTERS,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+    SCORE_PREFIX,
+)
+from scorer.api.references import PlacementRef
+from scorer.fleet import EligibilityLimits
+from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
+from scorer.rollout.documents import is_deleting
+from webhook.kube.cache import Cache, Handler
+from webhook.kube.family import FAMILIES, FAMILY_OF, Family
+
+MOST_RUNS: Final = 20
+"""So many runs of one placement are kept."""
+LONGEST: Final = timedelta(days=7)
+"""So long they are kept; the last one of a placement always is."""
+MOST_DECISIONS: Final = 100_000
+"""So many decisions on clusters are kept over all placements; then those on placements at rest go first."""
+MOST_MEMBERS: Final = 2_000
+"""So many members are remembered as changed."""
+MOST_NAMED: Final = 10
+_RECORDED: Final = "Recorded"
+
+
+@dataclass(slots=True)
+class _Past:
+    """What is kept of one placement, the oldest run first."""
+
+    runs: list[PastRun] = field(default_factory=list)
+    pending: list[Trigger] = field(default_factory=list)
+    mark: int = 0
+    """The last change of a member that had happened at the last run."""
+
+
+class RunHistory:
+    """Keeps the last decisions, as many and as long as limits allow.
+
+    Args:
+        cache: The hub's objects.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._now = now
+        self._pasts: OrderedDict[PlacementRef, _Past] = OrderedDict()
+        self._weight = 0
+        self._members = _ChangedMembers(cache.limits)
+        for family in FAMILIES:
+            cache.subscribe(family.placement, self._on_placement(family))
+            cache.subscribe(family.binding, self._on_binding(family))
+            cache.subscribe(family.policy_snapshot, self._on_snapshot(family))
+        cache.subscribe(MEMBER_CLUSTER, self._on_member)
+
+    def runs(self, ref: PlacementRef) -> list[JsonObject] | None:
+        """Return the last runs of a placement, the latest first; None when there is no such placement."""
+        family = FAMILY_OF.get(ref.kind)
+        if family is None or self._cache.get(family.placement, ref.name, ref.namespace) is None:
+            return None
+        runs = self._kept(self._pasts[ref].runs) if ref in self._pasts else []
+        pairs = zip(runs, [None, *runs], strict=False)
+        return [run_document(run, before) for run, before in pairs][::-1]
+
+    def last_trigger(self, ref: PlacementRef) -> JsonObject | None:
+        """Return what made the scheduler decide last, None when nothing was decided."""
+        past = self._pasts.get(ref)
+        return past.runs[-1].trigger.document() if past is not None and past.runs else None
+
+    def _on_placement(self, family: Family) -> Handler:
+        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
+            if new is None and old is not None and (past := self._pasts.pop(family.ref(old), None)) is not None:
+                self._weight -= sum(map(_weight, past.runs))
+
+        return handle
+
+    def _on_binding(self, family: Family) -> Handler:
+        """Note a binding that is deleted although it is wanted: an eviction; all else the scheduler does itself.
+
+        Those that are listed tell when the recorded decisions were made.
+        """
+
+        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
+            if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
+                self._date(family.parent(new), [new])
+            if old is None or is_deleting(old) or (new is not None and not is_deleting(new)):
+                return
+            if old["spec"].get("state") == "Unscheduled":
+                return
+            name, cluster = old["metadata"]["name"], old["spec"].get("targetCluster", "")
+            message = f"the binding {name} on {cluster} was deleted"
+            self._note(family, family.parent(old), Trigger("BindingDeleted", (name, cluster), message))
+
+        return handle
+
+    def _on_snapshot(self, family: Family) -> Handler:
+        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
+            if new is None:
+                return
+            ref = family.parent(new)
+            listed = not self._cache.shelf(family.policy_snapshot).synced.is_set()
+            if _is_latest(new) and not listed:
+                for trigger in self._changes(family, ref, old, new):
+                    self._note(family, ref, trigger)
+            if scheduled(new) is None or (old is not None and old.get("status") == new.get("status")):
+                return
+            if listed and old is None:
+                self._take_in(ref, new)
+            elif _is_latest(new):
+                self._record(ref, new)
+
+        return handle
+
+    def _changes(self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject) -> Iterable[Trigger]:
+        """Yield what a change of a policy snapshot asks the scheduler to look at."""
+        name = new["metadata"]["name"]
+        if old is None or not _is_latest(old):
+            past = self._pasts.get(ref)
+            before = past.runs[-1].snapshot if past is not None and past.runs else ""
+            message = f"policy snapshot {before} → {name}" if before else f"policy snapshot {name}"
+            known = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
+            if known is not None and (parts := _differing(known, new)):
+                message += f": {', '.join(parts)} changed"
+            yield Trigger("SnapshotCreated", (name,), message)
+            return
+        was, now = _annotations(old), _annotations(new)
+        if was.get(NUMBER_OF_CLUSTERS) != now.get(NUMBER_OF_CLUSTERS):
+            numbers = f"{was.get(NUMBER_OF_CLUSTERS, 'none')} → {now.get(NUMBER_OF_CLUSTERS, 'none')}"
+            yield Trigger("NumberChanged", (name,), f"numberOfClusters {numbers}")
+        elif was.get(PLACEMENT_GENERATION) != now.get(PLACEMENT_GENERATION):
+            numbers = f"{was.get(PLACEMENT_GENERATION, 'none')} → {now.get(PLACEMENT_GENERATION, 'none')}"
+            yield Trigger("PlacementChanged", (str(ref),), f"generation {numbers} of the placement, the same policy")
+
+    def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._members.note(old, new)
+
+    def _note(self, family: Family, ref: PlacementRef, trigger: Trigger) -> None:
+        if self._cache.get(family.placement, ref.name, ref.namespace) is None:  # gone, and this is its end
+            return
+        past = self._past(ref)
+        if len(past.pending) < MOST_NAMED:
+            past.pending.append(trigger)
+
+    def _past(self, ref: PlacementRef) -> _Past:
+        if ref not in self._pasts:
+            self._pasts[ref] = _Past()
+        return self._pasts[ref]
+
+    def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:
+        """Keep what had been recorded before anybody watched; snapshots are listed in any order."""
+        condition = scheduled(snapshot) or {}
+        known = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
+        time = max(_times(known), default=self._now())
+        trigger = Trigger(_RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch")
+        past = self._past(ref)
+        past.runs.append(self._read(snapshot, time, trigger, None))
+        past.runs.sort(key=lambda run: run.index)
+        self._weight += _weight(past.runs[-1])
+        past.mark = self._members.counter
+        self._date(ref, FAMILY_OF[ref.kind].children(self._cache, FAMILY_OF[ref.kind].binding, ref))
+        self._forget(ref)
+
+    def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
+        """Move recorded decisions to when the last of their bindings was made.
+
+        The condition keeps the time when it became what it is: a decision on another number of clusters that is as
+        satisfied as the one before leaves no time of its own, but bindings. Kinds are listed in any order.
+        """
+        past = self._pasts.get(ref)
+        if past is None:
+            return
+        made: dict[str, list[object]] = {}
+        for binding in bindings:
+            snapshot = str(binding["spec"].get("schedulingPolicySnapshotName"))
+            made.setdefault(snapshot, []).append(binding["metadata"].get("creationTimestamp"))
+        for place, run in enumerate(past.runs):
+            if run.trigger.event == _RECORDED:
+                time = max((run.time, *_times(made.get(run.snapshot, ()))))
+                past.runs[place] = replace(run, time=time, until=max(run.until, time))
+
+    def _record(self, ref: PlacementRef, snapshot: JsonObject) -> None:
+        past, now = self._past(ref), self._now()
+        size = len(self._cache.shelf(MEMBER_CLUSTER).objects)
+        run = self._read(snapshot, now, Trigger("Unknown"), size)
+        before = past.runs[-1] if past.runs else None
+        moved = {decision.cluster for decision in run.picked}
+        moved ^= {decision.cluster for decision in before.picked} if before else set()
+        run = replace(run, trigger=self._trigger(past, moved))
+        if before is not None and run.repeats(before):
+            run = replace(run, time=before.time, trigger=before.trigger, times=before.times + 1)
+            self._weight -= _weight(past.runs.pop())
+        past.runs.append(run)
+        self._weight += _weight(run)
+        past.pending.clear()
+        past.mark = self._members.counter
+        self._pasts.move_to_end(ref)
+        self._forget(ref)
+
+    def _trigger(self, past: _Past, moved: set[str]) -> Trigger:
+        """Return what has changed since the last run; of the members, first those that came in or went out."""
+        members = self._members.since(past.mark, moved)
+        words = ", ".join(f"{name} ({', '.join(aspects)})" for name, aspects in members[:MOST_NAMED])
+        more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
+        if past.pending:
+            first = past.pending[0]
+            involved = [f"{name} changed ({', '.join(aspects)})" for name, aspects in members if name in moved]
+            notes = [*(trigger.message for trigger in past.pending), *involved[:MOST_NAMED]]
+            return replace(first, message="; ".join(notes))
+        if members:
+            named = tuple(name for name, _ in members[:MOST_NAMED])
+            return Trigger("MembersChanged", named, f"since the last run these members changed: {words}{more}")
+        return Trigger("Unknown", (), "nothing was seen to change but the time")
+
+    def _read(self, snapshot: JsonObject, time: datetime, trigger: Trigger, size: int | None) -> PastRun:
+        condition = scheduled(snapshot) or {}
+        picked, others = decisions_in(snapshot)
+        return PastRun(
+            time=time,
+            trigger=trigger,
+            snapshot=snapshot["metadata"]["name"],
+            index=_index(snapshot),
+            wanted=wanted_by(snapshot),
+            picked=picked,
+            others=others,
+            satisfied=condition.get("status") == "True",
+            message=str(condition.get("message", "")),
+            fleet_size=size,
+            until=time,
+        )
+
+    def _kept(self, runs: list[PastRun]) -> list[PastRun]:
+        """Return those that are not too many and not too old."""
+        oldest = self._now() - LONGEST
+        return [run for run in runs[-MOST_RUNS:-1] if run.until >= oldest] + runs[-1:]
+
+    def _forget(self, ref: PlacementRef) -> None:
+        past = self._pasts[ref]
+        kept = self._kept(past.runs)
+        self._weight += sum(map(_weight, kept)) - sum(map(_weight, past.runs))
+        past.runs = kept
+        while self._weight > MOST_DECISIONS:
+            at_rest = next((one for one in self._pasts.values() if len(one.runs) > 1), None)
+            at_rest = at_rest or next((one for one in self._pasts.values() if one.runs), None)
+            if at_rest is None:
+                return
+            self._weight -= _weight(at_rest.runs.pop(0))
+
+
+class _ChangedMembers:
+    """The members of which something changed that scheduling looks at, the latest change last.
+
+    Args:
+        limits: How long a member may be silent.
+    """
+
+    def __init__(self, limits: EligibilityLimits) -> None:
+        self.counter = 0
+        self._limits = limits
+        self._changed: OrderedDict[str, dict[str, int]] = OrderedDict()
+
+    def note(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in a change of a MemberCluster."""
+        aspects = changed_aspects(old, new, self._limits)
+        if not aspects:
+            return
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        self.counter += 1
+        entry = self._changed.setdefault(name, {})
+        entry.update(dict.fromkeys(aspects, self.counter))
+        self._changed.move_to_end(name)
+        if len(self._changed) > MOST_MEMBERS:
+            self._changed.popitem(last=False)
+
+    def since(self, mark: int, first: set[str]) -> list[tuple[str, list[str]]]:
+        """Return the members that changed after *mark*, and in what; those in *first* first, then the latest."""
+        found = []
+        for name in reversed(self._changed):
+            aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]
+            if not aspects:
+                break
+            found.append((name, aspects))
+        return sorted(found, key=lambda entry: entry[0] not in first)
+
+
+def changed_aspects(old: JsonObject | None, new: JsonObject | None, limits: EligibilityLimits) -> list[str]:
+    """Return what of a member cluster changed that scheduling looks at; an ordinary heartbeat changes nothing."""
+    if old is None or new is None:
+        return ["new"] if old is None else ["gone"]
+    found = []
+    before, after = old["metadata"], new["metadata"]
+    if before.get("deletionTimestamp") != after.get("deletionTimestamp"):
+        found.append("leaving")
+    if before.get("labels") != after.get("labels"):
+        found.append("labels")
+    if before.get("annotations") != after.get("annotations") and _scores(before) != _scores(after):
+        found.append("scores")
+    if old["spec"] != new["spec"] and old["spec"].get("taints") != new["spec"].get("taints"):
+        found.append("taints")
+    was, now = old.get("status") or {}, new.get("status") or {}
+    if was is now:
+        return found
+    if _values(was) != _values(now):
+        found.append("properties")
+    if _amounts(was) != _amounts(now):
+        found.append("resources")
+    if was.get("namespaces") != now.get("namespaces"):
+        found.append("namespaces")
+    agent_was, agent_now = _agent(was), _agent(now)
+    if _conditions(agent_was) != _conditions(agent_now):
+        found.append("health")
+    if _silence(agent_was, agent_now) > limits.heartbeat:
+        found.append("heard of again")
+    return found
+
+
+def _scores(metadata: Mapping[str, Any]) -> dict[str, str]:
+    annotations = metadata.get("annotations") or {}
+    return {name: text for name, text in annotations.items() if name.startswith(SCORE_PREFIX)}
+
+
+def _values(status: Mapping[str, Any]) -> dict[str, str]:
+    return {name: entry.get("value") for name, entry in (status.get("properties") or {}).items()}
+
+
+def _amounts(status: Mapping[str, Any]) -> tuple[object, ...]:
+    usage = status.get("resourceUsage") or {}
+    return usage.get("capacity"), usage.get("allocatable"), usage.get("available")
+
+
+def _agent(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    agents: list[Mapping[str, Any]] = status.get("agentStatus") or []
+    return next((agent for agent in agents if agent.get("type") == MEMBER_AGENT), {})
+
+
+def _conditions(agent: Mapping[str, Any]) -> dict[str, str]:
+    return {entry["type"]: entry["status"] for entry in agent.get("conditions") or ()}
+
+
+def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
+    """Return how long nothing was heard of a member before it was heard of again."""
+    then, now = before.get("lastReceivedHeartbeat"), after.get("lastReceivedHeartbeat")
+    if then is None or now is None or then == now:
+        return timedelta()
+    try:
+        return parse_time(now) - parse_time(then)
+    except ValueError:
+        return timedelta()
+
+
+def _times(texts: Iterable[object]) -> Iterator[datetime]:
+    """Yield the instants that can be read."""
+    for text in texts:
+        with suppress(ValueError):
+            yield parse_time(str(text))
+
+
+def _weight(run: PastRun) -> int:
+    return 1 + len(run.picked) + len(run.others)
+
+
+def _is_latest(snapshot: JsonObject) -> bool:
+    return (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
+
+
+def _annotations(snapshot: JsonObject) -> Mapping[str, str]:
+    return snapshot["metadata"].get("annotations") or {}
+
+
+def _index(snapshot: JsonObject) -> int:
+    text = (snapshot["metadata"].get("labels") or {}).get(POLICY_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def _differing(before: JsonObject, after: JsonObject) -> list[str]:
+    """Return which parts of the policy differ between two snapshots."""
+    was, now = (document["spec"].get("policy") or {} for document in (before, after))
+    return sorted(part for part in {*was, *now} - {"numberOfClusters"} if was.get(part) != now.get(part))

@@ -1,0 +1,426 @@
+"""A proposal: what somebody would do to a hub, judged by admission and planned by the engine, without doing it.
+
+The server and the command line share all of it: they differ in where the hub comes from, a cache or files.
+
+Source: scheduling.md 22, property 10; placement-api.md 2.8.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from scorer.api import kinds
+from scorer.api.conditions import TRUE, make_condition
+from scorer.api.crd import MODELS
+from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
+from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.quoting import printable, quote
+from scorer.api.schema import apply_schema_defaults
+from scorer.fleet import Fleet
+from scorer.what_if.document import what_if
+from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+from webhook.access.rights import UNDISPUTED, Reviewed
+from webhook.admission import registry
+from webhook.admission.documents import DocumentSet
+from webhook.admission.judge import judge
+from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
+from webhook.kube.ports import Key
+from webhook.validation.context import Context, KnownKinds
+from webhook.validation.existing import metadata_of
+from webhook.validation.field import Cause, FieldError, shape_errors
+from webhook.validation.live.check import dict_at
+
+_OF_THE_SERVER: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
+)
+"""What of ``metadata`` a writer does not decide."""
+_FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
+
+MOST_NAMED: Final = 20
+"""Members that are named to somebody who names one that is not there."""
+NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
+NO_AGENT: Final = "status: it names no agent: taken for a member that has joined, is healthy and has just reported"
+
+
+class Given(NamedTuple):
+    """An object that would be written; its kind, name and namespace have been checked."""
+
+    kind: Kind
+    document: JsonObject
+
+    @property
+    def identity(self) -> Identity:
+        """What no two objects have in common."""
+        return identity_of(self.document)
+
+
+class Deleted(NamedTuple):
+    """An object that would be deleted, by the name of its kind."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What would be done, all at once.
+
+    Args:
+        objects: To be created, or to take the place of what is there.
+        adopted: Objects that are on the hub already, but are judged as if they were created now.
+        deleted: To be deleted.
+        lost: Member clusters to be gone.
+        drained: Member clusters to be tainted and emptied.
+    """
+
+    objects: Sequence[Given] = ()
+    adopted: Sequence[Given] = ()
+    deleted: Sequence[Deleted] = ()
+    lost: Sequence[str] = ()
+    drained: Sequence[str] = ()
+
+
+class Misfit(NamedTuple):
+    """One part of a proposal that does not fit the hub: JSON Pointer, kind of mistake, words."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
+class ProposalError(Exception):
+    """A proposal that does not fit the hub; every mistake is named."""
+
+    def __init__(self, mistakes: Sequence[Misfit]) -> None:
+        super().__init__("; ".join(f"{each.pointer}: {each.detail}" for each in mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who is told, and about what.
+
+    Args:
+        kinds: The kinds of placements they may know of.
+        only: The placements they ask about; None: all.
+    """
+
+    kinds: Collection[Kind] = frozenset({kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT})
+    only: Collection[Identity] | None = None
+
+    def knows(self, identity: tuple[str, str]) -> bool:
+        """Say whether objects of a group and kind may be told about.
+
+        Only placements may be a secret, and with them what is made for them: its names are made of theirs.
+        """
+        return identity not in FIELDS or _PLACEMENT_KINDS[KINDS[identity].namespaced] in self.kinds
+
+
+PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
+"""What a plan depends on."""
+_PLACEMENT_KINDS: Final = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)
+"""By whether they are namespaced."""
+EVERYBODY: Final = Audience()
+_NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What admission makes of a proposal."""
+
+    admission: list[JsonObject] = field(default_factory=list)
+    objects: list[JsonObject] = field(default_factory=list)
+    members: list[MemberCluster] = field(default_factory=list)
+    adopted: list[JsonObject] = field(default_factory=list)
+    deleted: list[Identity] = field(default_factory=list)
+
+
+def plan(
+    hub: DocumentSet,
+    proposal: Proposal,
+    context: Context,
+    audience: Audience = EVERYBODY,
+    reviews: Mapping[Identity, Reviewed] = _NO_REVIEWS,
+) -> JsonObject:
+    """Return ``{"placements", "admission", "fleet", "evaluatedAt"}``.
+
+    Args:
+        hub: The hub as it is.
+        proposal: What would be done to it; what admission refuses of it is left out.
+        context: Of admission: who asks, the kinds of the hub, the switches, the instant to judge by. What it knows of
+            other objects does not count, *hub* does.
+        audience: Who is told.
+        reviews: What came of asking for the rights of the author, by object.
+
+    Raises:
+        ProposalError: Something is named that is not on the hub, or named twice.
+    """
+    deleted = _resolved(hub, proposal, context.kinds, audience)
+    written = [as_written(each, stored(hub, each, audience), context.now) for each in proposal.objects]
+    fleet = _fleet_in_thought(hub.fleet, written, proposal.lost)
+    documents = [document for document, _ in written] + [each.document for each in proposal.adopted]
+    documents = [document for document in documents if _is_readable(document)]
+    gone = [((each.group, each.kind), Key(each.name, each.namespace)) for each in deleted]
+    gone += [(kinds.MEMBER_CLUSTER.group_kind, Key(name)) for name in proposal.lost]
+    thought = hub.overlaid(documents, gone, fleet)
+    context = replace(context, existing=thought.existing, hub=thought)
+    judged = _Judged()
+    for each in proposal.adopted:
+        verdict = _verdict(each.document, None, "CREATE", context, UNDISPUTED)
+        judged.admission.append(_told(each.identity, "CREATE", verdict))
+        if verdict.allowed:
+            judged.adopted.append(verdict.document)
+    for each, (document, notes) in zip(proposal.objects, written, strict=True):
+        old = stored(hub, each, audience)
+        _judge(judged, each, document, old, context, reviews.get(each.identity, UNDISPUTED), notes, audience)
+    for identity in deleted:
+        _judge_deletion(judged, identity, hub, context)
+    state = _state(hub, judged.adopted, context.now, audience)
+    changes = Changes(judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained)
+    document = what_if(state, changes, audience.only)
+    admission = {"admission": judged.admission}
+    return {"placements": document["placements"], **admission, "fleet": document["fleet"]} | {
+        "evaluatedAt": document["evaluatedAt"]
+    }
+
+
+def _is_readable(document: JsonObject) -> bool:
+    """Say whether an object has the shape of its kind; one that has not is refused, and no other is judged by it."""
+    model = MODELS.get(group_kind(document))
+    if model is None:
+        return True
+    try:
+        model.read(document)
+    except ValidationError:
+        return False
+    return True
+
+
+def stored(hub: DocumentSet, each: Given, audience: Audience) -> JsonObject | None:
+    """Return what an object would take the place of, None when that is nothing, or not for this caller to know."""
+    if not audience.knows(each.kind.group_kind):
+        return None
+    return hub.find(each.kind, each.identity.name, each.identity.namespace)
+
+
+def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
+    """Return an object as it would reach admission, and what has been assumed about it.
+
+    As ``kubectl apply``, a write changes what of ``metadata`` it names. Status is not for writers, except that of a
+    member cluster in thought: what is given of it counts, member by member, the rest is as stored.
+    """
+    document, notes = each.document, []
+    if stored is not None:
+        given = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
+        document = {**document, "metadata": {**metadata_of(stored), **given}}
+    if each.kind == kinds.MEMBER_CLUSTER:
+        status = {**dict_at(stored, "status"), **dict_at(document, "status")}
+        if not status:
+            notes.append(NO_STATUS)
+        elif not status.get("agentStatus") and "status" in document:
+            status["agentStatus"] = [_agent(now)]
+            notes.append(NO_AGENT)
+        document = {**document, "status": status}
+    elif stored is not None and each.kind.has_status:
+        document = {key: value for key, value in document.items() if key != "status"}
+        if "status" in stored:
+            document["status"] = stored["status"]
+    return document, notes
+
+
+def _agent(now: datetime) -> JsonObject:
+    conditions = [make_condition(kind, TRUE, reason, "assumed", generation=0, now=now) for kind, reason in _FROM_NOW_ON]
+    return {"type": MEMBER_AGENT, "conditions": conditions, "lastReceivedHeartbeat": format_time(now)}
+
+
+def _fleet_in_thought(fleet: Fleet, written: Sequence[tuple[JsonObject, Any]], lost: Sequence[str]) -> Fleet:
+    """Return the fleet that admission looks at; a member that cannot be read is refused by its own verdict."""
+    members = []
+    for document, _ in written:
+        if identity_of(document)[:2] == kinds.MEMBER_CLUSTER.group_kind:
+            try:
+                members.append(MemberCluster.read(document))
+            except ValidationError:
+                continue
+    return fleet.updated(members, lost) if members or lost else fleet
+
+
+def _verdict(
+    document: JsonObject, old: JsonObject | None, operation: WriteOperation, context: Context, reviewed: Reviewed
+) -> Verdict:
+    verdict = rehearse(document, old, operation, context, reviewed)
+    if has_rules(document):
+        return verdict
+    return replace(verdict, warnings=())  # it would say that there are none, which nobody has asked
+
+
+def has_rules(document: JsonObject) -> bool:
+    """Say whether admission has rules for an object's kind."""
+    group, _, version = str(document.get("apiVersion", "")).rpartition("/")
+    return registry.find(group, version, str(document.get("kind", ""))) is not None
+
+
+def _judge(
+    judged: _Judged,
+    each: Given,
+    document: JsonObject,
+    old: JsonObject | None,
+    context: Context,
+    reviewed: Reviewed,
+    notes: Sequence[str],
+    audience: Audience,
+) -> None:
+    operation: WriteOperation = "CREATE" if old is None else "UPDATE"
+    verdict = _verdict(document, old, operation, context, reviewed)
+    verdict = replace(verdict, warnings=(*notes, *verdict.warnings))
+    if verdict.allowed and each.kind == kinds.MEMBER_CLUSTER:
+        try:
+            judged.members.append(MemberCluster.read(verdict.document))
+        except ValidationError as error:  # old mistakes that an update may leave alone
+            verdict = replace(verdict, errors=tuple(shape_errors(error)))
+    elif verdict.allowed and audience.knows(each.kind.group_kind):
+        judged.objects.append(verdict.document)
+    judged.admission.append(_told(each.identity, operation, verdict))
+
+
+def _judge_deletion(judged: _Judged, identity: Identity, hub: DocumentSet, context: Context) -> None:
+    kind = context.kinds.find(identity.group, identity.kind)
+    assert kind is not None
+    old = hub.find(kind, identity.name, identity.namespace)
+    assert old is not None
+    verdict = Verdict(old)
+    if has_rules(old):
+        judgement = judge("DELETE", None, old, context)
+        refusal = "" if judgement.allowed else judgement.message
+        verdict = Verdict(old, judgement.errors, refusal, judgement.reason, judgement.warnings)
+    judged.admission.append(_told(identity, "DELETE", verdict))
+    if verdict.allowed:
+        judged.deleted.append(identity)
+
+
+def _told(identity: Identity, operation: str, verdict: Verdict) -> JsonObject:
+    """Write a verdict; a refusal that blames no field has an empty path."""
+    errors = [_error(error) for error in verdict.errors]
+    if verdict.refusal:
+        errors.insert(0, {"field": "", "reason": verdict.reason, "message": printable(verdict.refusal), "rule": ""})
+    return {
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "operation": operation,
+        "allowed": verdict.allowed,
+        "errors": errors,
+        "warnings": list(verdict.warnings),
+    }
+
+
+def _error(error: FieldError) -> JsonObject:
+    cause: Cause = error.cause
+    return {"field": printable(str(error.field)), "reason": cause.value, "message": error.text(), "rule": error.rule}
+
+
+def _state(hub: DocumentSet, adopted: Sequence[JsonObject], now: datetime, audience: Audience) -> HubState:
+    fields: dict[str, list[JsonObject]] = {name: [] for name in FIELDS.values()}
+    for kind, name in FIELDS.items():
+        if audience.knows(kind):
+            fields[name] += hub.existing(KINDS[kind])
+    fields["placements"] = [*map(_defaulted, fields["placements"]), *adopted]
+    return HubState(
+        hub.fleet,
+        now,
+        placements=fields["placements"],
+        bindings=fields["bindings"],
+        policy_snapshots=fields["policy_snapshots"],
+        resource_snapshots=fields["resource_snapshots"],
+        budgets=fields["budgets"],
+    )
+
+
+def _defaulted(placement: JsonObject) -> JsonObject:
+    """Return a stored placement as it would be stored today, so that spelling out a default is no change."""
+    kind = KINDS[group_kind(placement)]
+    return default(apply_schema_defaults(kind, placement), None, "CREATE").document
+
+
+def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience: Audience) -> list[Identity]:
+    """Return the identities of what is deleted.
+
+    Raises:
+        ProposalError: A part of the proposal does not fit the hub, or another part.
+    """
+    mistakes = list(_misfits(hub.fleet, proposal, audience, hub))
+    deleted: dict[Identity, str] = {}
+    given = {each.identity for each in proposal.objects}
+    for at, each in enumerate(proposal.deleted):
+        here = f"/deleted/{at}"
+        found = [kind for kind in _kinds_named(each.kind, known) if audience.knows(kind.group_kind)]
+        if not _kinds_named(each.kind, known):
+            mistakes.append(Misfit(f"{here}/kind", "unknown", f"{quote(each.kind)} is not a known kind"))
+            continue
+        there = [kind for kind in found if hub.find(kind, each.name, each.namespace) is not None]
+        place = f"{each.namespace}/{each.name}" if each.namespace else each.name
+        if not there:
+            mistakes.append(Misfit(f"{here}/name", "unknown", f"there is no {each.kind} {quote(place)}"))
+            continue
+        identity = Identity(*there[0].group_kind, each.name, each.namespace)
+        if identity in deleted or identity in given:
+            where = deleted.get(identity) or "/objects"
+            mistakes.append(Misfit(here, "duplicate", f"{each.kind} {quote(place)} is also in {where}"))
+        deleted.setdefault(identity, here)
+    if mistakes:
+        raise ProposalError(mistakes)
+    return list(deleted)
+
+
+def _kinds_named(word: str, known: KnownKinds) -> list[Kind]:
+    """Return the kinds of that name, ours first: some names are used in several groups."""
+    every = (*OUR_KINDS, *KINDS.values(), *known.custom.values())
+    return list(dict.fromkeys(kind for kind in every if kind.kind == word))
+
+
+def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: DocumentSet) -> Iterator[Misfit]:
+    places: dict[Identity, int] = {}
+    for at, each in enumerate(proposal.objects):
+        if (first := places.setdefault(each.identity, at)) != at:
+            detail = f"{each.identity.kind} {quote(each.identity.name)} is also in /objects/{first}"
+            yield Misfit(f"/objects/{at}/metadata/name", "duplicate", detail)
+    members = kinds.MEMBER_CLUSTER.group_kind
+    given = {each.name: at for each, at in places.items() if (each.group, each.kind) == members}
+    gone: dict[str, str] = {
+        each.name: f"/deleted/{at}"
+        for at, each in enumerate(proposal.deleted)
+        if each.kind == kinds.MEMBER_CLUSTER.kind
+    }
+    for member, names in (("lost", proposal.lost), ("drained", proposal.drained)):
+        for at, name in enumerate(names):
+            pointer = f"/{member}/{at}"
+            if fleet.row(name) is None:
+                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}; {_names_of(fleet)}")
+            elif (first_at := gone.setdefault(name, pointer)) != pointer:
+                yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
+            elif member == "lost" and name in given:
+                yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{given[name]}")
+    if audience.only is None:
+        return
+    for at, identity in enumerate(audience.only):
+        kind = KINDS[identity.group, identity.kind]
+        visible = audience.knows(kind.group_kind)
+        if not visible or (identity not in places and hub.find(kind, identity.name, identity.namespace) is None):
+            yield Misfit(f"/placements/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
+
+
+def _names_of(fleet: Fleet) -> str:
+    """Return the names of the members, cut."""
+    names = sorted(fleet.names)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"the fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
+
+
+def _shown(identity: Identity) -> str:
+    return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name

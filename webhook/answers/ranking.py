@@ -1,0 +1,136 @@
+"""The answer to a ranking question as sequences over the engine's columns: only what is looked at is spelled out.
+
+A page of a long answer costs what the page costs, not what the fleet does.
+"""
+
+from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
+
+from scorer.columns import BoolColumn, RowColumn
+from scorer.framework.status import Rejection
+from scorer.placement.schedule import Schedule, Scored
+from webhook.answers.questions import Eligible, Rejected
+
+
+class RankedClusters(Sequence[Eligible]):
+    """The clusters that pass every filter, best first: those that a run picked, then its losers.
+
+    Args:
+        run: The decision.
+        selected: Names of the clusters that have the placement, or would get it.
+        wanted: Shape (clusters,): who is asked about; None: everybody.
+    """
+
+    def __init__(self, run: Schedule, selected: frozenset[str], wanted: BoolColumn | None) -> None:
+        self._run = run
+        self._selected = selected
+        ranked = enumerate(run.picked, start=1)
+        self._picked = [(rank, pick) for rank, pick in ranked if wanted is None or _is_in(wanted, run, pick)]
+        self._losers: RowColumn = np.arange(0) if run.last is None else run.last.losing()
+        self._ranks = np.arange(len(run.picked) + 1, len(run.picked) + 1 + self._losers.size)
+        if wanted is not None and run.last is not None:
+            shown = wanted[run.last.candidates.rows[self._losers]]
+            self._losers, self._ranks = self._losers[shown], self._ranks[shown]
+
+    def __len__(self) -> int:
+        return len(self._picked) + self._losers.size
+
+    @overload
+    def __getitem__(self, index: int) -> Eligible: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Eligible]: ...
+
+    def __getitem__(self, index: int | slice) -> Eligible | list[Eligible]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return self._between(start, stop)[::step] if step > 0 else [self[at] for at in range(start, stop, step)]
+        at = range(len(self))[index]
+        return self._between(at, at + 1)[0]
+
+    def _between(self, start: int, stop: int) -> list[Eligible]:
+        count = len(self._picked)
+        found = self._picked[start:stop]
+        if self._run.last is not None and stop > count:
+            chosen = slice(max(0, start - count), stop - count)
+            losers = self._run.last.scored(self._losers[chosen])
+            found = [*found, *zip(self._ranks[chosen].tolist(), losers, strict=True)]
+        return [
+            Eligible(scored.cluster, rank, scored.cluster in self._selected, scored.topology, scored.affinity)
+            for rank, scored in found
+        ]
+
+    @property
+    def affinities(self) -> tuple[int, int]:
+        """The smallest and the largest affinity score; 0 and 0 when there is no cluster."""
+        found = [pick.affinity for _, pick in self._picked]
+        if self._run.last is not None and self._losers.size:
+            column = self._run.last.candidates.affinity
+            scores = np.zeros(1, dtype=np.int64) if column is None else column[self._losers]
+            found += [int(scores.min()), int(scores.max())]
+        return min(found, default=0), max(found, default=0)
+
+
+class RejectedClusters(Sequence[Rejected]):
+    """The clusters that a filter turns away, by name.
+
+    Args:
+        run: The decision.
+        wanted: Shape (clusters,): who is asked about; None: everybody.
+    """
+
+    def __init__(self, run: Schedule, wanted: BoolColumn | None) -> None:
+        self._run = run
+        rows = np.arange(0) if run.last is None else run.last.rejected_rows()
+        self._rows = rows if wanted is None else rows[wanted[rows]]
+        missed = sorted(run.missed, key=lambda entry: entry[0])
+        self._missed = [
+            (name, why)
+            for name, why in missed
+            if wanted is None or ((row := run.fleet.row(name)) is not None and wanted[row])
+        ]
+
+    def __len__(self) -> int:
+        return len(self._missed) + self._rows.size
+
+    @overload
+    def __getitem__(self, index: int) -> Rejected: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Rejected]: ...
+
+    def __getitem__(self, index: int | slice) -> Rejected | list[Rejected]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = range(len(self))[index]
+        if at < len(self._missed):
+            return _rejected(*self._missed[at])
+        assert self._run.last is not None
+        row = int(self._rows[at - len(self._missed)])
+        why = self._run.last.reject(row)
+        assert why is not None
+        return _rejected(self._run.fleet.names[row], why)
+
+
+def affinity_range(eligible: Sequence[Eligible]) -> tuple[int, int]:
+    """Return the smallest and the largest affinity score of *eligible*; 0 and 0 when it is empty."""
+    if isinstance(eligible, RankedClusters):
+        return eligible.affinities
+    scores = [item.affinity for item in eligible]
+    return min(scores, default=0), max(scores, default=0)
+
+
+def _is_in(wanted: BoolColumn, run: Schedule, pick: Scored) -> bool:
+    row = run.fleet.row(pick.cluster)
+    return row is not None and bool(wanted[row])
+
+
+def _rejected(name: str, why: Rejection) -> Rejected:
+    return Rejected(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
+
+
+def _is_resolvable(rejection: Rejection) -> bool:
+    """Say whether freeing capacity there could help: only readings of available capacity move by that."""
+    return "resources.kubernetes-fleet.io/available-" in rejection.message

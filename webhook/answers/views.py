@@ -1,0 +1,291 @@
+"""Member clusters and placements as people look at them: one JSON object each, every state with its reason.
+
+Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page shows nothing else.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from scorer.api.binding import BindingState
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.duration import format_duration
+from scorer.api.external_score import read_score, score_names
+from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.quantity import read_quantity
+from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
+from scorer.framework.status import Category
+from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.rollout.bindings import AVAILABLE
+from scorer.rollout.documents import current_condition, find_current, generation_of, is_deleting
+from scorer.rollout.failing import failure_of
+from scorer.rollout.placement_status import (
+    JUDGED_AGAIN,
+    SCHEDULED,
+    condition_type,
+    expected_conditions,
+    is_judged_again,
+)
+from scorer.rollout.stalling import STALLED, failed_object
+from webhook.kube.cache import Cache
+from webhook.kube.family import FAMILIES, Family
+
+_NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
+"""In these states not all is well, whether or not there are clusters enough."""
+
+_STATES = {
+    Category.CLUSTER_LEAVING: "leaving",
+    Category.AGENT_NOT_REPORTING: "not reporting",
+    Category.HEARTBEAT_STALE: "silent",
+    Category.AGENT_NOT_JOINED: "not joined",
+    Category.HEALTH_UNKNOWN: "health unknown",
+    Category.CLUSTER_UNHEALTHY: "unhealthy",
+}
+
+
+def clusters_view(cache: Cache, now: datetime) -> list[JsonObject]:
+    """Return every member cluster, by name."""
+    placed = _placements_by_cluster(cache)
+    fleet = cache.fleet
+    return [_cluster(fleet, row, placed.get(name, []), now) for row, name in enumerate(fleet.names)]
+
+
+def cluster_view(cache: Cache, name: str, now: datetime) -> JsonObject | None:
+    """Return one member cluster, None when there is none of that name."""
+    row = cache.fleet.row(name)
+    return None if row is None else _cluster(cache.fleet, row, _placements_by_cluster(cache).get(name, []), now)
+
+
+def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for family in FAMILIES:
+        for binding in cache.list(family.binding):
+            if not is_deleting(binding) and binding["spec"].get("state") != "Unscheduled":
+                found.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
+    return {cluster: sorted(refs) for cluster, refs in found.items()}
+
+
+def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> JsonObject:
+    member = fleet.members[row]
+    rejection = ineligibility(fleet, row, now)
+    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
+    heartbeat = agent.last_received_heartbeat if agent else None
+    nodes = read_property(member, NODE_COUNT)
+    return {
+        "name": member.metadata.name,
+        "state": _STATES[rejection.category] if rejection else "eligible",
+        "stateDetail": rejection.message if rejection else "",
+        "eligible": rejection is None,
+        "reason": str(rejection.category) if rejection else "",
+        "labels": member.metadata.labels,
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
+        "heartbeatAge": format_duration(max(now - heartbeat, timedelta())) if heartbeat else None,
+        "properties": _properties(member, now),
+        "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
+        "cpu": _capacity(member, "cpu"),
+        "memory": _capacity(member, "memory"),
+        "placements": placements,
+    }
+
+
+def _properties(member: MemberCluster, now: datetime) -> JsonObject:
+    found = {}
+    for name, value in member.status.properties.items():
+        observed = observation_time(member, name)
+        found[name] = {
+            "value": value.value,
+            "age": format_duration(max(now - observed, timedelta())) if observed else None,
+        }
+    for name in score_names(member.metadata.annotations):
+        found[name] = _external_score(member, name, now)
+    return dict(sorted(found.items()))
+
+
+def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
+    """Return a score that somebody else computed, and how long it counts, or for how long it has not."""
+    reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
+    entry: JsonObject = {"value": reading.text if reading else "", "age": None}
+    if score is None:
+        return entry | {"unreadable": True}
+    if score.valid_until is None:
+        return entry
+    entry["validUntil"] = format_time(score.valid_until)
+    if score.valid_until < now:
+        return entry | {"expired": True, "expiredFor": format_duration(now - score.valid_until)}
+    return entry | {"expiresIn": format_duration(score.valid_until - now)}
+
+
+def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
+    usage = member.status.resource_usage
+    available, allocatable = usage.available.get(resource), usage.allocatable.get(resource)
+    if available is None or allocatable is None:
+        return None
+    free, whole = read_quantity(str(available)), read_quantity(str(allocatable))
+    ratio = free.nano / whole.nano if free and whole and whole.nano else None
+    return {"available": str(available), "allocatable": str(allocatable), "ratio": ratio}
+
+
+def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonObject:
+    """Return one placement: what it wants and has, where, and why not everything is fine."""
+    ref = family.ref(document)
+    spec, status = document["spec"], document.get("status") or {}
+    policy = spec.get("policy") or {}
+    generation = document["metadata"].get("generation", 0)
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    scheduled = conditions.get(condition_type(document, SCHEDULED)) or {}
+    bindings = cache.labelled(
+        family.binding, PARENT_PLACEMENT, document["metadata"]["name"], document["metadata"].get("namespace", "")
+    )
+    live = {
+        str(binding["spec"]["targetCluster"]): binding
+        for binding in bindings
+        if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
+    }
+    judged_again = bool(live) and is_judged_again(document)
+    if judged_again:  # until then the status names no cluster: what holds is what the bindings say
+        clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
+    else:
+        reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
+        clusters = [_placed(entry, generation) for entry in reported]
+    clusters = [_with_binding(entry, live.get(entry["cluster"])) for entry in clusters]
+    picked = len(clusters)
+    clusters += _removals(bindings, {entry["cluster"] for entry in clusters})
+    state, why = _placement_state(document, clusters, judged_again=judged_again)
+    stalled = find_current(conditions.values(), condition_type(document, STALLED), generation) or {}
+    if stalled and state == "rolling out":
+        state, why = "stalled", str(stalled.get("message", ""))
+    kind = policy.get("placementType") or "PickAll"
+    wanted = _wanted(kind, policy)
+    current = scheduled.get("observedGeneration") == generation
+    has_all = picked >= (wanted or 0) if judged_again else current and scheduled.get("status") == TRUE
+    return {
+        "ref": str(ref),
+        "kind": ref.kind,
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "type": kind,
+        "wanted": wanted,
+        "picked": picked,
+        "available": sum(entry["serves"] == "new" for entry in clusters),
+        "availableOld": sum(entry["serves"] == "old" for entry in clusters),
+        "satisfied": has_all and state not in _NOT_SATISFIED,
+        "judgedAgain": judged_again,
+        "stalledSince": stalled.get("lastTransitionTime"),
+        "state": state,
+        "why": why,
+        "generation": generation,
+        "clusters": clusters,
+        "conditions": list(conditions.values()),
+        "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),
+    }
+
+
+def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
+    """Return what a binding says, as an entry of ``placementStatuses``."""
+    found = (current_condition(binding, word) for word in expected_conditions(placement))
+    return {
+        "clusterName": str(binding["spec"]["targetCluster"]),
+        "conditions": [condition for condition in found if condition is not None],
+        "failedPlacements": (binding.get("status") or {}).get("failedPlacements") or [],
+    }
+
+
+def _with_binding(entry: JsonObject, binding: JsonObject | None) -> JsonObject:
+    """Complete what is said of a cluster with what its binding says; what serves there, serves whoever fails."""
+    serves = _serves(entry, binding)
+    failure = failure_of(binding) if binding is not None else ""
+    return {**entry, "serves": serves} | ({"state": "failed", "detail": failure} if failure else {})
+
+
+def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
+    """Return which release is available on a cluster: ``new``, ``old``, or neither as far as is known."""
+    if entry["state"] == "available":
+        return "new"
+    known = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
+    return "old" if known is not None and known.get("status") == TRUE else ""
+
+
+def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
+    match kind:
+        case "PickN":
+            return policy.get("numberOfClusters")
+        case "PickFixed":
+            return len(policy.get("clusterNames") or ())
+        case _:
+            return None
+
+
+def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
+    """Return how far one picked cluster is: the first condition that is not True decides."""
+    for condition in entry.get("conditions") or ():
+        if condition["type"] == "Scheduled" or (
+            condition["status"] == TRUE and condition.get("observedGeneration") == generation
+        ):
+            continue
+        return {
+            "cluster": entry["clusterName"],
+            "state": _progress(condition),
+            "detail": failed_object(entry) or condition.get("message") or condition.get("reason", ""),
+        }
+    kinds = {condition["type"] for condition in entry.get("conditions") or ()}
+    done = bool(kinds & {"Available", "DiffReported"})
+    detail = "" if done else "nothing has happened yet"
+    return {"cluster": entry["clusterName"], "state": "available" if done else "waiting", "detail": detail}
+
+
+def _progress(condition: Mapping[str, Any]) -> str:
+    match condition["type"], condition["status"]:
+        case "RolloutStarted", _:
+            return "waiting"
+        case "Overridden" | "WorkSynchronized", status if status == FALSE:
+            return "failed"
+        case "Applied", status if status == FALSE:
+            return "applying" if condition.get("reason") == "ApplyInProgress" else "failed"
+        case _:
+            return "applying"
+
+
+def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[JsonObject]:
+    found = {}
+    for binding in bindings:
+        cluster = binding["spec"]["targetCluster"]
+        if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
+            detail = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+            found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
+    return [found[cluster] for cluster in sorted(found)]
+
+
+def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:
+    failure = failure_of(document)
+    if is_deleting(document):
+        return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
+    scheduled = current_condition(document, condition_type(document, SCHEDULED)) or {}
+    if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
+        return "invalid", str(scheduled.get("message", ""))
+    if failure:
+        return "failed", failure
+    if not judged_again and scheduled.get("status") in (None, UNKNOWN):
+        return "pending", "not scheduled yet"
+    state, why = _progress_of_all(document, clusters)
+    if judged_again:
+        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+    if state == "available" and scheduled["status"] == FALSE:
+        return "short", str(scheduled.get("message", ""))
+    return state, why
+
+
+def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:
+    """Return how far a placement is on the clusters that are picked, and what is in the way."""
+    by_state: dict[str, list[JsonObject]] = {}
+    for entry in clusters:
+        by_state.setdefault(entry["state"], []).append(entry)
+    if failed := by_state.get("failed"):
+        return "failed", f"{failed[0]['cluster']}: {failed[0]['detail']}"
+    busy = [entry for state in ("applying", "waiting", "removing") for entry in by_state.get(state, ())]
+    if busy and (document["spec"].get("strategy") or {}).get("type") == "External":
+        return "external", "waits for a staged update run"
+    if busy:
+        return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
+    return "available", ""

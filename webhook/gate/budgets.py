@@ -1,0 +1,77 @@
+"""What the disruption budgets of the hub's node pools allow, now and later.
+
+Source: serving.md 3.1.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import DisruptionReason
+from scorer.api.quoting import quote
+from scorer.api.references import UnknownObjectError
+from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, Overviews
+from scorer.node_budgets.gate import PoolView
+from scorer.reservations import UnreadableReservationsError
+from webhook.gate.nodes import HubGate
+
+
+class HubBudgets:
+    """Shows the budgets of a hub.
+
+    Args:
+        gate: Knows the pools and the reservations.
+        now: The clock.
+    """
+
+    def __init__(self, gate: HubGate, now: Callable[[], datetime]) -> None:
+        self._gate = gate
+        self._now = now
+        self._overviews = Overviews(now)
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return self._now()
+
+    def pools(self, names: Iterable[str] = ()) -> tuple[BudgetedPool, ...]:
+        """Return the named pools in that order, or all of them by name.
+
+        Raises:
+            UnknownObjectError: There is no pool of one of the names.
+        """
+        wanted = tuple(dict.fromkeys(names))
+        views = sorted(self._gate.views(), key=lambda view: view.name) if not wanted else map(self._view, wanted)
+        found = tuple(BudgetedPool(view.name, view.budgets, view.counts()) for view in views)
+        if not wanted:
+            self._overviews.forget({pool.name for pool in found})
+        return found
+
+    def _view(self, name: str) -> PoolView:
+        try:
+            view = self._gate.view(name)
+        except UnreadableReservationsError:  # shown as in the list: with every node held
+            view = next((each for each in self._gate.views() if each.name == name), None)
+        if view is None:
+            raise UnknownObjectError(f"there is no NodePool {quote(name)}")
+        return view
+
+    async def overview(
+        self, pools: Sequence[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason]
+    ) -> JsonObject:
+        """Return what *pools* allow at *at*, not to be changed; made in a thread, as a thousand take a while."""
+        return await asyncio.to_thread(self._overviews.overview, pools, at, reasons)
+
+    async def calendar(
+        self, pools: Sequence[BudgetedPool], start: datetime, days: int, zone: ZoneInfo | None
+    ) -> JsonObject:
+        """Return the calendar of *pools*; made in a thread, one pool at a time, and no further once nobody waits.
+
+        Raises:
+            TooLargeError: See `scorer.node_budgets.documents.CalendarMaker`.
+        """
+        maker = CalendarMaker(len(pools), start, days, zone)
+        for pool in pools:
+            await asyncio.to_thread(maker.add, pool)
+        return maker.document()

@@ -1,0 +1,160 @@
+"""What goes on at each member cluster: kept as changes come into the cache, so that asking looks at one member."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
+from scorer.member_gate.holds import (
+    Hold,
+    MemberDisruption,
+    eviction_hold,
+    reserved_holds,
+    rollout_hold,
+    staged_update_holds,
+    upgrade_holds,
+)
+from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
+from scorer.rollout.bindings import BindingView, is_rolling
+from scorer.rollout.documents import annotation, name_of, spec_of
+from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
+from webhook.kube.cache import Cache
+from webhook.kube.family import CLUSTER, NAMESPACED, Family
+from webhook.kube.ports import Key, key_of
+
+_SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
+    MemberDisruption.EVICTION: (kinds.EVICTION, kinds.BINDING),
+    MemberDisruption.ROLLOUT: (kinds.BINDING, kinds.NAMESPACED_BINDING),
+    MemberDisruption.STAGED_UPDATE: (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN),
+    MemberDisruption.UPGRADE: (kinds.UPGRADE_RUN,),
+}
+
+Known = Callable[[str, str], Iterable[Reservation]]
+"""Given a gate and a thing, returns the reservations in force. Raises `UnreadableReservationsError`."""
+
+
+def seen_in(disruptions: Collection[MemberDisruption]) -> tuple[Kind, ...]:
+    """Return the kinds of objects that tell of these disruptions, each once."""
+    return tuple(dict.fromkeys(kind for each in MemberDisruption if each in disruptions for kind in _SEEN_IN[each]))
+
+
+class HubMemberHolds:
+    """Knows what holds the members of a hub.
+
+    Args:
+        cache: The hub's objects; it is made to watch what is needed.
+        disruptions: Which of them take part in the gate; of the others nothing is seen.
+        reservations: What is reserved: these count whatever they are for.
+        changed: Called with the name of a member that is held for other reasons than before; an eviction's end is not
+            told of, but that of its reservation is.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        disruptions: Collection[MemberDisruption],
+        reservations: Known,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._cache = cache
+        self._reservations = reservations
+        self._changed: Callable[[str], None] = lambda _: None  # what is there already is no change
+        self._evictions: dict[str, dict[str, JsonObject]] = defaultdict(dict)
+        self._by_source: dict[tuple[str, Key], Mapping[str, Hold]] = {}
+        self._by_member: dict[str, dict[tuple[str, Key], Hold]] = {}
+        self._ends: list[Callable[[], None]] = []
+        cache.require(seen_in(disruptions))
+        if MemberDisruption.EVICTION in disruptions:
+            self._follow(kinds.EVICTION, self._take_eviction)
+        if MemberDisruption.ROLLOUT in disruptions:
+            for family in (CLUSTER, NAMESPACED):
+                self._follow(family.binding, partial(self._take, partial(_rollout_holds, family)))
+        if MemberDisruption.STAGED_UPDATE in disruptions:
+            for kind in _SEEN_IN[MemberDisruption.STAGED_UPDATE]:
+                self._follow(kind, partial(self._take, staged_update_holds))
+        if MemberDisruption.UPGRADE in disruptions:
+            self._follow(kinds.UPGRADE_RUN, partial(self._take, upgrade_holds))
+        self._changed = changed
+
+    def end(self) -> None:
+        """Follow no longer."""
+        for end in self._ends:
+            end()
+
+    def of(self, member: str) -> tuple[Hold, ...]:
+        """Return what goes on at a member, and who has reserved it.
+
+        What is reserved there and cannot be read holds it for everybody.
+        """
+        try:
+            reserved = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
+        except UnreadableReservationsError as error:
+            reserved = (Hold(None, "", str(error)),)
+        return (*self.going_on(member), *reserved)
+
+    def going_on(self, member: str) -> tuple[Hold, ...]:
+        """Return what goes on at a member, reservations left out."""
+        evictions = (
+            eviction_hold(member, name, spec_of(eviction).get("placementName") or "")
+            for name, eviction in self._evictions.get(member, {}).items()
+            if is_under_way(eviction, self._bindings(eviction))
+        )
+        return (*self._by_member.get(member, {}).values(), *evictions)
+
+    def _bindings(self, eviction: JsonObject) -> list[JsonObject]:
+        name = spec_of(eviction).get("placementName") or ""
+        return CLUSTER.children(self._cache, CLUSTER.binding, PlacementRef(CLUSTER.placement.kind, name))
+
+    def _follow(self, kind: Kind, handler: Callable[[JsonObject | None, JsonObject | None], None]) -> None:
+        self._ends.append(self._cache.subscribe(kind, handler))
+
+    def _take_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in an eviction that has named its binding; whether that is gone is looked at when somebody asks."""
+        for document in (old, new):
+            if document is None or not annotation(document, EVICTED_BINDING):
+                continue
+            member = spec_of(document).get("clusterName") or ""
+            if document is new:
+                self._evictions[member][name_of(document)] = document
+            elif new is None and (known := self._evictions.get(member)) is not None:
+                known.pop(name_of(document), None)
+                if not known:
+                    del self._evictions[member]
+
+    def _take(
+        self,
+        read: Callable[[JsonObject], Mapping[str, Hold]],
+        old: JsonObject | None,
+        new: JsonObject | None,
+    ) -> None:
+        document = new or old
+        assert document is not None
+        source = (str(document.get("kind")), key_of(document))
+        before, after = self._by_source.get(source, {}), read(new) if new is not None else {}
+        if before == after:
+            return
+        if after:
+            self._by_source[source] = after
+        else:
+            del self._by_source[source]
+        for member in before.keys() | after.keys():
+            holds = self._by_member.setdefault(member, {})
+            holds.pop(source, None)
+            if member in after:
+                holds[source] = after[member]
+            elif not holds:
+                del self._by_member[member]
+        for member in sorted(before.keys() ^ after.keys()):
+            self._changed(member)
+
+
+def _rollout_holds(family: Family, binding: JsonObject) -> Mapping[str, Hold]:
+    try:
+        view = BindingView.of(binding)
+    except ValueError:  # the rollout says so
+        return {}
+    return {view.cluster: rollout_hold(view.cluster, str(family.parent(binding)))} if is_rolling(view) else {}

@@ -1,0 +1,371 @@
+"""May a member cluster be disrupted now? Rollouts, upgrades and evictions of one member see one another.
+
+An answer is advice about this moment, out of the cache; what has to hold is reserved. What is reserved of a placement
+counts as being changed until it is given back: in the plan of its rollout, and among what its staged update run is busy
+with.
+
+Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 6.5.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeVar
+
+import pydantic
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind
+from scorer.api.label_selector import label_value_error
+from scorer.api.meta import ApiObject, JsonObject, format_time
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.placement import StrategyType
+from scorer.api.references import PlacementRef, UnknownObjectError, unknown_placement
+from scorer.api.staged_update import ClusterStagedUpdateRun
+from scorer.api.upgrade.run import ClusterUpgradeRun
+from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
+from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, waits_for
+from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
+from scorer.rollout.bindings import BindingView, views
+from scorer.rollout.documents import annotation, is_deleting, spec_of
+from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
+from scorer.rollout.promises import with_promises
+from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
+from scorer.staged_update import turn as staged_turn
+from scorer.upgrade import turn as upgrade_turn
+from webhook.gate.holds import HubMemberHolds, seen_in
+from webhook.gate.nodes import HubGate
+from webhook.gate.reservations import Held
+from webhook.kube.cache import Cache
+from webhook.kube.catching_up import list_again, look_again
+from webhook.kube.family import FAMILIES, FAMILY_OF, Family
+from webhook.kube.overrides import wanted_overrides
+from webhook.kube.ports import Key, key_of
+from webhook.kube.retry import RetryError
+from webhook.settings.service import Settings
+
+_RUNS: Final = {
+    kinds.PLACEMENT.kind: kinds.STAGED_RUN,
+    kinds.RESOURCE_PLACEMENT.kind: kinds.NAMESPACED_STAGED_RUN,
+}
+"""The kind of staged update run, by that of the placement."""
+
+_OWN: Final = (
+    kinds.MEMBER_CLUSTER,
+    *(kind for family in FAMILIES for kind in (family.placement, family.binding, family.resource_snapshot)),
+    kinds.OVERRIDE_SNAPSHOT,
+    kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+    *_RUNS.values(),
+    kinds.UPGRADE_RUN,
+)
+
+WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
+"""What answers are made of, at most: with all kinds of disruption in the setting ``gate_members``."""
+
+_MOST_NAMED: Final = 3
+"""Reservations that one message names."""
+
+_Object = TypeVar("_Object", bound=ApiObject)
+
+
+class RefusedError(Exception):
+    """A member may not be disrupted now, so nothing is reserved.
+
+    Args:
+        answer: Why.
+    """
+
+    def __init__(self, answer: MemberAnswer) -> None:
+        super().__init__(answer.message)
+        self.answer = answer
+
+
+class HubMemberGates:
+    """Answers for the member clusters of a hub.
+
+    Whatever the setting says, whoever asks is told of what else holds the member: reservations of anybody, and what
+    goes on there of the kinds in the setting.
+
+    Args:
+        cache: The hub's objects; it is made to watch what is needed.
+        gate: Knows the reservations.
+        settings: What the operator decided.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, gate: HubGate, settings: Settings, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._gate = gate
+        self._removal_needs_budget = settings.removal_needs_budget
+        self._rollouts_wait = MemberDisruption.ROLLOUT in settings.gate_members
+        self._now = now
+        self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
+        self._shelves = [cache.shelf(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
+        self.holds = HubMemberHolds(cache, settings.gate_members, gate.reservations_on)
+        for kind in (*_RUNS.values(), kinds.UPGRADE_RUN):
+            cache.subscribe(kind, partial(self._forget, kind))
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that answers depend on has been listed once."""
+        return all(shelf.synced.is_set() for shelf in self._shelves)
+
+    def kind_of(self, ref: PlacementRef) -> MemberDisruption:
+        """Return what a change of a placement on a cluster is: a rollout, or a staged update where runs make it."""
+        placement = self._cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
+        strategy = spec_of(placement or {}).get("strategy") or {}
+        rolls = strategy.get("type") in (None, StrategyType.ROLLING_UPDATE)
+        return MemberDisruption.ROLLOUT if rolls else MemberDisruption.STAGED_UPDATE
+
+    def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
+        """Say whether a placement may be changed on a cluster now.
+
+        Raises:
+            UnknownObjectError: There is no such placement, or no such member cluster.
+        """
+        try:
+            return self._rollout(ref, cluster, self._gate.reservations_on(ROLLOUT, str(ref)))
+        except UnreadableReservationsError as error:
+            return MemberAnswer.held(Hold(None, "", str(error)), self._now())
+
+    async def reserve_rollout(
+        self, ref: PlacementRef, cluster: str, holder: str, identity: str, seconds: int
+    ) -> Reservation:
+        """Answer as `rollout`, and hold the cluster of the placement, and the member, when it may be changed.
+
+        Raises:
+            RefusedError: It may not.
+            UnknownObjectError: As `rollout`.
+            MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
+                `HubGate.hold_rollout`.
+        """
+
+        def judge(held: Held) -> MemberDisruption:
+            answer = self._rollout(ref, cluster, held)
+            if not answer.allowed:
+                raise RefusedError(answer)
+            return self.kind_of(ref)
+
+        look = partial(self._look_again, ref)
+        return await self._gate.hold_rollout(str(ref), cluster, holder, identity, seconds, judge=judge, look=look)
+
+    async def reserve_update(self, cluster: str, run: str, holder: str, identity: str, seconds: int) -> Reservation:
+        """Answer as `cluster_update`, and hold the member when it may be upgraded.
+
+        Raises:
+            RefusedError, UnknownObjectError, MemberHeldError, UnreadableReservationsError, TooManyReservationsError,
+                StoreError: As `reserve_rollout`.
+        """
+        answer = self.cluster_update(cluster, run)
+        if not answer.allowed:
+            raise RefusedError(answer)
+        return await self._gate.hold_member(cluster, MemberDisruption.UPGRADE, holder, identity, seconds)
+
+    async def _look_again(self, ref: PlacementRef) -> None:
+        """Bring what is known of a placement and its bindings up to the store's state of this moment."""
+        if label_value_error(ref.name):  # bindings know their placement by a label
+            return
+        family, store = FAMILY_OF[ref.kind], self._gate.store
+        bindings = family.children(self._cache, family.binding, ref)
+        await look_again(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
+        await list_again(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
+
+    def _rollout(self, ref: PlacementRef, cluster: str, reserved: Iterable[Reservation]) -> MemberAnswer:
+        """Answer with what others have reserved of the placement. Raises as `rollout`."""
+        family = FAMILY_OF[ref.kind]
+        placement = self._cache.get(family.placement, ref.name, ref.namespace)
+        if placement is None:
+            raise UnknownObjectError(unknown_placement(ref))
+        self._member(cluster)
+        if is_deleting(placement):
+            return MemberAnswer(MemberReason.NOTHING_TO_DO, f"{ref} is being deleted")
+        documents = family.children(self._cache, family.binding, ref)
+        if not any(spec_of(each).get("targetCluster") == cluster for each in documents):
+            return MemberAnswer(MemberReason.NOT_SELECTED, f"{ref} has not picked cluster {cluster}")
+        kind, reserved = self.kind_of(ref), tuple(reserved)
+        promised = held_nodes(reserved)[0] - {cluster}
+        if kind is MemberDisruption.STAGED_UPDATE:
+            answer = self._staged(ref, cluster, promised)
+        else:
+            answer = self._rolling(family, ref, placement, documents, cluster, promised)
+        if promised and answer.reason is MemberReason.BUDGET_USED_UP:
+            answer = replace(answer, message=f"{answer.message}; {_promises(reserved, promised)}")
+        return self._unless_held(answer, kind, cluster, promised_hold(str(ref), cluster, reserved))
+
+    def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
+        """Say whether a cluster may be upgraded now.
+
+        Args:
+            cluster: The member.
+            run: Name of the run that asks; empty: of the runs that have not ended, the first that has the member in it.
+
+        Raises:
+            UnknownObjectError: There is no such member cluster, or no such run.
+        """
+        member = self._member(cluster)
+        if run and self._cache.get(kinds.UPGRADE_RUN, run) is None:
+            raise UnknownObjectError(f"there is no ClusterUpgradeRun {run[:320]!r}")
+        found = [
+            each
+            for each in self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
+            if (each.metadata.name == run if run else not upgrade_turn.has_ended(each))
+        ]
+        chosen = next((each for each in found if upgrade_turn.covers(each, cluster)), None)
+        if chosen is None:
+            what = f"run {run}" if run else "any run that has not ended"
+            return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {cluster} is not in {what}")
+        on_hold = annotation(member, upgrade_turn.UPGRADE_HOLD) == "true"
+        answer = upgrade_turn.upgrade_turn(chosen, cluster, self._now(), on_hold=on_hold)
+        if answer.allowed and (busy := self._busy(cluster, chosen.metadata.name)):
+            detail = {**answer.detail, "busyWith": busy}
+            message = f"member {cluster} is being upgraded by run {busy}"
+            return MemberAnswer(MemberReason.CLUSTER_BUSY, message, detail)
+        return self._unless_held(answer, MemberDisruption.UPGRADE, cluster)
+
+    def _forget(self, kind: Kind, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None and old is not None:
+            self._parsed.pop((kind, key_of(old)), None)
+
+    def _member(self, cluster: str) -> JsonObject:
+        member = self._cache.get(kinds.MEMBER_CLUSTER, cluster)
+        if member is None:
+            raise UnknownObjectError(f"there is no member cluster {cluster[:320]!r}")
+        return member
+
+    def _unless_held(
+        self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promised: Hold | None = None
+    ) -> MemberAnswer:
+        """Return the answer, unless it would be taken for leave while something else holds the member."""
+        if not answer.allowed and answer.reason is not MemberReason.BUDGET_USED_UP:
+            return answer
+        hold = waits_for(kind, self.holds.of(cluster)) or promised
+        if hold is None:
+            return answer
+        held = MemberAnswer.held(hold, self._now())
+        return MemberAnswer(held.reason, held.message, {**answer.detail, **held.detail}, held.retry_after)
+
+    def _busy(self, cluster: str, but: str) -> str:
+        """Return the other run that is upgrading a member; empty: there is none."""
+        runs = self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
+        others = (run for run in runs if run.metadata.name != but)
+        return next((run.metadata.name for run in others if upgrade_turn.is_upgrading(run, cluster)), "")
+
+    def _staged(self, ref: PlacementRef, cluster: str, promised: Collection[str]) -> MemberAnswer:
+        """Answer for a placement that only staged update runs change."""
+        runs = [
+            run
+            for run in self._read_all(_RUNS[ref.kind], ref.namespace, ClusterStagedUpdateRun)
+            if run.spec.placement_name == ref.name and not staged_turn.has_ended(run)
+        ]
+        run = next((run for run in runs if staged_turn.covers(run, cluster)), next(iter(runs), None))
+        if run is None:
+            message = f"{ref} is changed by staged update runs only, and there is none that has not ended"
+            return MemberAnswer(MemberReason.WAITING_FOR_RUN, message)
+        return staged_turn.staged_turn(run, cluster, self._now(), promised)
+
+    def _rolling(
+        self,
+        family: Family,
+        ref: PlacementRef,
+        placement: JsonObject,
+        documents: list[JsonObject],
+        cluster: str,
+        promised: Collection[str],
+    ) -> MemberAnswer:
+        """Answer out of the plan that the rollout would make now."""
+        spec = spec_of(placement)
+        latest = latest_group(snapshot_groups(family.children(self._cache, family.resource_snapshot, ref)))
+        name = latest.name if latest and latest.name else None
+        try:
+            plan = plan_rollout(
+                Wanted.of(spec.get("policy")),
+                spec.get("strategy"),
+                with_promises(views(documents), promised),
+                name,
+                self._now(),
+                overrides=wanted_overrides(self._cache, placement, latest, documents),
+                removal_needs_budget=self._removal_needs_budget,
+                held=self._left_out(documents, cluster).union(promised),
+            )
+        except (RetryError, ValueError) as error:
+            return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} cannot be planned: {error}")
+        return _planned(plan, ref, cluster, name or "")
+
+    def _left_out(self, documents: list[JsonObject], but: str) -> set[str]:
+        """Return the clusters that the rollout leaves to what else goes on there, so that others take their turns."""
+        if not self._rollouts_wait:
+            return set()
+        clusters = {str(spec_of(each).get("targetCluster") or "") for each in documents} - {but}
+        return {each for each in clusters if waits_for(MemberDisruption.ROLLOUT, self.holds.of(each)) is not None}
+
+    def _read_all(self, kind: Kind, namespace: str, model: type[_Object]) -> list[_Object]:
+        """Return the objects of a kind that can be read, the oldest first."""
+        found = (self._read(kind, document, model) for document in self._cache.list(kind, namespace))
+        return sorted((each for each in found if each is not None), key=_age)
+
+    def _read(self, kind: Kind, document: JsonObject, model: type[_Object]) -> _Object | None:
+        """Read an object; of one that has not changed since, what was read before."""
+        place = (kind, key_of(document))
+        known = self._parsed.get(place)
+        if known is None or known[0] is not document:
+            known = self._parsed[place] = (document, _read(document, model))
+        return known[1] if isinstance(known[1], model) else None
+
+
+def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) -> MemberAnswer:
+    budget = plan.budget
+    detail = {
+        "snapshot": snapshot,
+        "wanted": budget.target,
+        "ready": budget.ready,
+        "mayBeTakenAway": max(0, budget.max_to_remove),
+        "mayBeAdded": max(0, budget.max_to_add),
+    }
+    after = plan.requeue_after or ASK_AGAIN
+
+    def among(bindings: tuple[BindingView, ...]) -> bool:
+        return any(binding.cluster == cluster for binding in bindings)
+
+    if plan.action is Action.ERROR:
+        assert plan.error is not None
+        return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} is stopped: {plan.error.message}")
+    if plan.action is Action.WAIT_CLEANUP:
+        message = f"{ref} waits until a binding is gone whose cluster has been picked again"
+        return MemberAnswer(MemberReason.BUDGET_USED_UP, message, retry_after=after)
+    for bindings, what in ((plan.update, "be updated"), (plan.bind, "be placed"), (plan.remove, "be removed")):
+        if among(bindings):
+            return MemberAnswer(MemberReason.ALLOWED, f"{ref} may {what} on cluster {cluster}", detail)
+    if among(plan.blocked) or among(plan.held_removals):
+        message = (
+            f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
+            f"taken away and {detail['mayBeAdded']} added, and others come first"
+        )
+        return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
+    message = f"{ref} is on its latest resources on cluster {cluster}, or is leaving it"
+    if plan.action is Action.NO_SNAPSHOT:
+        message = f"nothing of {ref} has been selected yet"
+    return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail, after)
+
+
+def _promises(reserved: Iterable[Reservation], clusters: Collection[str]) -> str:
+    """Return who has reserved which of *clusters*, and until when, the first to end first."""
+    said = [
+        f"{', '.join(sorted(names))} reserved by {each.holder} until {format_time(each.expires)}"
+        for each in sorted(reserved, key=lambda each: each.expires)
+        if not isinstance(each.granted, int) and (names := set(each.granted).intersection(clusters))
+    ]
+    more = f" and {len(said) - _MOST_NAMED} more reservations" if len(said) > _MOST_NAMED else ""
+    return "; ".join(said[:_MOST_NAMED]) + more
+
+
+def _read(document: JsonObject, model: type[_Object]) -> _Object | None:
+    try:
+        return model.read(document)
+    except pydantic.ValidationError:  # it is no run that anybody could carry out
+        return None
+
+
+def _age(found: ApiObject) -> tuple[float, str]:
+    created = found.metadata.creation_timestamp
+    return (created.timestamp() if created is not None else 0.0, found.metadata.name)

@@ -1,0 +1,110 @@
+"""What the budgets of every node pool allow, in the registry of the process.
+
+Names of pools are label values here, which nothing else of ours has: there are as many series as an operator has made
+pools, and who makes pools is an operator.
+
+Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from math import inf
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from scorer.node_budgets.budgets import UNLIMITED
+from scorer.node_budgets.gate import PoolView
+from scorer.node_budgets.outlook import Outlook, Prospect, outlook
+
+OPEN: Final = 0.0
+LABELS: Final = ("nodepool", "reason")
+
+
+class PoolMetrics(Collector):
+    """Reads the pools whenever metrics are asked for; what is true until a window opens or closes is kept.
+
+    ``harbormaster_disruption_allowed`` is the limit, infinite when no budget holds, and
+    ``harbormaster_disruption_active`` how many nodes use it up: the difference may go now.
+    ``harbormaster_disruption_next_opening_timestamp_seconds`` is `OPEN` while one more node may go, and otherwise the
+    instant from which on one may, the present nodes staying as they are; infinite when only a change of the budgets
+    helps. It is not there for a pool without nodes, and where all that is missing is that nodes in flight are done.
+
+    Args:
+        registry: Where the metrics are registered.
+        views: Returns all pools with what is reserved of them.
+        now: The clock.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry, views: Callable[[], Iterable[PoolView]], now: Callable[[], datetime]
+    ) -> None:
+        self._views = views
+        self._now = now
+        self._pools: dict[str, Outlook] = {}
+        registry.register(self)
+
+    async def prepare(self) -> None:
+        """Find out in a thread what has changed, a pool at a time: many budgets take longer than others can wait.
+
+        Whoever shows the metrics without it has it done by `collect`.
+        """
+        for pool in tuple(self._views()):
+            counts, now = pool.counts(), self._now()
+            known = self._pools.get(pool.name)
+            if known is None or not known.holds(pool.budgets, counts, now):
+                self._pools[pool.name] = await asyncio.to_thread(outlook, pool.budgets, counts, now)
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the metrics without samples: registering them asks nobody."""
+        yield from _families()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; called by the registry."""
+        allowed, active, opening = _families()
+        now = self._now()
+        pools: dict[str, Outlook] = {}
+        for pool in self._views():
+            counts = pool.counts()
+            known = self._pools.get(pool.name)
+            if known is None or not known.holds(pool.budgets, counts, now):
+                known = outlook(pool.budgets, counts, now)
+            pools[pool.name] = known
+            for prospect in known.prospects:
+                key, found = (pool.name, prospect.reason.value), prospect.allowed
+                allowed.add_metric(key, inf if found.limit == UNLIMITED else found.limit)
+                active.add_metric(key, found.disrupting)
+                if (opens := _opens(prospect, counts.total)) is not None:
+                    opening.add_metric(key, opens)
+        self._pools = pools
+        yield from (allowed, active, opening)
+
+
+def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    return (
+        GaugeMetricFamily(
+            "harbormaster_disruption_allowed", "How many nodes of a pool may be disrupted at once.", labels=LABELS
+        ),
+        GaugeMetricFamily(
+            "harbormaster_disruption_active", "How many nodes of a pool use its budgets up.", labels=LABELS
+        ),
+        GaugeMetricFamily(
+            "harbormaster_disruption_next_opening_timestamp_seconds",
+            "When another node of a pool may be disrupted: 0 now, infinite never.",
+            labels=LABELS,
+        ),
+    )
+
+
+def _opens(prospect: Prospect, total: int) -> float | None:
+    """Return when one more node may go, in Unix time; None: nothing is said."""
+    if prospect.opening is None:
+        return OPEN
+    if not total:
+        return None
+    if prospect.opening.instant is not None:
+        return prospect.opening.instant.timestamp()
+    return None if prospect.allowed.limit else inf

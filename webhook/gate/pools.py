@@ -1,0 +1,407 @@
+"""The node pools of the hub, with their claims and nodes, as changes come in.
+
+Everything is read when it comes, so that a question finds each pool counted; a node whose heartbeat says nothing new
+changes nothing. A budget that cannot be read stands as one that nobody can use, and so holds its whole pool back.
+Pods and PodDisruptionBudgets are watched only from the moment there is a pool: most hubs have none, and some have many
+pods. Nodes and pods are kept trimmed; claims are not, because a placement may select them.
+
+Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from scorer.api import kinds
+from scorer.api.label_selector import label_value_error
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import NODE_POOL_LABEL, Budget
+from scorer.node_budgets.blockers import (
+    Blocker,
+    DisruptionClass,
+    NodePod,
+    PodGuard,
+    essential_pod,
+    node_blockers,
+    read_node_pod,
+    read_pod_guard,
+)
+from scorer.node_budgets.budgets import PoolBudgets
+from scorer.node_budgets.gate import PoolView
+from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, read_pool_node
+from webhook.defaulting.node_pool import default
+from webhook.kube.cache import Cache
+from webhook.kube.cache import Handler as CacheHandler
+from webhook.kube.catching_up import list_again, look_again
+from webhook.kube.ports import Key, Store
+from webhook.kube.trimming import essential_node
+
+COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
+"""What is read of the hub to count the nodes of pools."""
+WATCHED: Final = (*COUNTED, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
+"""All that is read of the hub."""
+
+_OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
+
+Handler = Callable[[str], None]
+
+
+class HubNodePools:
+    """The node pools of a hub out of a cache.
+
+    Args:
+        cache: The hub's objects; it is made to watch what is needed.
+        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that are there.
+        with_pods: Whether pods are watched at all: only they tell which nodes may go, and nobody needs them to count.
+    """
+
+    def __init__(self, cache: Cache, *, template_do_not_disrupt: bool = True, with_pods: bool = True) -> None:
+        self._cache = cache
+        self._with_pods = with_pods
+        self._honours_template = template_do_not_disrupt
+        self._pools: dict[str, _Pool] = {}
+        self._nodes: dict[str, PoolNode] = {}
+        self._of_pool: dict[str, dict[str, PoolNode]] = {}
+        self._views: dict[str, PoolView] = {}
+        self._links = _Links()
+        self._pods = _Pods()
+        self._handlers: list[Handler] = []
+        self._watches_pods = False
+        cache.want((kinds.NODE_CLAIM,))
+        cache.trim(kinds.NODE, essential_node)
+        self._subscriptions: list[Callable[[], None]] = []
+        self._follow(kinds.NODE_CLAIM, self._take_claim)
+        self._follow(kinds.NODE, self._take_node)
+        self._follow(kinds.NODE_POOL, self._take_pool)
+
+    @property
+    def synced(self) -> bool:
+        """Whether pools, claims and nodes have been listed once; a hub that knows no pools counts as listed."""
+        return all(self._cache.shelf(kind).synced.is_set() for kind in COUNTED)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all pools, sorted."""
+        return tuple(sorted(self._pools))
+
+    def pool(self, name: str) -> PoolView | None:
+        """Return a pool as it is now, with nothing held; None when there is none."""
+        view = self._views.get(name)
+        if view is None and (pool := self._pools.get(name)) is not None:
+            view = self._views[name] = self._view(name, pool)
+        return view
+
+    def views(self) -> Iterator[PoolView]:
+        """Yield all pools by name."""
+        for name in self.names():
+            view = self.pool(name)
+            assert view is not None
+            yield view
+
+    def view_of(self, document: JsonObject) -> PoolView:
+        """Return a NodePool as it would be: with its defaults, and the nodes of the pool of its name if there is one.
+
+        Args:
+            document: As the user wrote it.
+        """
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return self._view(name if isinstance(name, str) else "", _read_pool(document))
+
+    def node(self, name: str) -> tuple[str, PoolNode] | None:
+        """Return the name of a node's pool, which need not exist, and the node; None when it belongs to no pool."""
+        node = self._nodes.get(name)
+        return None if node is None else (node.pool, node)
+
+    def node_of_claim(self, claim: str) -> str:
+        """Return the name of the node of a claim; empty when it has none."""
+        return self._links.node_of_claim(claim)
+
+    async def look_again(self, store: Store, name: str) -> None:
+        """Bring what is known of a pool and its nodes up to the store's state of this moment; pods are left out.
+
+        Raises:
+            StoreError: Something of it cannot be read now.
+        """
+        if label_value_error(name):  # no node can say that it is in a pool of such a name
+            return
+        nodes = [node for each in self._of_pool.get(name, ()) if (node := self._links.nodes.get(each))]
+        claims = [claim for node in nodes if (claim := self._links.claim_of_node(node["metadata"]["name"]))]
+        labels = {NODE_POOL_LABEL: name}
+        await asyncio.gather(
+            look_again(self._cache, store, kinds.NODE_POOL, [Key(name)]),
+            list_again(self._cache, store, kinds.NODE_CLAIM, labels, claims),
+            list_again(self._cache, store, kinds.NODE, labels, nodes),
+        )
+
+    def subscribe(self, handler: Handler) -> Callable[[], None]:
+        """Call *handler* with the name of every pool that has changed, by itself or in its nodes; returns the end."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    def end(self) -> None:
+        """Follow nothing any more; what is known stays as it is."""
+        for end in self._subscriptions:
+            end()
+
+    def _follow(self, kind: kinds.Kind, take: CacheHandler) -> None:
+        self._subscriptions.append(self._cache.subscribe(kind, take))
+
+    def _view(self, name: str, pool: "_Pool") -> PoolView:
+        nodes = dict(self._of_pool.get(name, {}))
+        return PoolView(
+            name=name,
+            budgets=pool.budgets,
+            nodes=nodes,
+            template_do_not_disrupt=pool.do_not_disrupt and self._honours_template,
+            blockers=self._blockers,
+            counted=count_nodes(nodes.values()),
+        )
+
+    def _blockers(self, node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
+        pods = self._pods.on(node.name)
+        return node_blockers(node, class_, now, pods, self._pods.guards, pods_unknown=self._pods_unknown())
+
+    def _pods_unknown(self) -> str:
+        """Return why it is not known which pods run where; empty when it is."""
+        if not self._watches_pods:
+            return "pods are watched only where there are pools"
+        for kind in _OF_PODS:
+            if refusal := self._cache.refusal(kind):
+                return f"{kind.plural} may not be read: {refusal}"
+            if not self._cache.shelf(kind).synced.is_set():
+                return f"{kind.plural} have not been listed yet"
+        return ""
+
+    def _take_pool(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        name = document["metadata"]["name"]
+        if new is None:
+            self._pools.pop(name, None)
+        else:
+            self._pools[name] = _read_pool(new)
+            self._watch_pods()
+        self._changed(name)
+
+    def _watch_pods(self) -> None:
+        if self._watches_pods or not self._with_pods:
+            return
+        self._watches_pods = True
+        self._cache.want(_OF_PODS)
+        self._cache.trim(kinds.POD, essential_pod)
+        self._follow(kinds.POD, self._pods.take)
+        self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)
+
+    def _take_claim(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        for name in self._links.take_claim(old, new):
+            self._read_node(name)
+
+    def _take_node(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        document = new or old
+        assert document is not None
+        self._links.take_node(document["metadata"]["name"], new)
+        self._read_node(document["metadata"]["name"])
+
+    def _read_node(self, name: str) -> None:
+        """Read a node anew, with its claim."""
+        document, before = self._links.nodes.get(name), self._nodes.get(name)
+        node = None if document is None else read_pool_node(document, self._links.claim_of_node(name))
+        if node == before:
+            return
+        if before is not None:
+            del self._nodes[name], self._of_pool[before.pool][name]
+            if not self._of_pool[before.pool]:
+                del self._of_pool[before.pool]
+        if node is not None:
+            self._nodes[name] = node
+            self._of_pool.setdefault(node.pool, {})[name] = node
+        for pool in {each.pool for each in (before, node) if each is not None}:
+            self._changed(pool)
+
+    def _changed(self, pool: str) -> None:
+        self._views.pop(pool, None)
+        for handler in tuple(self._handlers):
+            handler(pool)
+
+
+class _Pool:
+    """What is read of a NodePool."""
+
+    __slots__ = ("budgets", "do_not_disrupt")
+
+    def __init__(self, budgets: PoolBudgets, *, do_not_disrupt: bool) -> None:
+        self.budgets = budgets
+        self.do_not_disrupt = do_not_disrupt
+
+
+class _Links:
+    """Which claim belongs to which node: by the name in its status, else by the id of the instance."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, JsonObject] = {}
+        self._claims: dict[str, JsonObject] = {}
+        self._named: dict[str, dict[str, None]] = {}
+        self._with_id: dict[str, dict[str, None]] = {}
+        self._nodes_with_id: dict[str, dict[str, None]] = {}
+
+    def take_claim(self, old: JsonObject | None, new: JsonObject | None) -> set[str]:
+        """Take in a changed claim; returns the names of the nodes that may have to be read anew."""
+        document = new or old
+        assert document is not None
+        name, touched = document["metadata"]["name"], set[str]()
+        before = self._claims.pop(name, None)
+        if before is not None:
+            touched |= self._index(name, before, add=False)
+        if new is not None:
+            self._claims[name] = new
+            touched |= self._index(name, new, add=True)
+        return touched
+
+    def take_node(self, name: str, new: JsonObject | None) -> None:
+        """Take in a changed node."""
+        before = self.nodes.pop(name, None)
+        if before is not None and (instance := _provider_id(before)):
+            _without(self._nodes_with_id, instance, name)
+        if new is not None:
+            self.nodes[name] = new
+            if instance := _provider_id(new):
+                self._nodes_with_id.setdefault(instance, {})[name] = None
+
+    def claim_of_node(self, name: str) -> JsonObject | None:
+        """Return the claim of a node; of several the first by name."""
+        named = self._named.get(name)
+        if named:
+            return self._claims[min(named)]
+        node = self.nodes.get(name)
+        instance = _provider_id(node) if node is not None else ""
+        unnamed = [claim for claim in self._with_id.get(instance, ()) if not _node_name(self._claims[claim])]
+        return self._claims[min(unnamed)] if unnamed else None
+
+    def node_of_claim(self, claim: str) -> str:
+        """Return the name of the node of a claim; empty when it has none."""
+        document = self._claims.get(claim)
+        if document is None:
+            return ""
+        if name := _node_name(document):
+            return name
+        return min(self._nodes_with_id.get(_text(document, "status", "providerID"), ("",)))
+
+    def _index(self, claim: str, document: JsonObject, *, add: bool) -> set[str]:
+        name, instance = _node_name(document), _text(document, "status", "providerID")
+        for index, key in ((self._named, name), (self._with_id, instance)):
+            if key and add:
+                index.setdefault(key, {})[claim] = None
+            elif key:
+                _without(index, key, claim)
+        return {name} if name else set(self._nodes_with_id.get(instance, ()))
+
+
+class _Pods:
+    """The pods by their nodes, and what guards them by namespace."""
+
+    def __init__(self) -> None:
+        self.guards: dict[str, list[PodGuard]] = {}
+        self._on: dict[str, dict[tuple[str, str], NodePod]] = {}
+
+    def on(self, node: str) -> list[NodePod]:
+        """Return the pods of a node, by namespace and name."""
+        pods = self._on.get(node, {})
+        return [pods[key] for key in sorted(pods)]
+
+    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in a changed pod."""
+        if old is not None and (node := _text(old, "spec", "nodeName")):
+            pods = self._on.get(node, {})
+            pods.pop(_key(old), None)
+            if not pods:
+                self._on.pop(node, None)
+        if new is not None and (node := _text(new, "spec", "nodeName")):
+            self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
+
+    def take_guard(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Take in a changed PodDisruptionBudget."""
+        document = new or old
+        assert document is not None
+        namespace, name = _key(document)
+        guards = [guard for guard in self.guards.pop(namespace, ()) if guard.name != name]
+        if new is not None:
+            guards.append(read_pod_guard(new))
+        if guards:
+            self.guards[namespace] = sorted(guards, key=lambda guard: guard.name)
+
+
+def read_budgets(document: JsonObject) -> tuple[Budget, ...]:
+    """Return the budgets of a NodePool with its defaults; in the place of each that cannot be read, one of no use.
+
+    Such a one has no schedule, so that it is in force always, and its ``nodes`` says what is wrong: whatever is not a
+    number or a share makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").
+    """
+    disruption: Any = document
+    for name in ("spec", "disruption"):
+        disruption = disruption.get(name)
+        if disruption is None:
+            return (Budget(),)
+        if not isinstance(disruption, dict):
+            return (_unusable(f"{name} is no object"),)
+    budgets = disruption.get("budgets")
+    if budgets is None:
+        return (Budget(),)
+    if not isinstance(budgets, list):
+        return (_unusable("budgets is no list"),)
+    return tuple(_read_budget(budget) for budget in budgets)
+
+
+def _read_budget(document: Any) -> Budget:
+    if not isinstance(document, dict):
+        return _unusable("it is no object")
+    try:
+        return Budget.read(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _unusable(f"{where}: {first['msg']}" if where else str(first["msg"]))
+
+
+def _unusable(why: str) -> Budget:
+    return Budget.model_construct(nodes=f"(cannot be read: {why})")
+
+
+def _read_pool(document: JsonObject) -> _Pool:
+    value: Any = document
+    for name in ("spec", "template", "metadata", "annotations"):
+        value = value.get(name) if isinstance(value, dict) else None
+    protected = isinstance(value, dict) and value.get(DO_NOT_DISRUPT) == "true"
+    return _Pool(PoolBudgets(read_budgets(default(document).document)), do_not_disrupt=protected)
+
+
+def _without(index: dict[str, dict[str, None]], key: str, name: str) -> None:
+    entries = index[key]
+    entries.pop(name, None)
+    if not entries:
+        del index[key]
+
+
+def _node_name(claim: JsonObject) -> str:
+    return _text(claim, "status", "nodeName")
+
+
+def _provider_id(node: JsonObject) -> str:
+    return _text(node, "spec", "providerID")
+
+
+def _text(document: JsonObject, block: str, name: str) -> str:
+    value = _object(document, block).get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _object(document: Mapping[str, Any], name: str) -> JsonObject:
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _key(document: JsonObject) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return str(metadata.get("namespace") or ""), str(metadata["name"])

@@ -1,0 +1,330 @@
+"""Reservations on Leases: read, decide, write over what was read; that is the lock, for all replicas alike.
+
+Nothing is decided from the cache: whoever wants to change something reads the Lease itself. What the watch brings, of
+our own namespace alone, is for those who only ask.
+
+Source: serving.md 3.1.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final, TypeVar
+
+from scorer.api.kinds import LEASE, Kind
+from scorer.api.meta import JsonObject
+from scorer.reservations import (
+    Reservation,
+    Thing,
+    UnreadableReservationsError,
+    in_force,
+    lease_name,
+    lease_of,
+    new_lease,
+    read_reservations,
+    thing_of,
+    with_reservations,
+)
+from webhook.kube.cache import Cache
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    Key,
+    Listing,
+    NotFoundError,
+    Store,
+    StoreError,
+    UnavailableError,
+    WatchEvent,
+    key_of,
+)
+
+Held = tuple[Reservation, ...]
+Decide = Callable[[Held], Held | None]
+"""Given what is in force, returns what shall be; None: leave it as it is."""
+Look = Callable[[], Awaitable[None]]
+"""Looks at what a decision depends on."""
+
+
+async def _look_nowhere() -> None:
+    """Look at nothing: the decision depends on the reservations alone."""
+
+
+MOST_ATTEMPTS: Final = 40
+"""So often one change is decided; with a pause in between that grows to `LONGEST_PAUSE`."""
+SHORTEST_PAUSE: Final = 0.005
+LONGEST_PAUSE: Final = 0.25
+CALL_SECONDS: Final = 5.0
+SWEEP_SECONDS: Final = 60.0
+"""So often Leases in which everything has expired are looked for."""
+
+_T = TypeVar("_T")
+
+log = logging.getLogger(__name__)
+
+
+class BusyError(StoreError):
+    """Others have changed the same Lease again and again; trying again later may help."""
+
+
+class LeaseReservations:
+    """The reservations of all replicas.
+
+    Args:
+        store: Where the Leases are.
+        namespace: Of all of them.
+        now: The clock that says what has expired.
+    """
+
+    def __init__(self, store: Store, namespace: str, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._now = now
+        self._cache = Cache(_InNamespace(store, namespace))
+        self._cache.require((LEASE,))
+        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._written: dict[str, tuple[JsonObject, Held]] = {}
+        """Leases as they were last read, by name, and what is written in them."""
+        self._cache.subscribe(LEASE, self._forget)
+
+    async def run(self) -> None:
+        """Follow the Leases, and clear away those in which everything has expired, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._cache.run(), name="reservations")
+            tasks.create_task(self._sweep(), name="expired reservations")
+
+    @property
+    def refusal(self) -> str:
+        """Why the Leases may not be read; empty when they may."""
+        return self._cache.refusal(LEASE)
+
+    @property
+    def synced(self) -> bool:
+        """Whether the Leases have been listed, or `refusal` says why they cannot be."""
+        return self._cache.has_answered(LEASE)
+
+    def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
+        """Call *handler* after every change of what is reserved of a thing, until the returned function is called."""
+
+        def changed(old: JsonObject | None, new: JsonObject | None) -> None:
+            try:
+                thing = thing_of(new or old or {})
+            except ValueError:
+                return
+            if thing is not None:
+                handler(thing)
+
+        return self._cache.subscribe(LEASE, changed)
+
+    def known(self, gate: str, thing: str) -> Held:
+        """Return what is in force of a thing, as far as the watch has told.
+
+        Raises:
+            UnreadableReservationsError: The Lease does not tell.
+        """
+        lease = self._cache.get(LEASE, lease_name(gate, thing), self._namespace)
+        return () if lease is None else self._known(lease)
+
+    def all_known(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
+        """Return what is in force of all things, as far as the watch has told, and why some of it cannot be read."""
+        found: list[tuple[Thing, Held]] = []
+        mistakes: list[str] = []
+        for lease in self._cache.list(LEASE, self._namespace):
+            try:
+                thing = thing_of(lease)
+                if thing is not None and (held := self._known(lease)):
+                    found.append((thing, held))
+            except UnreadableReservationsError as error:
+                mistakes.append(str(error))
+        return tuple(sorted(found)), tuple(sorted(mistakes))
+
+    async def change(self, gate: str, thing: str, decide: Decide, look: Look = _look_nowhere) -> Held:
+        """Change what is reserved of a thing.
+
+        Args:
+            gate: Guards the thing.
+            thing: Its name there.
+            look: Called each time after what is in force was read, and before *decide*: what somebody did before he
+                gave his reservation back can be seen then.
+            decide: Called with what is in force, again and again while others write first; what it raises ends that.
+                A write that was not answered may have been stored: then it finds its own reservation there.
+
+        Returns:
+            What is in force afterwards.
+
+        Raises:
+            UnreadableReservationsError: The Lease does not tell what is reserved; *decide* is not asked.
+            TooManyReservationsError: They do not fit.
+            StoreError: The Lease cannot be read or written; the message says why.
+        """
+        name = lease_name(gate, thing)
+        return await self._change(name, lambda _thing, held: decide(held), Thing(gate, thing), look)
+
+    async def change_one(self, identity: str, decide: Callable[[Thing, Held], Held | None]) -> Held:
+        """Change what is reserved where the reservation of this id is or was; as `change`.
+
+        *decide* is not asked when there is no such Lease: then nothing is in force.
+        """
+        name = lease_of(identity)
+        return await self._change(name, decide, None) if name else ()
+
+    async def _change(
+        self,
+        name: str,
+        decide: Callable[[Thing, Held], Held | None],
+        new: Thing | None,
+        look: Look = _look_nowhere,
+    ) -> Held:
+        async with self._turn(name):
+            for attempt in range(MOST_ATTEMPTS):
+                if attempt:
+                    await asyncio.sleep(_pause(attempt))
+                try:
+                    return await self._attempt(name, decide, new, look)
+                except (ConflictError, AlreadyExistsError):  # somebody wrote first, or a write of ours was not answered
+                    continue
+        raise BusyError(f"the Lease {self._namespace}/{name} is being changed by others again and again")
+
+    async def _attempt(
+        self, name: str, decide: Callable[[Thing, Held], Held | None], new: Thing | None, look: Look
+    ) -> Held:
+        key = Key(name, self._namespace)
+        try:
+            lease: JsonObject | None = await self._call(self._store.get(LEASE, key))
+        except NotFoundError:
+            lease = None
+        if lease is None and new is None:
+            return ()
+        thing = new if lease is None else thing_of(lease)
+        assert thing is not None
+        written = () if lease is None else read_reservations(lease)
+        await look()
+        held = in_force(written, self._now())
+        wanted = decide(thing, held)
+        if wanted is None:
+            return held
+        await self._write(key, thing, lease, wanted)
+        return wanted
+
+    async def _write(self, key: Key, thing: Thing, lease: JsonObject | None, wanted: Held) -> None:
+        if lease is None:
+            if wanted:
+                document = with_reservations(new_lease(thing, self._namespace), wanted)
+                try:
+                    stored = await self._call(self._store.create(LEASE, document))
+                except NotFoundError as error:
+                    raise UnavailableError(
+                        f"there is no namespace {self._namespace!r} to keep reservations in; "
+                        "make it, or name another one in the setting namespace"
+                    ) from error
+                self._cache.shelf(LEASE).put(stored)
+            return
+        try:
+            if wanted:
+                stored = await self._call(self._store.replace(LEASE, with_reservations(lease, wanted)))
+                self._cache.shelf(LEASE).put(stored)
+            else:
+                await self._delete(key, lease)
+        except NotFoundError as error:
+            raise ConflictError(str(error)) from error
+
+    async def _delete(self, key: Key, lease: JsonObject) -> None:
+        metadata = lease["metadata"]
+        await self._call(
+            self._store.delete(LEASE, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        )
+        self._cache.shelf(LEASE).drop(lease)
+
+    def _known(self, lease: JsonObject) -> Held:
+        """Return what is in force of what the watch has brought: that is asked for again and again, and read once.
+
+        Raises `UnreadableReservationsError`.
+        """
+        name = lease["metadata"]["name"]
+        if name not in self._written or self._written[name][0] is not lease:
+            self._written[name] = lease, read_reservations(lease)
+        return in_force(self._written[name][1], self._now())
+
+    def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None and old is not None:
+            self._written.pop(old["metadata"]["name"], None)
+
+    async def _call(self, call: Awaitable[_T]) -> _T:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await call
+        except TimeoutError as error:
+            raise UnavailableError(f"no answer about a reservation within {CALL_SECONDS:g} s") from error
+        except ForbiddenError as error:
+            raise ForbiddenError(f"may not keep reservations in the namespace {self._namespace!r}: {error}") from error
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, hides nothing
+            await self.clear()
+
+    async def clear(self) -> None:
+        """Delete the Leases in which everything has expired; what cannot be read stays."""
+        for lease in self._cache.list(LEASE, self._namespace):
+            try:
+                if thing_of(lease) is not None and not self._known(lease):
+                    await self._delete(key_of(lease), lease)
+            except (NotFoundError, ConflictError):  # another replica was faster, or somebody has just reserved
+                continue
+            except (ValueError, StoreError) as error:
+                log.warning("reservations not cleared", extra={"lease": str(key_of(lease)), "reason": str(error)})
+            except Exception:  # what nobody expected of one Lease must not end the watch of all of them
+                log.exception("reservations not cleared", extra={"lease": str(key_of(lease))})
+
+    @asynccontextmanager
+    async def _turn(self, name: str) -> AsyncIterator[None]:
+        """Let the changes of one Lease take turns, so that this process is never in its own way."""
+        lock, waiting = self._turns.get(name, (asyncio.Lock(), 0))
+        self._turns[name] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._turns[name]
+            if waiting == 1:
+                del self._turns[name]
+            else:
+                self._turns[name] = (lock, waiting - 1)
+
+
+class _InNamespace:
+    """A store of which only one namespace is listed and watched."""
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+
+    async def get(self, kind: Kind, key: Key) -> JsonObject:
+        return await self._store.get(kind, key)
+
+    async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
+        return await self._store.list(kind, namespace or self._namespace, labels)
+
+    def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
+        return self._store.watch(kind, since, namespace or self._namespace)
+
+    async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return await self._store.create(kind, document)
+
+    async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return await self._store.replace(kind, document)
+
+    async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return await self._store.replace_status(kind, document)
+
+    async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+        await self._store.delete(kind, key, uid=uid, resource_version=resource_version)
+
+
+def _pause(attempt: int) -> float:
+    longest = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2.0**attempt)
+    return random.uniform(0, longest)  # noqa: S311 - keeps replicas out of each other's way

@@ -1,0 +1,119 @@
+"""What RBAC cannot keep our own accounts from, as ValidatingAdmissionPolicies.
+
+RBAC cannot limit ``create`` to names, nor anything to the namespaces whose names begin with a word. So the loop would
+hold rights over every namespace and every Role of the hub, and whoever reserves, over the Lease of the leader. The API
+server itself asks these policies about the writes of the account, and of nobody else; without an answer it refuses.
+
+Source: Kubernetes, Validating Admission Policy.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.kinds import KINDS, LEASE, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX
+from scorer.membership.access import RBAC_GROUP
+from scorer.reservations import LEASE_PREFIX
+
+_GROUP: Final = "admissionregistration.k8s.io"
+_ROLES: Final = (KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"])
+_WRITES: Final = ("CREATE", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one account may write of some kinds, of all that its roles allow.
+
+    Args:
+        name: Of the policy and of its binding.
+        kinds: Of what, all of one group.
+        condition: In CEL; ``variables.name`` is the name of the object that is made, changed or deleted.
+        message: Says to whoever is refused what is allowed.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    condition: str
+    message: str
+
+
+def reconcile_policies(lease: str) -> tuple[Policy, ...]:
+    """Return what narrows the account of the loop.
+
+    Args:
+        lease: The name of the Lease by which one process leads.
+    """
+    members = json.dumps(MEMBER_NAMESPACE_PREFIX)
+    return (
+        Policy(
+            "harbormaster-reconcile-namespaces",
+            (NAMESPACE,),
+            f"variables.name.startsWith({members})",
+            f"harbormaster's loop writes namespaces {MEMBER_NAMESPACE_PREFIX}* and no others",
+        ),
+        Policy(
+            "harbormaster-reconcile-roles",
+            _ROLES,
+            f"request.namespace.startsWith({members})",
+            f"harbormaster's loop writes roles in namespaces {MEMBER_NAMESPACE_PREFIX}* and nowhere else",
+        ),
+        Policy(
+            "harbormaster-reconcile-leases",
+            (LEASE,),
+            f"variables.name.startsWith({json.dumps(LEASE_PREFIX)}) || variables.name == {json.dumps(lease)}",
+            f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
+        ),
+    )
+
+
+def serve_policies() -> tuple[Policy, ...]:
+    """Return what narrows the account of the server, when it is not the loop's as well."""
+    return (
+        Policy(
+            "harbormaster-serve-leases",
+            (LEASE,),
+            f"variables.name.startsWith({json.dumps(LEASE_PREFIX)})",
+            f"harbormaster's server writes Leases {LEASE_PREFIX}* and no others",
+        ),
+    )
+
+
+def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[JsonObject]:
+    """Yield each policy and what switches it on, for the writes of one user."""
+    whose = json.dumps(username, ensure_ascii=False)
+    for policy in policies:
+        yield {
+            "apiVersion": f"{_GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": policy.name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [policy.kinds[0].group],
+                            "apiVersions": list(policy.kinds[0].versions),
+                            "operations": list(_WRITES),
+                            "resources": [kind.plural for kind in policy.kinds],
+                        }
+                    ]
+                },
+                "matchConditions": [{"name": "whose", "expression": f"request.userInfo.username == {whose}"}],
+                "variables": [
+                    {
+                        "name": "name",
+                        "expression": 'request.operation == "DELETE" ? oldObject.metadata.name : object.metadata.name',
+                    }
+                ],
+                "validations": [{"expression": policy.condition, "message": policy.message, "reason": "Forbidden"}],
+            },
+        }
+        yield {
+            "apiVersion": f"{_GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": policy.name},
+            "spec": {"policyName": policy.name, "validationActions": ["Deny"]},
+        }

@@ -1,0 +1,191 @@
+"""``harbormaster agent``: what runs in a member cluster.
+
+Two API servers: the hub, of which it sees one namespace, and the member. From the hub it takes whether to be a member,
+and the Works; to the hub it tells what becomes of them, and how the member is. Nothing connects to it but probes.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from scorer.api.names import member_namespace
+from scorer.rollout.kind_rules import parse_kind_rules
+from scorer.rollout.never_placed import MemberLimits
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
+from webhook.kube.ports import StoreError
+from webhook.kube.store import HubStore
+from webhook.member.applying import Applying
+from webhook.member.following import follow
+from webhook.member.health import ailment
+from webhook.member.heartbeat import Figures
+from webhook.member.membership import Membership
+from webhook.member.metrics import AgentMetrics
+from webhook.member.prices import PriceFile
+from webhook.member.properties import Collector, Observed
+from webhook.member.provider import ProviderCommand
+from webhook.member.registration import Registration, home_of
+from webhook.member.remote import RemoteMember
+from webhook.server.probe_server import ProbeServer
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+
+FIRST_FIGURES_SECONDS: Final = 10.0
+"""How long the first heartbeat waits for the sums over nodes and pods."""
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How an agent is run.
+
+    Args:
+        cluster: Name of the MemberCluster that this cluster is.
+        hub_kubeconfig, hub_context: The hub; None: the current context.
+        kubeconfig, context: The member; None: the cluster of the pod that this runs in.
+        prices: Price list; None: cost is not reported.
+        provider: Command that reports further properties; empty: none.
+        region: Whose prices count; empty: that of the nodes.
+        take_over: Make the member ours, even if it is another hub's or another member's.
+    """
+
+    cluster: str
+    hub_kubeconfig: Path
+    hub_context: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    prices: Path | None = None
+    provider: Sequence[str] = ()
+    region: str = ""
+    take_over: bool = False
+
+
+class Agent:
+    """The agent of one member.
+
+    Args:
+        options: What it is the agent of, and what it reports.
+        settings: Where it listens.
+        now: The time of day, for what is reported.
+
+    Raises (on entering):
+        webhook.kube.client.ConfigurationError: A kubeconfig cannot be used.
+        webhook.member.prices.PriceError: The price list cannot be used.
+    """
+
+    def __init__(self, options: AgentOptions, settings: Settings, *, now: Callable[[], datetime] = utc_now) -> None:
+        self.options = options
+        self.settings = settings
+        self.health = Health()
+        self._now = now
+        self._stack = AsyncExitStack()
+        self._applying: Applying | None = None
+        self._own_namespace = ""
+
+    async def __aenter__(self) -> Self:
+        options = self.options
+        prices = None if options.prices is None else PriceFile(options.prices)
+        if prices is not None:
+            await prices.open()
+        async with AsyncExitStack() as stack:
+            hub = await stack.enter_async_context(await ApiServer.connect(options.hub_kubeconfig, options.hub_context))
+            self._member_server = await stack.enter_async_context(
+                await ApiServer.connect(options.kubeconfig, options.context)
+            )
+            self._hub = HubStore(hub)
+            self._member = RemoteMember(self._member_server)
+            self._observed = Observed()
+            self._collector = Collector(
+                self._observed,
+                self._now,
+                version=self._version,
+                prices=prices,
+                region=options.region,
+                provider=ProviderCommand(options.provider) if options.provider else None,
+            )
+            metrics = Metrics()
+            counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
+            self._counts = counts
+            registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
+            self.membership = Membership(
+                options.cluster,
+                self._hub,
+                self._figures,
+                self._apply,
+                registration,
+                now=self._now,
+                beaten=counts.beaten,
+            )
+            self.health.require("hub", lambda: self.membership.problem)
+            self.health.require("identity", lambda: self.membership.refused)
+            self.health.require("member", lambda: self._observed.problem)
+            self.server = ProbeServer(self.settings, self.health, metrics, self.run)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def run(self) -> None:
+        """Be the member's agent until cancelled; `webhook.server.server.serve` does that with ``server``."""
+        observer = HubStore(self._member_server)
+        async with asyncio.TaskGroup() as group:
+            for kind, listener in self._observed.listeners:
+                group.create_task(follow(observer, kind, listener))
+            group.create_task(self.membership.run())
+
+    def _works(self) -> int:
+        return 0 if self._applying is None or not self.membership.joined else self._applying.works
+
+    async def _home(self) -> str:
+        """Return our own namespace on the member."""
+        if not self._own_namespace:
+            self._own_namespace = await home_of(self._member_server, self.settings.namespace)
+        return self._own_namespace
+
+    async def _apply(self, hub_uid: str) -> None:
+        """Apply Works for as long as this is a member; everything is found out anew each time."""
+        started = asyncio.get_running_loop().time()
+        self._applying = Applying(
+            member_namespace(self.options.cluster),
+            self._hub,
+            self._member,
+            now=self._now,
+            steady=lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started),
+            word=self.membership.word,
+            count=self._counts.passed,
+            hub_uid=hub_uid,
+            limits=MemberLimits(
+                await self._home(), self.settings.blocked_namespaces, parse_kind_rules(self.settings.allowed_kinds)
+            ),
+        )
+        await self._applying.run()
+
+    async def _figures(self) -> Figures:
+        """Return what the next heartbeat reports."""
+        if not self._observed.synced:
+            await self._wait_for_figures()
+        figures, problem = await asyncio.gather(self._collector.collect(), ailment(self._member_server))
+        return replace(figures, healthy=not problem, ailment=problem)
+
+    async def _wait_for_figures(self) -> None:
+        """Wait a little for the first lists: a heartbeat without figures would say less than is known in a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_FIGURES_SECONDS):
+                await self._observed.answered.wait()
+
+    async def _version(self) -> str:
+        answer = await self._member_server.request("GET", ApiPath("version"))
+        version = answer.get("gitVersion")
+        if not isinstance(version, str):
+            raise StoreError("/version: has no gitVersion")
+        return version

@@ -1,0 +1,175 @@
+"""Answers the questions below ``/v1`` for one command, from a hub that is known by its kubeconfig.
+
+The questions are those of `harbormaster serve`, answered by the same handlers from the same kind of cache; so both say
+the same. What differs: the hub is read by the rights of whoever asks, so nobody else's are looked at; and whoever asks
+is who the API server says they are. Nobody else can get at it: it listens on a socket in a folder of this user alone.
+
+Source: serving.md 3.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from webhook.access.user import UserInfo
+from webhook.admission.cached import CachedContext
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.history import RunHistory
+from webhook.answers.plans import HubPlanner
+from webhook.endpoints.services import Services
+from webhook.gate.assembly import disruption_of
+from webhook.gate.pools import COUNTED
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
+from webhook.kube.ports import StoreError
+from webhook.kube.store import HubStore
+from webhook.server.app import Parts, add_last_route, make_app
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
+
+READ_SECONDS: Final = 60.0
+"""How long reading the hub may take."""
+
+_POLL_SECONDS: Final = 0.02
+_REVIEWS: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")
+_REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+_TOKEN: Final = "own"  # noqa: S105 - not a secret, see below
+"""The folder of the socket is what keeps others out, not this."""
+
+
+class NotReadableError(Exception):
+    """What has to be known of the hub cannot be read; the message says what, and why."""
+
+
+class _Owner:
+    """Knows who asks: always the one whom the kubeconfig names."""
+
+    audience = ""
+
+    def __init__(self, user: UserInfo) -> None:
+        self._user = user
+
+    def known(self, _token: str) -> UserInfo:
+        """Return the owner of the kubeconfig."""
+        return self._user
+
+    async def authenticate(self, token: str) -> UserInfo:
+        """Return the owner of the kubeconfig."""
+        return self.known(token)
+
+
+class OwnAnswers:
+    """Answers questions about a hub; an async context manager.
+
+    Args:
+        hub: Its API server.
+        settings: Those that its `harbormaster serve` has; the namespace is where reservations are.
+        of_nodes: Read what the questions about budgets and gates are about, too.
+        now: The clock.
+
+    Raises (on entering):
+        NotReadableError: The hub does not let us read what has to be known.
+    """
+
+    def __init__(
+        self, hub: ApiServer, settings: Settings, *, of_nodes: bool, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._of_nodes = of_nodes
+        self._now = now
+        self._stack = AsyncExitStack()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="harbormaster-"))
+            socket = str(Path(folder) / "v1")
+            store = HubStore(self._hub)
+            cache = Cache(store)
+            services = self._services(cache, store, await self._who())
+            reading = [asyncio.create_task(cache.run())]
+            if services.disruption is not None:
+                reading.append(asyncio.create_task(services.disruption.gate.run()))
+            stack.push_async_callback(_end, reading)
+            await self._read(cache, services)
+            app = make_app(Parts(services, self._settings))
+            add_last_route(app)
+            runner = web.AppRunner(app, access_log=None)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            await web.UnixSite(runner, socket).start()
+            headers = {"Authorization": f"Bearer {_TOKEN}", "Accept": "application/json"}
+            session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket), headers=headers)
+            self._session = await stack.enter_async_context(session)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def send(
+        self, method: str, path: str, content: bytes | None, patience: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Ask; *path* comes with its query."""
+        assert self._session is not None
+        headers = {"Content-Type": "application/json"} if content is not None else {}
+        url = URL(f"http://localhost{path}", encoded=True)
+        async with self._session.request(method, url, data=content, headers=headers, timeout=patience) as answer:
+            yield answer
+
+    def _services(self, cache: Cache, store: HubStore, user: UserInfo) -> Services:
+        admission = CachedContext(cache, self._settings.admission(), self._now)
+        history = RunHistory(cache, self._now)
+        return Services(
+            HubAdvisor(cache, self._now, history),
+            HubChanges(cache),
+            admission,
+            lambda: cache.synced,
+            self._now,
+            authenticator=_Owner(user),
+            planner=HubPlanner(cache, admission, self._now),
+            history=history,
+            disruption=disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None,
+        )
+
+    async def _who(self) -> UserInfo:
+        try:
+            review = await self._hub.request("POST", _REVIEWS, dict(_REVIEW))
+        except StoreError as error:
+            raise NotReadableError(f"it cannot be found out who asks: {error}") from error
+        return UserInfo.read((review.get("status") or {}).get("userInfo"))
+
+    async def _read(self, cache: Cache, services: Services) -> None:
+        """Wait until everything has been read, or it is known that it cannot be."""
+        gate = services.disruption.gate if services.disruption is not None else None
+        needed = COUNTED if gate is not None else ()
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                while not (cache.synced and (gate is None or gate.synced)):
+                    if refusals := cache.refusals(needed):
+                        raise NotReadableError("; ".join(refusals))
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError as error:
+            left = ", ".join(each.resource for each in cache.freshness() if not each.synced)
+            raise NotReadableError(f"not read within {READ_SECONDS:g} s: {left or 'reservations'}") from error
+
+
+async def _end(tasks: list["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

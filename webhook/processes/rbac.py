@@ -1,0 +1,464 @@
+"""What each process of ours has to be allowed, as RBAC objects: enough for what the code does, and nothing else.
+
+Every rule says why it is there. Three things decide their shape:
+
+- Only a holder of rights may pass them on: the loop makes a Role for every member's agent, so it holds what that Role
+  gives (or it would need ``escalate``).
+- ``get`` and ``update`` can be limited to a name; ``create`` cannot, and nothing can be to the namespaces of members:
+  what our accounts hold beyond their needs for that, `webhook.processes.account_policies` takes away again.
+- Reading what placements select is most of it, and the only part that an operator has to decide about.
+
+Discovery (``/api``, ``/apis``) is open to everyone who is logged in, by ``system:discovery``.
+
+Source: serving.md 3.4 and 5.3; rollout.md 17 to 21; Kubernetes, Using RBAC Authorization.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from scorer.api import kinds
+from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
+from scorer.api.meta import JsonObject
+from scorer.member_gate.holds import MemberDisruption
+from scorer.membership.access import RBAC_GROUP, agent_rules
+from scorer.rollout.selectable_kinds import SelectionSettings
+from webhook.admission.cached import ADMISSION_KINDS
+from webhook.answers.extender import WATCHED
+from webhook.answers.proposal import PLANNED_KINDS
+from webhook.gate.holds import seen_in
+from webhook.gate.members import WATCHED as GATED_KINDS
+from webhook.gate.pools import COUNTED as COUNTED_KINDS
+from webhook.gate.pools import WATCHED as POOL_KINDS
+from webhook.kube.family import FAMILIES
+from webhook.member.registration import RECORD
+from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
+
+AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
+"""A Role that every hub has: it gives the one ConfigMap with the authorities of client certificates."""
+
+OWN_NAMESPACE: Final = "harbormaster-system"
+"""Where we are unless the operator says otherwise."""
+
+READ: Final = ("get", "list", "watch")
+OWN: Final = ("create", "delete", "get", "list", "update", "watch")
+APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+
+SECRET: Final = KINDS["", "Secret"]
+_CONFIG_MAP: Final = KINDS["", "ConfigMap"]
+_EVENT: Final = KINDS["events.k8s.io", "Event"]
+_ROLE, _CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
+_ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
+RBAC_KINDS: Final = (_ROLE, _CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
+_ENVELOPES: Final = (kinds.ENVELOPE, kinds.NAMESPACED_ENVELOPE)
+
+_NEVER_LISTED: Final = frozenset({("", "Binding")})
+"""Built-in kinds that can only be created, so that no placement finds one."""
+_WITH_STATUS: Final = frozenset(
+    {
+        ("", "Namespace"),
+        ("", "PersistentVolume"),
+        ("", "PersistentVolumeClaim"),
+        ("", "ReplicationController"),
+        ("", "ResourceQuota"),
+        ("", "Service"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("autoscaling", "HorizontalPodAutoscaler"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        ("networking.k8s.io", "Ingress"),
+        ("networking.k8s.io", "ServiceCIDR"),
+        ("policy", "PodDisruptionBudget"),
+        ("resource.k8s.io", "ResourceClaim"),
+        ("storage.k8s.io", "VolumeAttachment"),
+    }
+)
+"""Built-in kinds whose status is a subresource."""
+_PLURAL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", re.ASCII)
+
+
+class UnknownKindError(ValueError):
+    """No rule can be made for a kind; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """Objects of one kind, as RBAC names them.
+
+    Args:
+        group: API group; ``*``: any.
+        plural: Name in URLs, perhaps with a subresource; ``*``: any.
+    """
+
+    group: str
+    plural: str
+
+    @classmethod
+    def of(cls, kind: Kind, subresource: str = "") -> "Resource":
+        """Return the resource of a kind, or ``plural/subresource``."""
+        return cls(kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural)
+
+
+EVERYTHING: Final = Resource("*", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a role.
+
+    Args:
+        why: What needs it, in a sentence fit for a comment.
+        verbs: What is allowed.
+        resources: On what, all of one group.
+        names: Only on objects of these names; empty: on all.
+        paths: Instead of resources: paths that are no objects.
+    """
+
+    why: str
+    verbs: tuple[str, ...]
+    resources: tuple[Resource, ...] = ()
+    names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def document(self) -> JsonObject:
+        """Return the rule as it is in a role."""
+        if self.paths:
+            return {"nonResourceURLs": list(self.paths), "verbs": list(self.verbs)}
+        found: JsonObject = {
+            "apiGroups": [self.resources[0].group],
+            "resources": [resource.plural for resource in self.resources],
+        }
+        return found | ({"resourceNames": list(self.names)} if self.names else {}) | {"verbs": list(self.verbs)}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Rules, and where they hold.
+
+    Args:
+        name: Of the role and of its binding.
+        rules: What it allows; empty: the role is there already and is only bound.
+        namespace: Where; empty: in the whole cluster.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Which objects a process may touch that are not ours: those that placements select.
+
+    Args:
+        resources: The kinds, by group and plural.
+        everything: Any kind there is.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    everything: bool = False
+
+
+def default_selection(*, secrets: bool = False) -> Selected:
+    """Return the kinds that the loop reads when nobody names any: all that placements can select on every hub.
+
+    Args:
+        secrets: Secrets, too: whoever reads all of a hub may be anybody there.
+    """
+    return Selected(tuple(each for each in _selectable() if secrets or each != Resource.of(SECRET)))
+
+
+def default_applied() -> Selected:
+    """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings."""
+    apart = {Resource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
+    return Selected(tuple(each for each in _selectable() if each not in apart))
+
+
+def _selectable() -> tuple[Resource, ...]:
+    """Return the kinds that placements can select on every hub."""
+    settings = SelectionSettings()
+    found = (kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind))
+    return _sorted(Resource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED)
+
+
+def parse_selection(words: Iterable[str]) -> Selected:
+    """Read kinds as a user names them: ``deployments``, ``deploy``, ``Deployment``, ``boats.example.com``.
+
+    Raises:
+        UnknownKindError: One is no kind known here and no ``plural.group``, or is never selected.
+    """
+    return Selected(_sorted({_resource(word) for word in words}))
+
+
+def _resource(word: str) -> Resource:
+    kind = find_kind(word)
+    if kind is not None:
+        settings = SelectionSettings()
+        if not settings.is_selectable(kind.group, kind.versions[0], kind.kind) or kind.group_kind in _NEVER_LISTED:
+            raise UnknownKindError(f"{word!r}: objects of kind {kind} are never selected by a placement")
+        return Resource.of(kind)
+    plural, dot, group = word.partition(".")
+    if not dot or not _PLURAL.fullmatch(plural) or not _GROUP.fullmatch(group):
+        raise UnknownKindError(f"{word!r} is no kind known here; a kind of your own is named PLURAL.GROUP in full")
+    return Resource(group, plural)
+
+
+def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
+    """Yield what is read of node pools."""
+    yield from _grouped(why, READ, _sorted(map(Resource.of, read)))
+
+
+def _reserving() -> Rule:
+    """Return what reservations take in our own namespace; their Leases are named by hashes, which no rule can name."""
+    return Rule("what the gate lets through is reserved by Leases", OWN, (Resource.of(kinds.LEASE),))
+
+
+def reconcile_roles(
+    selected: Selected, namespace: str, *, lease: str = "harbormaster-reconcile", back_report: bool = False
+) -> tuple[Role, ...]:
+    """Return what ``harbormaster reconcile`` needs on the hub.
+
+    Args:
+        selected: What placements may select.
+        namespace: Where its Lease is, and where the reservations are.
+        lease: The name of the Lease by which it leads.
+        back_report: Whether placements may have the status of their objects written back.
+    """
+    rules = [
+        *_reconcile_rules(),
+        *_pool_rules("Events of node pools that stay shut: their nodes are counted", COUNTED_KINDS),
+        *_reading(selected),
+    ]
+    if back_report:
+        rules += _back_reporting(selected)
+    leading = (
+        Rule(
+            "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
+        ),
+        Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
+        _reserving(),
+    )
+    return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading, namespace)
+
+
+def _reconcile_rules() -> Iterator[Rule]:
+    placements = [family.placement for family in FAMILIES]
+    made = [
+        *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
+        kinds.OVERRIDE_SNAPSHOT,
+        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+    ]
+    reported = [kind for family in FAMILIES for kind in (family.placement, family.policy_snapshot, family.binding)]
+    yield _rule("placements: read, and their finalizers kept", (*READ, "update"), placements)
+    yield _rule(
+        "snapshots block the deletion of their placement, which hubs with OwnerReferencesPermissionEnforcement check",
+        ("update",),
+        placements,
+        "finalizers",
+    )
+    yield _rule("snapshots and bindings: all of them are made here", OWN, made)
+    yield _rule("what has become of placements, decisions and bindings", ("update",), reported, "status")
+    yield _rule(
+        "overrides: read, and their finalizers kept", (*READ, "update"), [kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE]
+    )
+    yield _rule("evictions: read, and what is meant noted on them", (*READ, "update"), [kinds.EVICTION])
+    yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
+    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, kinds.EVICTION)]
+    why = "what else holds a member: one kind of disruption waits for the other"
+    yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
+    yield _rule("budgets are asked for by name when something is evicted", ("get",), [kinds.DISRUPTION_BUDGET])
+    yield _rule("Works: all of them are made here", OWN, [kinds.WORK])
+    yield _rule(
+        "the status of a placement, copied into the namespace that it selects",
+        ("create", "get", "list", "update", "watch"),
+        [kinds.PLACEMENT_STATUS],
+    )
+    yield _rule("members: read, and their finalizers kept", (*READ, "update"), [kinds.MEMBER_CLUSTER])
+    yield _rule("what has become of members", ("update",), [kinds.MEMBER_CLUSTER], "status")
+    yield _rule("what the hub and a member's agent tell each other", OWN, [kinds.INTERNAL_MEMBER_CLUSTER])
+    yield _rule("every member has a namespace of its own here", OWN, [kinds.NAMESPACE])
+    yield _rule(
+        "every member's agent has a Role there",
+        ("create", "get", "list", "update"),
+        [_ROLE],
+    )
+    yield _rule(
+        "and is bound to it, anew when the binding names another role",
+        ("create", "delete", "get", "list", "update"),
+        [_ROLE_BINDING],
+    )
+    for rule in agent_rules():
+        resources = tuple(Resource(rule["apiGroups"][0], plural) for plural in rule["resources"])
+        yield Rule("held to be passed on: what that Role gives an agent", tuple(sorted(rule["verbs"])), resources)
+    yield _rule("events on placements and members", ("create", "get", "update"), [_EVENT])
+    yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
+
+
+def serve_roles(namespace: str = OWN_NAMESPACE, *, networking_agents: bool = False) -> tuple[Role, ...]:
+    """Return what ``harbormaster serve`` needs on the hub.
+
+    Args:
+        namespace: Where its reservations are.
+        networking_agents: Whether members run networking agents too (``HARBORMASTER_NETWORKING_AGENTS``).
+    """
+    history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
+    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)}
+    rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
+    rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
+    if networking_agents:
+        what = "a member that still exports services is not to leave"
+        rules.append(_rule(what, READ, [INTERNAL_SERVICE_EXPORT]))
+    rules += [
+        Rule("whose a bearer token is", ("create",), (Resource("authentication.k8s.io", "tokenreviews"),)),
+        Rule(
+            "what a caller, or the author of a placement, may do",
+            ("create",),
+            (Resource("authorization.k8s.io", "subjectaccessreviews"),),
+        ),
+    ]
+    reader = Role(AUTHORITIES_READER, (), "kube-system")
+    return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", (_reserving(),), namespace), reader
+
+
+def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac: bool = False) -> tuple[Role, ...]:
+    """Return what ``harbormaster agent`` needs on its member; on the hub the loop makes its Role.
+
+    Args:
+        applied: What it may apply.
+        namespace: Its own, where it writes down whose the member is.
+        apply_rbac: Whether it may place roles and bind them: with that it can give itself anything.
+    """
+    rules = [
+        _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
+        _rule("what of it is there", ("update",), [kinds.APPLIED_WORK], "status"),
+        _rule(
+            "applied objects block the deletion of their owner, which OwnerReferencesPermissionEnforcement checks",
+            ("update",),
+            [kinds.APPLIED_WORK],
+            "finalizers",
+        ),
+        _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, kinds.POD]),
+        _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
+        _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
+        _rule("events on what is kept although its Work has gone", ("create",), [_EVENT]),
+        Rule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
+    ]
+    rules += _touching("what placements place on this member", APPLY, applied)
+    if apply_rbac:
+        rules += [
+            _rule("roles that placements place", APPLY, RBAC_KINDS),
+            _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, _CLUSTER_ROLE]),
+        ]
+    why = "whose this member is: its hub, and its name there"
+    record = (
+        Rule(f"{why}; create cannot be limited to a name", ("create",), (Resource.of(_CONFIG_MAP),)),
+        Rule(why, ("get", "update"), (Resource.of(_CONFIG_MAP),), (RECORD,)),
+    )
+    return Role("harbormaster-agent", tuple(rules)), Role("harbormaster-agent", record, namespace)
+
+
+def checked_applied(applied: Selected) -> Selected:
+    """Return *applied* when an agent can apply all of it without ``apply_rbac``.
+
+    Raises:
+        UnknownKindError: There are roles among it, which take more than the right to write them.
+    """
+    apart = {Resource.of(kind) for kind in RBAC_KINDS}
+    for resource in applied.resources:
+        if resource in apart:
+            raise UnknownKindError(f"{resource.plural!r}: whoever places roles needs more rights: --apply-rbac")
+    return applied
+
+
+def _reading(selected: Selected) -> Iterator[Rule]:
+    yield from _touching("placements select these", READ, selected)
+
+
+def _touching(why: str, verbs: tuple[str, ...], selected: Selected) -> Iterator[Rule]:
+    """Yield one rule per group; Secrets have a rule of their own, so that it can be taken out."""
+    if selected.everything:
+        yield Rule(f"{why}: every kind there is, Secrets too", verbs, (EVERYTHING,))
+        return
+    secrets = Resource.of(SECRET)
+    yield from _grouped(why, verbs, [each for each in selected.resources if each != secrets])
+    if secrets in selected.resources:
+        yield Rule(f"{why} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
+
+
+def _back_reporting(selected: Selected) -> Iterator[Rule]:
+    why = "the status that a placed object has on its member, written back to the hub"
+    if selected.everything:
+        yield Rule(why, ("update",), (replace(EVERYTHING, plural="*/status"),))
+        return
+    without = {Resource.of(kind) for kind in (*BUILT_IN, *_ENVELOPES) if kind.group_kind not in _WITH_STATUS}
+    with_status = [Resource(each.group, f"{each.plural}/status") for each in selected.resources if each not in without]
+    yield from _grouped(why, ("update",), with_status)
+
+
+def _grouped(why: str, verbs: tuple[str, ...], resources: Iterable[Resource]) -> Iterator[Rule]:
+    by_group: dict[str, list[Resource]] = {}
+    for resource in resources:
+        by_group.setdefault(resource.group, []).append(resource)
+    for found in by_group.values():
+        yield Rule(why, verbs, tuple(found))
+
+
+def _rule(why: str, verbs: Iterable[str], found: Sequence[Kind], subresource: str = "") -> Rule:
+    assert len({kind.group for kind in found}) == 1, why
+    return Rule(why, tuple(sorted(verbs)), tuple(Resource.of(kind, subresource) for kind in found))
+
+
+def _sorted(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    return tuple(sorted(resources))
+
+
+def service_account(namespace: str, name: str) -> JsonObject:
+    """Return the subject of a ServiceAccount."""
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+def username_of(subject: JsonObject) -> str:
+    """Return by which name the API server knows a subject."""
+    if subject["kind"] == "ServiceAccount":
+        return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
+    return str(subject["name"])
+
+
+def user(name: str) -> JsonObject:
+    """Return the subject of a user, as the CN of a client certificate names one."""
+    return {"apiGroup": RBAC_GROUP, "kind": "User", "name": name}
+
+
+def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[Rule, ...]]]:
+    """Yield each role with its rules, then what binds the subject to it, with none.
+
+    Rules come beside the document, which has them too, so that a printer can say why they are there.
+    """
+    for role in roles:
+        kind = "Role" if role.namespace else "ClusterRole"
+        metadata: dict[str, Any] = {"name": role.name} | ({"namespace": role.namespace} if role.namespace else {})
+        made = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata}
+        if role.rules:
+            yield {**made, "rules": [rule.document() for rule in role.rules]}, role.rules
+        bound = metadata if role.rules else {**metadata, "name": f"harbormaster-{role.name}"}
+        yield (
+            {
+                **made,
+                "kind": f"{kind}Binding",
+                "metadata": bound,
+                "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": role.name},
+                "subjects": [subject],
+            },
+            (),
+        )

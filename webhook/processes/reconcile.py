@@ -1,0 +1,190 @@
+"""``harbormaster reconcile``: the loop against a hub, led by one process at a time.
+
+Every process keeps its cache filled, so that whoever leads next begins at once; only the leader has controllers. What
+they write passes the fence of their term: a term that is over writes nothing, whatever is still under way. When it is
+over, its controllers end, and the process is a candidate again.
+
+Source: serving.md 5.3, 6 and 7.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from uuid import uuid4
+
+from scorer.api.kinds import WORK
+from webhook.controllers.loop import Loop, required
+from webhook.controllers.observer import QueueObserver
+from webhook.controllers.work_generator import without_manifests
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer
+from webhook.kube.discovery import Discovery
+from webhook.kube.hub import Hub
+from webhook.kube.leader import Leader, Term
+from webhook.kube.ports import Key, ServedKinds
+from webhook.kube.store import HubStore
+from webhook.processes.garbage import spare_what_stays
+from webhook.server.probe_server import ProbeServer
+from webhook.settings.clock import utc_now
+from webhook.settings.loop import LoopSettings
+from webhook.settings.service import Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.loop_metrics import LoopMetrics
+from webhook.telemetry.metrics import Metrics
+
+AFTER_A_BUG_SECONDS: Final = 15.0
+"""So long a server that reconciles as well waits before it tries again, after the loop ended by an error of ours."""
+
+log = logging.getLogger(__name__)
+
+
+def make_loop(
+    hub: Hub,
+    now: Callable[[], datetime],
+    served: ServedKinds,
+    settings: LoopSettings,
+    observer: QueueObserver,
+) -> Loop:
+    """Make the controllers of one term."""
+    return Loop(hub, now, served, settings, observer)
+
+
+def own_identity(name: str = "") -> str:
+    """Return who this process is in the Lease: *name*, or that of the machine, and what no other process has."""
+    return f"{name or socket.gethostname()}_{uuid4()}"
+
+
+class Reconciliation:
+    """A candidate for the loop of one hub, and the loop while it leads.
+
+    Args:
+        server: The hub.
+        lease_server: The hub once more, for the Lease alone: watches and writes that take all connections of the first
+            must not cost the leadership.
+        cache: Of the hub; somebody else runs it.
+        settings: How to run.
+        metrics: Where to count.
+        identity: Names this process in the Lease; empty: the machine does.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        lease_server: ApiServer,
+        cache: Cache,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        identity: str = "",
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._server = server
+        self._cache = cache
+        self._settings = settings.loop()
+        self._now = now
+        self._served = Discovery(server)
+        lease = Key(settings.lease_name, settings.namespace)
+        self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
+        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
+        self._required = required(self._settings)
+        cache.require(self._required)
+        cache.trim(WORK, without_manifests)  # also while others lead
+
+    async def run(self) -> None:
+        """Reconcile whenever this process leads, until cancelled. The cache must be running."""
+        await self._cache.wait_synced(self._required)
+        await self.leader.run(self._lead)
+
+    async def run_beside_others(self) -> None:
+        """Do the same in a process that has more to do: an error of ours ends the term and not the process."""
+        while True:
+            try:
+                await self.run()
+            except Exception:  # the server goes on answering; logged with the traceback, tried again
+                log.exception("the reconcile loop ended")
+            await asyncio.sleep(AFTER_A_BUG_SECONDS)
+
+    def trouble(self) -> str:
+        """Return why this process could not lead; empty when it could, also while the hub cannot be reached.
+
+        What else the cache has been made to watch, such as node pools, it can lead without.
+        """
+        if all(self._cache.shelf(kind).synced.is_set() for kind in self._required):
+            return ""
+        for kind in self._required:
+            if refusal := self._cache.refusal(kind):
+                return f"{kind.resource} cannot be read: {refusal}"
+        return "not filled yet"
+
+    async def _lead(self, term: Term) -> None:
+        store = HubStore(self._server, fence=term.check)
+        hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
+        loop = make_loop(hub, self._now, self._served, self._settings, self._metrics)
+        try:
+            await loop.run()
+        finally:
+            self._metrics.ended()
+
+
+class Reconcile:
+    """A process that does nothing but reconcile the hub of a kubeconfig.
+
+    Args:
+        settings: How to run.
+        kubeconfig: The hub; None: the one this runs in.
+        context: Context of the kubeconfig; None: its current one.
+        identity: Names this process in the Lease; empty: the machine does.
+        now: The clock.
+
+    Raises (on entering):
+        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kubeconfig: Path | None,
+        context: str | None = None,
+        identity: str = "",
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.settings = settings
+        self.health = Health()
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._identity = identity
+        self._now = now
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+            lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+            self.cache = Cache(HubStore(server))
+            metrics = Metrics()
+            self.reconciliation = Reconciliation(
+                server, lease_server, self.cache, self.settings, metrics, identity=self._identity, now=self._now
+            )
+            metrics.watch_cache(self.cache.freshness)
+            self.health.require("caches", self.reconciliation.trouble)
+            self.server = ProbeServer(self.settings, self.health, metrics, self._run)
+            self._stack = stack.pop_all()
+        spare_what_stays()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cache.run())
+            tasks.create_task(self.reconciliation.run())

@@ -1,0 +1,185 @@
+"""``harbormaster serve``: admission, the questions of ``/v1`` and the page over a real hub.
+
+Stateless: everything is read from the hub's API server into a cache, so any number of replicas can run. Nothing is
+answered before the cache has been filled once; while the hub cannot be read, the server waits and says so in
+``/readyz``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from certs.client_authorities import AuthorityFile, ClientAuthorities
+from certs.context import CertificateError
+from certs.source import LeafFiles, LeafSource
+from scorer.api.kinds import KINDS
+from webhook.admission.cached import CachedContext
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.extender import HubExtender
+from webhook.answers.history import RunHistory
+from webhook.answers.plans import HubPlanner
+from webhook.endpoints.services import Services
+from webhook.gate.assembly import disruption_of
+from webhook.gate.metrics import PoolMetrics
+from webhook.kube.access import AccessReviewer
+from webhook.kube.cache import Cache
+from webhook.kube.client import ApiServer, ConfigurationError
+from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.reviews import ReviewCounts
+from webhook.kube.store import HubStore
+from webhook.kube.tokens import TokenReviewer
+from webhook.processes.garbage import spare_what_stays
+from webhook.processes.reconcile import Reconciliation
+from webhook.server.server import Server
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
+from webhook.telemetry.metrics import Metrics
+from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
+
+NODE: Final = KINDS["", "Node"]
+
+_log = logging.getLogger(__name__)
+
+
+class Serve:
+    """A server over the hub of a kubeconfig.
+
+    Args:
+        settings: How to serve; ``tls_cert`` and ``tls_key`` are needed.
+        kubeconfig: The hub; None: the one this runs in.
+        context: Context of the kubeconfig; None: its current one.
+        reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
+        now: The clock.
+
+    Raises (on entering):
+        CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
+        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not for a
+            server.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kubeconfig: Path | None,
+        context: str | None = None,
+        *,
+        reconcile_as: str | None = None,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._reconcile_as = reconcile_as
+        self.settings = settings
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._now = now
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            leaves = leaves_of(self.settings)
+            if self._reconcile_as is not None:
+                _check_loop(self.settings)
+            hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+            store = HubStore(hub)
+            self.cache = Cache(store)
+            exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
+            admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
+            metrics = Metrics()
+            counts = ReviewCounts(metrics.registry)
+            access = AccessReviewer(hub, counts)
+            history = RunHistory(self.cache, self._now)
+            disruption = disruption_of(self.cache, store, self.settings, self._now)
+            pools = PoolMetrics(metrics.registry, disruption.gate.views, self._now)
+            metrics.prepare_with(pools.prepare)
+            services = Services(
+                HubAdvisor(self.cache, self._now, history),
+                HubChanges(self.cache),
+                admission,
+                lambda: self.cache.synced,
+                self._now,
+                access=access,
+                authenticator=TokenReviewer(hub, self.settings.audience, counts),
+                authorizer=access,
+                planner=HubPlanner(self.cache, admission, self._now),
+                extender=HubExtender(self.cache, self.settings, self._now),
+                history=history,
+                disruption=disruption,
+            )
+            self.server = Server(
+                services,
+                self.settings,
+                leaves=leaves,
+                client_authorities=authorities_of(self.settings, hub),
+                metrics=metrics,
+            )
+            if not self.settings.tells_strangers:
+                _log.warning(
+                    "whoever reaches the HTTPS port is taken for the API server; give both `serve` and "
+                    "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
+                )
+            metrics.watch_live_failures(lambda: admission.failures.total())
+            metrics.watch_cache(self.cache.freshness)
+            watching = asyncio.create_task(self.cache.run(), name="cache")
+            stack.push_async_callback(_end, watching)
+            following = asyncio.create_task(disruption.gate.run(), name="reservations")
+            stack.push_async_callback(_end, following)
+            if self._reconcile_as is not None:
+                lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
+                self.reconciliation = Reconciliation(
+                    hub, lease_server, self.cache, self.settings, metrics, identity=self._reconcile_as, now=self._now
+                )
+                loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
+                stack.push_async_callback(_end, loop)
+            self._stack = stack.pop_all()
+        spare_what_stays()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+
+def leaves_of(settings: Settings) -> LeafSource:
+    """Return where the server's certificate comes from.
+
+    Raises:
+        CertificateError: The settings name none.
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        raise CertificateError("serve needs a certificate: --tls-cert and --tls-key")
+    return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+
+
+def authorities_of(settings: Settings, hub: ApiServer) -> ClientAuthorities:
+    """Return whose client certificates are accepted: those that the settings name, else the hub's own.
+
+    Raises:
+        CertificateError: The settings name a file that cannot be used.
+    """
+    if settings.client_ca is not None:
+        return AuthorityFile(settings.client_ca, settings.certificate_check_seconds)
+    return HubAuthorities(hub)
+
+
+def _check_loop(settings: Settings) -> None:
+    """Refuse what cannot be placed from a cache that is kept for answers: there, nodes are kept in part only.
+
+    Raises:
+        ConfigurationError: The settings let placements select nodes.
+    """
+    if settings.loop().selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind):
+        raise ConfigurationError(
+            f"allowed_kinds: {settings.allowed_kinds!r}: serve --reconcile places no Nodes; "
+            "run `harbormaster reconcile` beside it"
+        )
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,274 @@
+"""``harbormaster up``: everything in one process, on the embedded store, with simulated members.
+
+All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API,
+the certificate of the authority made at this start, and ``client.json``, by which clients find the
+server. Killed at any point and started again, it goes on where it was.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import orjson
+from aiohttp import web
+
+from certs.client_authorities import AuthorityFile
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
+from scorer.api.meta import JsonObject
+from scorer.rollout.resource_snapshots import SnapshotSettings
+from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from webhook.admission.cached import CachedContext
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.changes import HubChanges
+from webhook.answers.extender import HubExtender
+from webhook.answers.history import RunHistory
+from webhook.answers.plans import HubPlanner
+from webhook.answers.views import placement_view
+from webhook.controllers.loop import Loop
+from webhook.embedded.api import add_routes
+from webhook.embedded.members import SimulatedMembers
+from webhook.embedded.owner import OWNER, OwnerToken
+from webhook.embedded.pool_nodes import SimulatedNodes
+from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.stored_kinds import EmbeddedKinds
+from webhook.endpoints.services import Services
+from webhook.gate.assembly import disruption_of
+from webhook.gate.metrics import PoolMetrics
+from webhook.kube.cache import Cache
+from webhook.kube.family import FAMILIES
+from webhook.kube.hub import Hub
+from webhook.kube.ports import AlreadyExistsError
+from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
+from webhook.processes.garbage import spare_what_stays
+from webhook.server.server import Server
+from webhook.settings.clock import utc_now
+from webhook.settings.service import Settings
+
+FIRST_NAMESPACES: Final = ("default", "kube-system")
+SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
+QUIET_SECONDS: Final = 0.6
+"""So long nothing may move before the fleet counts as settled."""
+THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
+"""Someone who edits an example waits for a second, not for half a minute."""
+
+_TIMES_OF_REPORTS: Final = frozenset({"resourceVersion", "lastReceivedHeartbeat", "observationTime"})
+
+_SELECTABLE = tuple(
+    kind for kind in KINDS.values() if DEFAULT_SELECTION.is_selectable(kind.group, kind.versions[0], kind.kind)
+)
+"""What the loop watches because placements may select it."""
+
+
+class Up:
+    """One whole harbormaster: store, loop, members, server.
+
+    Args:
+        settings: How to serve.
+        data: The folder of all state; made when missing.
+        now: The clock.
+
+    Raises (on entering):
+        DataFolderError: The folder cannot be used.
+        webhook.kube.ports.StoreError: Its database cannot be used.
+        webhook.server.server.ListenError: A port is in use.
+    """
+
+    def __init__(self, settings: Settings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+        self.settings = settings
+        self.data = data
+        self.token_file = data / "token"
+        self.ca_file = data / "ca.crt"
+        self.client_file = data / "client.json"
+        self._now = now
+        self._stack = AsyncExitStack()
+        self._running: asyncio.Task[None] | None = None
+        self._reports = 0
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._make_folder()
+            self.store = EmbeddedStore.open(self.data / "hub.db", now=self._now)
+            stack.callback(self.store.close)
+            token = self._token()
+            self.cache = Cache(self.store)
+            context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
+            self.hub = Hub(self.store, self.cache)
+            self.loop = Loop(
+                self.hub, self._now, EmbeddedKinds(self.store.kinds), replace(self.settings.loop(), snapshots=THROTTLE)
+            )
+            self.members = SimulatedMembers(self.store, self.data, now=self._now)
+            self.nodes = SimulatedNodes(self.store)
+            for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
+                self.cache.subscribe(kind, self._count_report)
+            await self._make_namespaces()
+            changes = HubChanges(self.cache)
+            history = RunHistory(self.cache, self._now)
+            self.disruption = disruption_of(self.cache, self.store, self.settings, self._now)
+            services = Services(
+                HubAdvisor(self.cache, self._now, history),
+                changes,
+                context,
+                lambda: self.cache.synced,
+                self._now,
+                authenticator=OwnerToken(token),
+                planner=HubPlanner(self.cache, context, self._now),
+                extender=HubExtender(self.cache, self.settings, self._now),
+                history=history,
+                disruption=self.disruption,
+            )
+
+            def extend(app: web.Application) -> None:
+                add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
+
+            named = self.settings.client_ca
+            authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
+            server = Server(services, self.settings, client_authorities=authorities, extend=extend)
+            server.metrics.watch_cache(self.cache.freshness)
+            pools = PoolMetrics(server.metrics.registry, self.disruption.gate.views, self._now)
+            server.metrics.prepare_with(pools.prepare)
+            self._running = asyncio.create_task(self._run(), name="up")
+            stack.push_async_callback(self._stop_running)
+            await stack.enter_async_context(server)
+            self.server = server
+            self._tell_clients(token)
+            stack.callback(self.client_file.unlink, missing_ok=True)
+            self._stack = stack.pop_all()
+        spare_what_stays()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def https_url(self) -> str:
+        """Where everything is served."""
+        return self.server.addresses.https_url
+
+    @property
+    def http_url(self) -> str:
+        """Where this machine sees the page without a certificate."""
+        return self.server.addresses.http_url
+
+    async def wait(self) -> None:
+        """Return when the loop ends, which it does only by an error of ours; that error is raised."""
+        assert self._running is not None
+        await asyncio.wait([self._running, asyncio.create_task(self.server.wait())], return_when="FIRST_COMPLETED")
+        if self._running.done():
+            await self._running
+
+    def placements(self) -> list[JsonObject]:
+        """Return all placements as ``GET /v1/placements`` shows them."""
+        found = (
+            placement_view(self.cache, family, document)
+            for family in FAMILIES
+            for document in self.cache.list(family.placement)
+        )
+        return sorted(found, key=lambda item: str(item["ref"]))
+
+    @property
+    def unsettled(self) -> list[JsonObject]:
+        """The placements that something will still happen to."""
+        return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
+
+    async def settled(self, timeout_seconds: float) -> bool:
+        """Wait until every placement has come to rest and nothing moves; False when it takes too long."""
+        loop = asyncio.get_running_loop()
+        end, quiet_since, news = loop.time() + timeout_seconds, loop.time(), -1
+        was_idle = False
+        while loop.time() < end:
+            at_rest = (
+                self.cache.synced and self.loop.idle_but_for_members and not self.nodes.busy and not self.unsettled
+            )
+            if not at_rest or self._news != news:
+                quiet_since, news, was_idle = loop.time(), self._news, False
+            # In a large fleet some member always reports: once nothing was left to do, nothing else has come since.
+            was_idle = was_idle or (at_rest and self.loop.idle and not self.members.busy)
+            if was_idle and loop.time() - quiet_since >= QUIET_SECONDS:
+                return True
+            await asyncio.sleep(0.05)
+        return False
+
+    @property
+    def _news(self) -> int:
+        """Counts the changes of any object but for those by which a member says that all is as it was."""
+        return self.cache.revision - self._reports
+
+    def _count_report(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._reports += old is not None and new is not None and _without_times(old) == _without_times(new)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.cache.run())
+            tasks.create_task(self.loop.run())
+            tasks.create_task(self.members.run())
+            tasks.create_task(self.nodes.run())
+            tasks.create_task(self.disruption.gate.run())
+
+    async def _stop_running(self) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    def _make_folder(self) -> None:
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
+        check_folder(self.data)
+        for file in (self.token_file, self.client_file):
+            check_file(file)
+
+    def _token(self) -> str:
+        """Return the token of the API; made once, readable by its owner only."""
+        try:
+            if self.token_file.exists() and (token := self.token_file.read_text(encoding="ascii").strip()):
+                return token
+            token = secrets.token_urlsafe(32)
+            _write_private(self.token_file, token.encode())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "its token is not readable text"
+            raise DataFolderError(f"data folder {self.data}: {reason}; {ELSEWHERE}") from error
+        return token
+
+    def _tell_clients(self, token: str) -> None:
+        _write_private(self.ca_file, self.server.leaves.trust_pem)
+        told = {
+            "server": self.https_url,
+            "http": self.http_url,
+            "token": token,
+            "ca": str(self.ca_file),
+            "pid": os.getpid(),
+        }
+        _write_private(self.client_file, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+
+    async def _make_namespaces(self) -> None:
+        for name in dict.fromkeys((*FIRST_NAMESPACES, self.settings.namespace)):
+            document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            try:
+                await self.store.create(NAMESPACE, document)
+            except AlreadyExistsError:
+                continue
+
+
+def _without_times(value: Any) -> Any:
+    """Return a document without what differs from one report of a member to the next."""
+    if isinstance(value, dict):
+        return {name: _without_times(each) for name, each in value.items() if name not in _TIMES_OF_REPORTS}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    passing = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+    passing.replace(path)

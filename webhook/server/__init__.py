@@ -1,0 +1,1 @@
+"""The HTTPS server: its sockets, its certificates, the application that answers on it."""

@@ -1,0 +1,200 @@
+"""The two web applications: HTTPS for everything, plain HTTP for probes and, on one's own machine, the page.
+
+There is no middleware on the HTTPS application: admission is the busy path, and what every answer needs is done
+by one signal handler.
+
+Source: serving.md 0 (D1) and 3.3.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+
+from aiohttp import web
+
+from webhook.access.vouching import CONNECTIONS
+from webhook.endpoints import (
+    admission,
+    budgets,
+    clusters,
+    events,
+    extender,
+    gate,
+    member_gates,
+    openapi,
+    page,
+    placements,
+    planning,
+    probes,
+    rehearsal,
+    runs,
+    scoring,
+)
+from webhook.endpoints.answers import REQUEST_ID, request_id
+from webhook.endpoints.api import Api
+from webhook.endpoints.bodies import Bodies
+from webhook.endpoints.callers import SURFACES, Callers
+from webhook.endpoints.continuation import Continuation
+from webhook.endpoints.doorkeeper import Doorkeeper
+from webhook.endpoints.problems import Problem, ProblemError, problem_response
+from webhook.endpoints.services import Services
+from webhook.server.connections import Connections
+from webhook.settings.hook_secrets import read_secrets
+from webhook.settings.service import Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the applications of one server share."""
+
+    services: Services
+    settings: Settings = field(default_factory=Settings)
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+    continuation: Continuation = field(default_factory=Continuation.with_new_key)
+    connections: Connections = field(default_factory=lambda: Connections(1000, 200))
+    """Of the HTTPS listener."""
+
+
+PARTS: Final = web.AppKey("PARTS", Parts)
+
+
+def make_app(parts: Parts) -> web.Application:
+    """Make the HTTPS application: admission, ``/v1``, the extender and the page.
+
+    Admission tells strangers nothing but what the rules make of their own words, so it asks nobody who they are. All
+    the rest does, except for what holds no data: the files of the page and the description of the interface.
+
+    Raises:
+        webhook.settings.SettingsError: The file with the secret of the hooks cannot be used.
+    """
+    app = _application(parts)
+    app[CONNECTIONS] = parts.connections
+    services, settings = parts.services, parts.settings
+    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.now)
+    bodies = Bodies(settings.bodies_bytes)
+    parts.metrics.watch_bodies(lambda: bodies.held)
+    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies)
+    callers = Callers(parts.services, parts.settings, parts.metrics)
+    api = Api(
+        app,
+        parts.services,
+        parts.settings,
+        parts.metrics,
+        callers=callers,
+        continuation=parts.continuation,
+        bodies=bodies,
+    )
+    for surface in SURFACES:
+        parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
+    scoring.add_routes(api)
+    rehearsal.add_routes(api)
+    if parts.services.planner is not None:
+        planning.add_routes(api, parts.services.planner)
+    if parts.services.extender is not None:
+        extender.add_routes(api, parts.services.extender)
+    if parts.services.disruption is not None:
+        gate.add_routes(api, parts.services.disruption.gate)
+        member_gates.add_routes(api, parts.services.disruption.members)
+    if parts.settings.metrics_auth:
+        api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
+    _add_viewing_routes(api, parts.health)
+    return app
+
+
+def make_probe_app(parts: Parts) -> web.Application:
+    """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
+
+    With the page on it, every request must name this machine as its host: else a web page of someone else could
+    read it through a name that it points at 127.0.0.1.
+    """
+    app = _application(parts)
+    probes.add_routes(app, parts.health, parts.metrics)
+    if parts.settings.page_on_http:
+        app.middlewares.append(_only_this_machine)
+        api = Api(app, parts.services, parts.settings, parts.metrics)
+        scoring.add_routes(api, explain_only=True)
+        _add_viewing_routes(api, parts.health)
+    return app
+
+
+def _add_viewing_routes(api: Api, health: Health) -> None:
+    clusters.add_routes(api)
+    placements.add_routes(api)
+    events.add_routes(api, health)
+    if api.services.disruption is not None:
+        budgets.add_routes(api, api.services.disruption.budgets)
+    if api.services.history is not None:
+        runs.add_routes(api, api.services.history)
+    openapi.add_routes(api)
+    page.add_routes(api.app)
+
+
+def _application(parts: Parts) -> web.Application:
+    app = make_plain_app(parts.health, parts.settings.admission_body_bytes)
+    app[PARTS] = parts
+    return app
+
+
+def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
+    """Make an application without routes, whose answers are like those of all the others.
+
+    Args:
+        health: Knows whether connections are to be closed.
+        body_bytes: Bound on the body of a request.
+    """
+    app = web.Application(client_max_size=body_bytes)
+    draining = health.draining
+
+    async def finish(request: web.BaseRequest, response: web.StreamResponse) -> None:
+        headers = response.headers
+        headers.popall("Server", None)
+        if REQUEST_ID not in headers:
+            headers[REQUEST_ID] = request_id(request)
+        headers["X-Content-Type-Options"] = "nosniff"
+        if draining.is_set():
+            headers["Connection"] = "close"
+        if headers.get("Connection") == "close":
+            response.force_close()
+
+    app.on_response_prepare.append(finish)
+    return app
+
+
+def add_last_route(app: web.Application) -> None:
+    """Answer every path that nothing else answers; to be called after all other routes are added."""
+
+    async def unknown(request: web.Request) -> web.Response:
+        return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))
+
+    app.router.add_route("*", "/{rest:.*}", unknown)
+
+
+@web.middleware
+async def _only_this_machine(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    if not is_this_machine(request.headers.get("Host", "")):
+        return problem_response(
+            request, ProblemError(Problem.FORBIDDEN, "this address answers only to localhost, 127.0.0.1 and [::1]")
+        )
+    return await handler(request)
+
+
+def is_this_machine(host: str) -> bool:
+    """Say whether a ``Host`` header names the loopback interface, with or without a port."""
+    name, colon, port = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name = host
+    elif not (port.isascii() and port.isdigit()):
+        return False
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,85 @@
+"""The plain listener of a process that serves nothing but its probes and metrics.
+
+Source: serving.md 6.1 and 6.4.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiohttp import web
+
+from webhook.endpoints import probes
+from webhook.server.app import add_last_route, make_plain_app
+from webhook.server.server import Addresses, listen
+from webhook.settings.service import Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+
+
+class ProbeServer:
+    """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` beside some work; `webhook.server.server.serve` runs it.
+
+    Args:
+        settings: Where to listen.
+        health: What the probes ask.
+        metrics: What is shown.
+        work: What the process is for; it runs until cancelled.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        health: Health,
+        metrics: Metrics,
+        work: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._settings = settings
+        self._health = health
+        self._work = work
+        self._running: asyncio.Task[None] | None = None
+        app = make_plain_app(health)
+        probes.add_routes(app, health, metrics)
+        add_last_route(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        metrics.watch_lag(lambda: health.lag_seconds)
+
+    async def start(self) -> Addresses:
+        """Open the listener and begin the work.
+
+        Raises:
+            ListenError: The listener could not be opened.
+        """
+        settings = self._settings
+        await self._runner.setup()
+        try:
+            http = await listen(self._runner, settings.http_host, settings.http_port, None, settings, "http_port")
+        except BaseException:
+            await self._runner.cleanup()
+            raise
+        self._running = asyncio.create_task(self._run(), name="work")
+        return Addresses(None, http)
+
+    async def wait(self) -> None:
+        """Return when the work ends; an error of it is raised."""
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+            if not self._running.cancelled():
+                self._running.result()
+
+    async def drain(self, hurry: asyncio.Event | None = None) -> None:  # noqa: ARG002 - nobody has to be waited for
+        """Stop; there is nothing that callers could lose."""
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the work, then close the listener, so that probes are answered until then."""
+        self._health.draining.set()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait((self._running,))
+        await self._runner.cleanup()
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._health.keep_measuring())
+            tasks.create_task(self._work())

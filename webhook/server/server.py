@@ -1,0 +1,500 @@
+"""The server: listeners, certificate, housekeeping, and a shutdown that loses no request.
+
+Source: serving.md 1.10, 1.14, 4.2, 4.4, 6.4.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from certs.authority import Authority
+from certs.client_authorities import ClientAuthorities
+from certs.context import CertificateError, ServerContext
+from certs.source import LeafSource, OwnLeaves
+from webhook.endpoints.continuation import Continuation, sealing_key
+from webhook.endpoints.services import Services
+from webhook.server.app import Parts, add_last_route, make_app, make_probe_app
+from webhook.server.connections import Connections, Listener
+from webhook.server.http_protocol import protocol_of
+from webhook.settings.service import PREFIX, Settings
+from webhook.telemetry.health import Health
+from webhook.telemetry.metrics import Metrics
+
+LISTENER_CHECK_SECONDS: Final = 5.0
+LISTENER_SILENCE_SECONDS: Final = 15.0
+FIRST_AUTHORITIES_SECONDS: Final = 5.0
+"""How soon to ask again for the authorities of clients as long as there are none."""
+SHORTEST_READY_LIFE: Final = timedelta(hours=1)
+_POLL_SECONDS: Final = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+class ListenError(Exception):
+    """A listener could not be opened; the message names the address and the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the server listens; ports are the real ones, also where port 0 was asked for.
+
+    Where there is no HTTPS listener, *https* is None.
+    """
+
+    https: tuple[str, int] | None
+    http: tuple[str, int]
+
+    @property
+    def https_url(self) -> str:
+        """The HTTPS listener as a URL."""
+        return _url("https", self.https) if self.https is not None else ""
+
+    @property
+    def http_url(self) -> str:
+        """The plain listener as a URL."""
+        return _url("http", self.http)
+
+
+def _url(scheme: str, address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+class Server:
+    """HTTPS and plain HTTP listeners over one set of services.
+
+    Args:
+        services: What the handlers ask.
+        settings: How to run.
+        leaves: Where the server certificate comes from; None: from an authority made now.
+        client_authorities: Whose client certificates are accepted; None: nobody's.
+        metrics: Registry to count in; None: a new one.
+        extend: Adds more routes to the HTTPS application.
+
+    Raises:
+        CertificateError: There is no certificate that could be served; with an authority of our own: a name or address
+            in the settings cannot stand in one.
+        SettingsError: The file with the secret of the hooks cannot be used.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        *,
+        leaves: LeafSource | None = None,
+        client_authorities: ClientAuthorities | None = None,
+        metrics: Metrics | None = None,
+        extend: Callable[[web.Application], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.health = Health()
+        self.metrics = metrics or Metrics()
+        self.leaves = leaves or OwnLeaves(Authority.new(services.now()), settings.dns_names, settings.ip_addresses)
+        self._services = services
+        self._leaf = self.leaves.first(services.now())
+        self._tls = ServerContext(self._leaf)
+        self._client_authorities = client_authorities
+        self._trouble = ""  # why the authorities of clients could not be had the last time
+        self._listener_seen = float("-inf")
+        self._addresses: Addresses | None = None
+        self._housekeeping: asyncio.Task[None] | None = None
+        continuation = Continuation(lambda: sealing_key(self._leaf.key_pem))
+        self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
+        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers)
+        app, probes = make_app(parts), make_probe_app(parts)
+        if extend is not None:
+            extend(app)
+        add_last_route(app)
+        add_last_route(probes)
+        self._https = self._runner(app)
+        self._http = self._runner(probes)
+        self._publish_leaf()
+        for result in ("success", "failure"):
+            self.metrics.renewals.labels("client_ca", result)
+        self.metrics.watch_lag(lambda: self.health.lag_seconds)
+        self.health.require("certs", self._check_certificate)
+        self.health.require("listener", self._check_listener)
+        self.health.require("caches", lambda: "" if services.synced() else "not filled yet")
+
+    def _runner(self, app: web.Application) -> web.AppRunner:
+        return web.AppRunner(
+            app,
+            access_log=None,
+            keepalive_timeout=self.settings.keepalive_seconds,
+            auto_decompress=False,
+            shutdown_timeout=self.settings.shutdown_seconds,
+            lingering_time=2.0,
+        )
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where the server listens; only after `start`."""
+        if self._addresses is None:
+            raise RuntimeError("the server has not been started")
+        return self._addresses
+
+    async def start(self) -> Addresses:
+        """Open both listeners and begin housekeeping.
+
+        Raises:
+            ListenError: A listener could not be opened; none is open then.
+        """
+        settings = self.settings
+        await self.renew_client_authorities()
+        try:
+            await self._https.setup()
+            https = await listen(
+                self._https,
+                settings.host,
+                settings.https_port,
+                self._tls.listener,
+                settings,
+                "https_port",
+                self._callers,
+            )
+            await self._http.setup()
+            http = await listen(self._http, settings.http_host, settings.http_port, None, settings, "http_port")
+        except ListenError:
+            await self._close()
+            raise
+        self._addresses = Addresses(https, http)
+        await self.check_listener()
+        self._housekeeping = asyncio.create_task(self._keep_house(), name="housekeeping")
+        return self._addresses
+
+    async def wait(self) -> None:
+        """Return when housekeeping ends, which it does only by an error of ours; that error is raised."""
+        if self._housekeeping is not None:
+            await self._housekeeping
+
+    async def drain(self, hurry: asyncio.Event | None = None) -> None:
+        """Stop without losing a request, then close.
+
+        The listener stays open while callers still come; every answer closes its connection; idle connections are
+        left to their clients, who would otherwise write into a connection that we are closing.
+
+        Args:
+            hurry: Ends the waiting when set.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        self.health.draining.set()
+        _log.info("draining", extra={"connections": len(self._connections())})
+        while not (hurry and hurry.is_set()):
+            waited = loop.time() - started
+            if waited >= self.settings.drain_limit_seconds:
+                break
+            if waited >= self.settings.drain_seconds and not self._connections():
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Close the listeners, let requests in flight finish, end housekeeping."""
+        self.health.draining.set()
+        if self._housekeeping is not None:
+            self._housekeeping.cancel()
+            await asyncio.wait([self._housekeeping])
+            self._housekeeping = None
+        await self._close()
+        _log.info("stopped")
+
+    async def _close(self) -> None:
+        await self._https.cleanup()
+        self.health.closed = True
+        await self._http.cleanup()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def renew_leaf(self) -> bool:
+        """Serve another certificate when there is one.
+
+        When that fails, the present one stays and the failure is counted and logged.
+
+        Returns:
+            Whether there is a new one.
+        """
+        try:
+            leaf = self.leaves.following(self._leaf, self._services.now())
+            if leaf is None:
+                return False
+            self._tls.swap(leaf)
+        except CertificateError as error:
+            self.metrics.renewals.labels("leaf", "failure").inc()
+            _log.warning("certificate not renewed", extra={"reason": str(error)})
+            return False
+        self._leaf = leaf
+        self._publish_leaf()
+        self.metrics.renewals.labels("leaf", "success").inc()
+        _log.info("certificate renewed", extra={"notAfter": leaf.not_after.isoformat()})
+        return True
+
+    async def renew_client_authorities(self) -> bool:
+        """Accept the client certificates of other authorities when they have changed.
+
+        When they cannot be had, those in use stay in use, and the failure is counted and logged, once per reason.
+
+        Returns:
+            Whether there are new ones.
+        """
+        if self._client_authorities is None:
+            return False
+        try:
+            pem = await self._client_authorities.read()
+            changed = pem != self._tls.client_authorities
+            if changed:
+                self._tls.trust(pem)
+        except CertificateError as error:
+            self.metrics.renewals.labels("client_ca", "failure").inc()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                kept = bool(self._tls.client_authorities)
+                _log.warning(
+                    "authorities of client certificates not read", extra={"reason": self._trouble, "oldOnesKept": kept}
+                )
+            return False
+        self._trouble = ""
+        if changed:
+            self.metrics.renewals.labels("client_ca", "success").inc()
+            _log.info("authorities of client certificates renewed")
+        return changed
+
+    async def check_listener(self) -> bool:
+        """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
+        assert self.addresses.https is not None
+        host, port = self.addresses.https
+        trust = ssl.create_default_context(cadata=self.leaves.trust_pem.decode())
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
+        name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
+        dial = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
+        try:
+            async with asyncio.timeout(LISTENER_CHECK_SECONDS):
+                _, writer = await asyncio.open_connection(dial, port, ssl=trust, server_hostname=name)
+        except (OSError, TimeoutError) as error:
+            _log.warning("own listener does not answer", extra={"reason": str(error)})
+            return False
+        writer.transport.abort()
+        self._listener_seen = asyncio.get_running_loop().time()
+        return True
+
+    def _publish_leaf(self) -> None:
+        authority = self.leaves.authority if isinstance(self.leaves, OwnLeaves) else None
+        if authority is not None:
+            self.metrics.certificate_not_after.labels("ca").set(authority.not_after.timestamp())
+            self.metrics.certificate_not_before.labels("ca").set(authority.not_before.timestamp())
+        self.metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
+        self.metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
+
+    def _check_certificate(self) -> str:
+        left = self._leaf.not_after - self._services.now()
+        return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+
+    def _check_listener(self) -> str:
+        silence = asyncio.get_running_loop().time() - self._listener_seen
+        return "" if silence <= LISTENER_SILENCE_SECONDS else "no TLS handshake with ourselves in the last 15 s"
+
+    def _connections(self) -> list[RequestHandler]:
+        server = self._https.server
+        return server.connections if server is not None else []
+
+    async def _keep_house(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_renewing())
+            if self._client_authorities is not None:
+                tasks.create_task(self._keep_trusting(self._client_authorities))
+            tasks.create_task(self._keep_checking())
+            tasks.create_task(self.health.keep_measuring())
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.certificate_check_seconds)
+            self.renew_leaf()
+
+    async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
+        while True:
+            pause = authorities.check_seconds
+            await asyncio.sleep(pause if self._tls.client_authorities else min(pause, FIRST_AUTHORITIES_SECONDS))
+            await self.renew_client_authorities()
+
+    async def _keep_checking(self) -> None:
+        while not self.health.draining.is_set():
+            await asyncio.sleep(LISTENER_CHECK_SECONDS)
+            await self.check_listener()
+
+
+class Running(Protocol):
+    """Something that is started, runs, and is stopped without losing a request."""
+
+    async def start(self) -> Addresses:
+        """Begin. Raises `ListenError`."""
+        ...
+
+    async def wait(self) -> None:
+        """Return when it ends, which it does only by an error of ours; that error is raised."""
+        ...
+
+    async def drain(self, hurry: asyncio.Event | None = None) -> None:
+        """Finish what is under way, then stop; at once when *hurry* is set."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop."""
+        ...
+
+
+async def serve(server: Running, started: Callable[[Addresses], None] = lambda _: None) -> None:
+    """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
+
+    Args:
+        server: Not started yet.
+        started: Called with the addresses once the listeners are open.
+
+    Raises:
+        ListenError: A listener could not be opened.
+    """
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            hurry.set()
+        stop.set()
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a core dump would hold the keys
+    started(await server.start())
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        waiting = asyncio.create_task(stop.wait())
+        running = asyncio.create_task(server.wait())
+        await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if running.done():
+            await server.stop()
+            await running
+        else:
+            await server.drain(hurry)
+            await asyncio.wait([running])
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+class Site(web.BaseSite):
+    """A listener that counts its sockets from accept on; see `webhook.server.connections`."""
+
+    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "address")
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        settings: Settings,
+        connections: Connections,
+    ) -> None:
+        super().__init__(runner, ssl_context=tls)
+        self._host = host
+        self._port = port
+        self._settings = settings
+        self._connections = connections
+        self._listener: Listener | None = None
+        self.address = (host, port)
+
+    @property
+    def name(self) -> str:
+        """Where it listens."""
+        return _url("https" if self._ssl_context else "http", self.address)
+
+    async def start(self) -> None:
+        """Open the listener."""
+        server = self._runner.server
+        assert server is not None
+        self._listener = Listener(
+            self._host,
+            self._port,
+            self._connections,
+            partial(protocol_of, server),
+            tls=self._ssl_context,
+            handshake_seconds=self._settings.handshake_seconds,
+            backlog=self._backlog,
+        )
+        await self._listener.start()
+        await super().start()
+        self.address = (self._host, self._listener.port)
+
+    async def stop(self) -> None:
+        """Close the listener; connections stay."""
+        if self._listener is not None:
+            self._listener.close()
+        await super().stop()
+
+
+async def listen(
+    runner: web.AppRunner,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    settings: Settings,
+    setting: str,
+    connections: Connections | None = None,
+) -> tuple[str, int]:
+    """Open a listener for a runner that is set up, and return its address.
+
+    Args:
+        runner: Answers.
+        host: Where to listen.
+        port: 0: any free one.
+        tls: None: plain.
+        settings: The limits.
+        setting: Name of the one that *port* is from.
+        connections: Who is connected; None: nobody else wants to know.
+
+    Raises:
+        ListenError: It could not be opened; *setting* is named.
+    """
+    if connections is None:
+        connections = Connections(settings.connections, settings.handshakes_per_address)
+    site = Site(runner, host, port, tls, settings, connections)
+    try:
+        await site.start()
+    except OSError as error:
+        raise ListenError(_listen_trouble(error, host, port, setting)) from error
+    return site.address
+
+
+def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    which = f"setting {setting}, {PREFIX}{setting.upper()}"
+    if isinstance(error, socket.gaierror):
+        host_setting = "host" if setting == "https_port" else "http_host"
+        return f"cannot listen on {address}: no such host (setting {host_setting}, {PREFIX}{host_setting.upper()})"
+    if error.errno == errno.EADDRINUSE:
+        return f"cannot listen on {address}: the port is in use by another program; choose another one ({which})"
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"cannot listen on {address}: {reason} ({which})"
