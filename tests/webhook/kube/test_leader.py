@@ -13,7 +13,7 @@ from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import parse_time
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError
+from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError, Term
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, UnavailableError
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")
@@ -588,3 +588,40 @@ def test_whatever_fails_never_two_may_write_and_somebody_does_in_the_end(phases)
             assert all(each.ended == [] for each in candidates.values())
 
     run_in_still_time(scenario)
+
+
+def test_a_first_term_counts_from_when_its_write_was_sent_not_from_the_answer():
+    async def scenario(loop):
+        async with hub(loop) as (_, candidate):
+            a = candidate("a", [Fault.NONE, Fault.SLOW, Fault.HANG]).start()
+            while not a.may_write:
+                await asyncio.sleep(0.01)
+            assert loop.time() - 1000 == pytest.approx(4, abs=0.02), "the answer took so long"
+            while a.may_write:
+                await asyncio.sleep(0.01)
+            assert loop.time() - 1000 == pytest.approx(10, abs=0.02)
+
+    run_in_still_time(scenario)
+
+
+def test_who_has_lost_its_term_does_not_release_a_lease_that_may_be_another_s():
+    async def scenario(loop):
+        async with hub(loop) as (store, candidate):
+            a = candidate("a").start()
+            await asyncio.sleep(5)
+            loop.at += 30
+            await asyncio.sleep(10)
+            assert len(a.terms) == 1
+            assert a.may_write
+            assert (await spec_of_lease(store))["leaseTransitions"] == 0, "it was never given back"
+
+    run_in_still_time(scenario)
+
+
+def test_a_term_is_over_at_its_very_end():
+    instant = 99.0
+    term = Term(100.0, lambda: instant)
+    term.check()
+    instant = 100.0
+    with pytest.raises(NotLeaderError):
+        term.check()
