@@ -42,7 +42,9 @@ ELSEWHERE = {"admission_protocol"}
 
 def _lines() -> list[Any]:
     rows = []
-    for path in sorted(FOLDER.glob("*.jsonl")):
+    if not (paths := sorted(FOLDER.glob("*.jsonl"))):
+        raise FileNotFoundError(f"HARBORMASTER_VECTORS: there are no *.jsonl files in {str(FOLDER)!r}")
+    for path in paths:
         if path.stem in ELSEWHERE:
             continue
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

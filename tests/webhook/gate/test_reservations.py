@@ -285,6 +285,20 @@ async def test_what_nobody_expected_of_one_lease_ends_nothing(store, clock):
         assert (await store.list(LEASE)).items == ()
 
 
+async def test_a_list_is_cleared_away_only_as_it_was_when_that_was_decided(store, clock):
+    """Somebody reserves between the look and the deletion: that must not go with the Lease."""
+    async with following(store, clock) as reservations:
+        await reservations.change(*POOL, adding(entry(clock, "n1", seconds=10)))
+        clock.pass_by(10)
+        (stale,) = reservations._cache.list(LEASE)
+        other = entry(clock, "n2")
+        await LeaseReservations(store, NAMESPACE_NAME, clock).change(*POOL, lambda held: (other,))
+        reservations._cache.shelf(LEASE).put(stale)
+        await reservations.clear()
+        (lease,) = (await store.list(LEASE)).items
+        assert read_reservations(lease) == (other,)
+
+
 async def test_a_decision_sees_what_was_looked_at_after_the_lease_was_read(store, clock):
     """Whatever somebody did before he wrote the Lease: it is looked at again for every attempt."""
     reservations = LeaseReservations(store, NAMESPACE_NAME, clock)

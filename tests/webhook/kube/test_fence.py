@@ -260,6 +260,8 @@ async def test_a_fence_that_shuts_at_the_last_moment_keeps_all_of_it_back(echo):
         pytest.param({"code": "500"}, None, id="500"),
         pytest.param({"code": "503", "after": "Fri, 01 Jan 2027 00:00:00 GMT"}, None, id="a-date"),
         pytest.param({"code": "503", "after": "-1"}, None, id="negative"),
+        pytest.param({"code": "503", "after": "300"}, 300.0, id="as-much-as-is-taken-by-its-word"),
+        pytest.param({"code": "503", "after": "301"}, None, id="one-more"),
         pytest.param({"code": "503", "after": "1e9"}, None, id="out-of-all-bounds"),
     ],
 )

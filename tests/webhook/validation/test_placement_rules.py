@@ -423,6 +423,8 @@ def test_policies(policy, wanted):
         pytest.param([("Eq", "6"), ("Ge", "7")], True, id="below-the-bound"),
         pytest.param([("Eq", "7"), ("Gt", "7")], True, id="on-the-strict-bound"),
         pytest.param([("Eq", "8"), ("Lt", "8")], True, id="on-the-strict-upper-bound"),
+        pytest.param([("Eq", "5"), ("Le", "5")], False, id="on-the-upper-bound"),
+        pytest.param([("Eq", "5"), ("Ge", "5")], False, id="on-the-lower-bound"),
         pytest.param([("Ne", "1"), ("Ne", "2"), ("Ge", "1"), ("Le", "2")], False, id="no-integers-assumed"),
         pytest.param([("Gt", "10"), ("Lt", "four")], False, id="bad-values-take-no-part"),
     ],
