@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
-from tests.webhook.endpoints.conftest import launch, review_bytes, wait_until  # noqa: F401 - fixtures
+from tests.webhook.endpoints.conftest import wait_until
+from webhook.server import connections
 from webhook.server.connections import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, Connection, Connections
-from webhook.server.server import connections
 
 BODY = b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
@@ -184,7 +184,7 @@ async def test_strangers_share_a_number_of_messages_and_who_is_vouched_for_is_al
         assert not stranger.transport.paused
 
 
-async def test_sockets_that_say_nothing_are_bounded_before_any_handshake(launch, review_bytes):  # noqa: F811
+async def test_sockets_that_say_nothing_are_bounded_before_any_handshake(launch, review_bytes):
     async with launch(connections=20, handshakes_per_address=5) as port:
         with ExitStack() as stack:
             silent = [stack.enter_context(socket.socket()) for _ in range(200)]
@@ -197,7 +197,7 @@ async def test_sockets_that_say_nothing_are_bounded_before_any_handshake(launch,
         await port.until(lambda: not len(port.server._callers))
 
 
-async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_bytes, monkeypatch):  # noqa: F811
+async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_bytes, monkeypatch):
     """They cost more than reviews; where somebody is connected who has shown who he is, they are not counted."""
     monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 2.0)  # one of them for the look at ourselves
     monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 0.001)
@@ -210,7 +210,7 @@ async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_by
             assert (await second.post("/validate", review_bytes())).status == 200
 
 
-async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, monkeypatch):  # noqa: F811
+async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, monkeypatch):
     monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 1.0)
     monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 2.0)
     async with launch() as port, port.dial() as honest:
@@ -228,7 +228,7 @@ def test_who_is_vouched_for_has_turns_for_his_address_as_long_as_he_is_connected
     assert crowd.connections.has_turn("10.0.0.2", 0.0)
 
 
-async def test_a_handshake_that_takes_too_long_is_ended(launch):  # noqa: F811
+async def test_a_handshake_that_takes_too_long_is_ended(launch):
     async with launch(handshake_seconds=0.05) as port:
         with socket.create_connection(port.server.addresses.https) as silent:
             silent.setblocking(False)
@@ -236,7 +236,7 @@ async def test_a_handshake_that_takes_too_long_is_ended(launch):  # noqa: F811
         await port.until(lambda: not len(port.server._callers))
 
 
-async def test_the_api_server_is_not_driven_out_from_its_own_address(launch, review_bytes, tmp_path):  # noqa: F811
+async def test_the_api_server_is_not_driven_out_from_its_own_address(launch, review_bytes, tmp_path):
     """Neither out of the connections that it keeps nor out of those that it makes."""
     secret = tmp_path / "secret"
     secret.write_text("s" * 32, encoding="ascii")
@@ -254,7 +254,7 @@ async def test_the_api_server_is_not_driven_out_from_its_own_address(launch, rev
         assert len(port.server._callers) <= 10
 
 
-async def test_who_talks_no_tls_is_no_line_in_the_log(launch, caplog):  # noqa: F811
+async def test_who_talks_no_tls_is_no_line_in_the_log(launch, caplog):
     async with launch() as port:
         reader, writer = await asyncio.open_connection(*port.server.addresses.https)
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

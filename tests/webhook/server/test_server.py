@@ -274,7 +274,7 @@ async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port,
         answer = await connection.answer()
     assert (answer.status, answer.body) == (400, b"400 Bad Request\n")
     assert "Server" not in answer.headers
-    (record,) = [record for record in caplog.records if record.name.startswith(("aiohttp", "webhook.http"))]
+    (record,) = [record for record in caplog.records if record.name.startswith(("aiohttp", "webhook.server.http"))]
     assert record.exc_info is None
     assert "\n" not in record.getMessage() + record.reason
     assert len(record.reason) <= 256

@@ -55,8 +55,8 @@ def sources():
     for folder in ("validation", "defaulting", "admission"):
         yield from sorted((inside / folder).rglob("*.py"))
     engine = Path(scorer.__file__).parent
-    yield from (engine / "api" / name for name in ("cel.py", "node_pool.py", "upgrade_cel.py"))
-    yield engine / "disruption" / "lints.py"
+    yield from (engine / "api" / name for name in ("cel.py", "node_pool.py", "upgrade/cel.py"))
+    yield engine / "node_budgets" / "lints.py"
 
 
 class _Ids(ast.NodeVisitor):
