@@ -57,7 +57,7 @@ CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_taking_over,)
 
 
 def _takes_over(document: JsonObject) -> bool:
-    strategy = effective_apply_strategy(dict_at(document, "spec", "strategy").get("applyStrategy"))
+    strategy = effective_apply_strategy(dict_at(document, "spec", "strategy", "applyStrategy"))
     return bool(strategy["type"] != "ReportDiff" and strategy["whenToTakeOver"] != "Never")
 
 

@@ -86,3 +86,8 @@ def test_an_update_that_begins_to_take_over_says_what_agents_have_found():
     hub = held(old, "bravelion", refused=(*refused, ("ClusterRole", "broken", "FailedToApply")))
     [text] = said(make_placement(policy=fixed("bravelion")), old, hub)
     assert text.endswith("2 existing objects would become ours, and go with the placement (1 cluster)")
+
+
+def test_a_stored_placement_that_no_schema_has_seen_stops_no_update_of_it():
+    old = make_placement(policy=fixed("bravelion"), strategy={"applyStrategy": 1})
+    assert said(make_placement(policy=fixed("bravelion")), old, held(old, "bravelion")) == []
