@@ -64,9 +64,9 @@ LAST_APPLIED = FLEET + "last-applied-configuration"
 HUB_UID = OURS + "hub-uid"
 """On an InternalMemberCluster and on an AppliedWork: which hub it is, see `scorer.membership.identity`."""
 LET_GO = OURS + "let-go"
+"""On an AppliedWork: its member has left the fleet or was taken over; what it owns stays."""
 FREED = OURS + "freed"
 """On an object on a member: which AppliedWork of whose owned it until somebody deleted that."""
-"""On an AppliedWork: its member has left the fleet or was taken over; what it owns stays."""
 
 # Finalizers.
 PLACEMENT_CLEANUP = FLEET + "crp-cleanup"
