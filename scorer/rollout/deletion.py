@@ -89,27 +89,30 @@ def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Ma
     return writes
 
 
+def is_abandoned(binding: Mapping[str, Any]) -> bool:
+    """Say whether what a binding has placed stays when it goes."""
+    return annotation(binding, ABANDON) == "true"
+
+
 def plan_work_deletion(
-    binding: JsonObject, works: Iterable[JsonObject], member: Mapping[str, Any] | None
+    works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> list[Write]:
-    """Return what takes all Works of a binding away that is to go, in order; nothing when all are going.
+    """Return what takes Works away that are to go, in order; nothing when all are going.
 
     Each is told first that its content is to go, also one that somebody else has deleted; none of it when its member
-    leaves the fleet: what is there stays. With the binding's word all of it is abandoned, except for what the loop has
-    ordered away before: that goes.
+    leaves the fleet: what is there stays.
 
     Args:
-        binding: A binding with a deletion mark.
-        works: All of its Works.
+        works: Which.
         member: Their MemberCluster; None: gone.
+        abandoned: Their content stays on the member, except for what the loop has ordered away before: that goes.
     """
     writes = []
     stays = member is not None and not is_deleting(member)
-    leaves = annotation(binding, ABANDON) == "true"
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
         said = (meant(work) or work) if stays else unmeant(work)
         ordered = is_deleting(work) and is_meant(work)
-        if leaves and not ordered and annotation(work, ABANDON) != "true":
+        if abandoned and not ordered and annotation(work, ABANDON) != "true":
             said = with_metadata(said, annotations={ABANDON: "true"})
         if said is not work:
             writes.append(replace(said))

@@ -24,7 +24,6 @@ from scorer.api.names import (
     WRITTEN,
 )
 from scorer.rollout.bindings import bound
-from scorer.rollout.deletion import leaves_objects, plan_work_deletion
 from scorer.rollout.documents import (
     annotation,
     index_of,
@@ -33,11 +32,9 @@ from scorer.rollout.documents import (
     namespace_of,
     spec_of,
     with_finalizer,
-    with_metadata,
     with_spec,
 )
-from scorer.rollout.works import ABANDON, overrides_of
-from scorer.rollout.writes import Write
+from scorer.rollout.works import overrides_of
 
 
 def orphaned_works(
@@ -79,18 +76,3 @@ def as_works_say(binding: JsonObject, works: Collection[JsonObject]) -> JsonObje
 
 def _age(work: JsonObject) -> tuple[int, str, str]:
     return index_of(work, PARENT_RESOURCE_SNAPSHOT_INDEX), annotation(work, WRITTEN), name_of(work)
-
-
-def plan_orphan_deletion(
-    placement: JsonObject, works: Iterable[JsonObject], member: Mapping[str, Any] | None
-) -> list[Write]:
-    """Return what takes Works away that have no binding, of a placement that is being deleted, in order.
-
-    Args:
-        placement: ClusterResourcePlacement or ResourcePlacement with a deletion mark.
-        works: On one cluster.
-        member: Their MemberCluster; None: gone.
-    """
-    leaves = leaves_objects(placement)
-    in_place_of_binding = with_metadata(placement, annotations={ABANDON: "true" if leaves else None})
-    return plan_work_deletion(in_place_of_binding, works, member)

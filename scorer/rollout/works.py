@@ -320,16 +320,13 @@ class _WorkPlanner:
             WORK_OBJECTS: objects_digest(manifests),
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
-        document = _wanted(
-            work
-            or {
-                "apiVersion": WORK.api_version,
-                "kind": WORK.kind,
-                "metadata": {"name": name, "namespace": member_namespace(cluster)},
-            }
-        )
+        document = work or {
+            "apiVersion": WORK.api_version,
+            "kind": WORK.kind,
+            "metadata": {"name": name, "namespace": member_namespace(cluster)},
+        }
         workload = {"manifests": manifests}
-        signed = _signed(with_metadata(document, labels=labels, annotations=annotations), self._now)
+        signed = _signed(with_metadata(_wanted(document), labels=labels, annotations=annotations), self._now)
         return with_spec(signed, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:

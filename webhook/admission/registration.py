@@ -20,7 +20,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.registry import REGISTRY, Admitted, Operation
-from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings, PlacementAuthorization
 from webhook.validation.deletion_guard import GUARDED_GROUPS
 
 CONFIGURATION: Final = "harbormaster"
@@ -72,7 +72,7 @@ class Endpoint:
     port: int = 443
     url: str = ""
     ca_pem: bytes = b""
-    user: str = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
+    user: str = OWN_CONTROLLER
     secret_path: str = ""
 
     def client(self, path: str) -> JsonObject:

@@ -1,12 +1,14 @@
 """How the loop deletes bindings and Works: it says first that it means it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
+from scorer.rollout.deletion import plan_work_deletion
 from scorer.rollout.intent import meant
 from scorer.rollout.writes import Verb, Write, replace
-from webhook.kube.hub import Hub
+from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key_of
 
 
@@ -21,7 +23,18 @@ async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
     await hub.delete(kind, document, this_version=True)
 
 
-async def take_away(hub: Hub, writes: Iterable[Write]) -> None:
+async def take_away(
+    hub: Hub, works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
+) -> None:
+    """Delete Works, all at once, each after what is to be said on it: see `plan_work_deletion`.
+
+    Raises:
+        ConflictError: Somebody has written one since; what it is now is known to the next attempt.
+    """
+    await at_once(_take_away(hub, plan_work_deletion([work], member, abandoned=abandoned)) for work in works)
+
+
+async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
     """Delete a Work, after what is to be said on it was written; only as it was when that was decided.
 
     An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what

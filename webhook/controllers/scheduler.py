@@ -24,9 +24,9 @@ from scorer.placement.holdings import Binding
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
-from scorer.rollout.deletion import is_to_go, plan_binding_deletion, plan_words_taken_back
+from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_words_taken_back
 from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
-from scorer.rollout.lost_bindings import as_works_say, orphaned_works, plan_orphan_deletion
+from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
@@ -173,10 +173,10 @@ class SchedulerController:
         waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
         works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
         orphans = orphaned_works(placement, waiting, works)
+        abandoned = leaves_objects(placement)
         await at_once(
-            take_away(self._hub, plan_orphan_deletion(placement, [work], self._hub.cache.get(MEMBER_CLUSTER, cluster)))
+            take_away(self._hub, found, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
             for cluster, found in sorted(orphans.items())
-            for work in found
         )
 
 

@@ -9,20 +9,20 @@ from datetime import datetime, timedelta
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, WORK_CLEANUP, member_namespace
+from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
-from scorer.rollout.deletion import is_to_go, plan_work_deletion
-from scorer.rollout.documents import is_deleting, label, with_finalizer, with_metadata, without_finalizer
+from scorer.rollout.deletion import is_abandoned, is_to_go
+from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.works import ABANDON, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
+from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, StuckError
-from webhook.kube.family import FAMILY_OF, Family, placement_of_work
-from webhook.kube.hub import Hub, at_once
+from webhook.kube.family import FAMILY_OF, Family, placement_of_work, works_of
+from webhook.kube.hub import Hub
 from webhook.kube.overrides import override_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
 from webhook.kube.retry import RetryError
@@ -56,7 +56,8 @@ def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Wr
 
     Its agent takes it for unwanted otherwise, see `webhook.member.heirs`.
     """
-    made, kept, gone = ([write for write in writes if write.verb is verb] for verb in Verb)
+    order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
+    made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
     return made, kept, gone
 
 
@@ -99,7 +100,7 @@ class WorkGenerator:
         if is_deleting(binding):
             return await self._clean_up(family, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
-        works = self.works(binding)
+        works = works_of(self._hub.cache, binding)
         if not needs_works(binding, works) or member is None:
             return DONE
         group = self._group(family, binding)
@@ -122,8 +123,7 @@ class WorkGenerator:
             await self._hub.carry_out_at_once(WORK, made)
             await self._adopt(family, binding, made)
             await self._hub.carry_out_at_once(WORK, kept)
-            stays = with_metadata(binding, annotations={ABANDON: None})  # a word for when the placement goes
-            await self._take_away(stays, member, (write.document for write in gone))
+            await take_away(self._hub, (write.document for write in gone), member, abandoned=False)
         except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
@@ -136,10 +136,8 @@ class WorkGenerator:
         return DONE
 
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
-        self._hub.report(family.binding, binding, binding_status(binding, self.works(binding), plan, self._now()))
-
-    async def _take_away(self, binding: JsonObject, member: JsonObject | None, works: Iterable[JsonObject]) -> None:
-        await at_once(take_away(self._hub, plan_work_deletion(binding, [work], member)) for work in works)
+        works = works_of(self._hub.cache, binding)
+        self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now()))
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
         """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
@@ -149,7 +147,7 @@ class WorkGenerator:
             RetryError: It belongs to another binding, and may be on its way out.
         """
         parent = family.parent(binding)
-        ours = {work["metadata"]["name"] for work in self.works(binding)}
+        ours = {work["metadata"]["name"] for work in works_of(self._hub.cache, binding)}
         for write in writes:
             if write.verb is not Verb.CREATE or write.name in ours:
                 continue
@@ -166,14 +164,6 @@ class WorkGenerator:
             metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
-    def works(self, binding: JsonObject) -> list[JsonObject]:
-        """Return the Works that belong to a binding."""
-        metadata = binding["metadata"]
-        namespace = member_namespace(binding["spec"]["targetCluster"])
-        parent = metadata["labels"][PARENT_PLACEMENT]
-        found = self._hub.cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
-        return [work for work in found if work["metadata"]["labels"].get(PARENT_PLACEMENT) == parent]
-
     def _group(self, family: Family, binding: JsonObject) -> SnapshotGroup | None:
         name = binding["spec"].get("resourceSnapshotName")
         snapshots = family.children(self._hub.cache, family.resource_snapshot, family.parent(binding))
@@ -188,10 +178,10 @@ class WorkGenerator:
             if self._goes_with_its_placement(family, binding):
                 return Result(POLL_DELETION)  # the scheduler says so in a moment
             return await self._let_go(family, binding)
-        works = self.works(binding)
+        works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
-        await self._take_away(binding, member, works)
-        if self.works(binding):
+        await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
+        if works_of(self._hub.cache, binding):
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
 

@@ -4,6 +4,7 @@ import pytest
 
 from scorer.api.names import REMOVE
 from scorer.rollout.deletion import (
+    is_abandoned,
     is_to_go,
     leaves_objects,
     plan_binding_deletion,
@@ -92,8 +93,9 @@ def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
 
 
 def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
+    assert (is_abandoned(thing("b", **GOING, **MARKED)), is_abandoned(thing("b", **GOING))) == (True, False)
     works = [thing("web-0"), thing("web-work", **MARKED), thing("web-1", **GOING)]
-    assert words(plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member"))) == [
+    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
         ("replace", "web-0", "uid-web-0", "true"),
         ("delete", "web-0", "", ""),
         ("replace", "web-1", "uid-web-1", "true"),
@@ -105,7 +107,7 @@ def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
 def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work():
     """The word and the order are one write: its agent, away until now, never reads the order alone."""
     works = [thing("web-work", **GOING), thing("web-0", **GOING, annotations={REMOVE: "of-another"})]
-    assert words(plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member"))) == [
+    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
         ("replace", "web-0", "uid-web-0", "true"),
         ("replace", "web-work", "uid-web-work", "true"),
     ]
@@ -114,13 +116,13 @@ def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work()
 def test_a_work_that_the_loop_has_ordered_away_before_goes_also_where_the_placement_abandons():
     """Its binding did not want it any more: what it held goes, as it would have without the end of the placement."""
     works = [thing("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
-    assert plan_work_deletion(thing("b", **GOING, **MARKED), works, thing("member")) == []
+    assert plan_work_deletion(works, thing("member"), abandoned=True) == []
 
 
 def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
     """Also those that somebody else has deleted."""
     works = [thing("web-0"), thing("web-1", annotations={REMOVE: "uid-web-1"}), thing("web-2", **GOING)]
-    assert words(plan_work_deletion(thing("b", **GOING), works, thing("member"))) == [
+    assert words(plan_work_deletion(works, thing("member"), abandoned=False)) == [
         ("replace", "web-0", "uid-web-0", ""),
         ("delete", "web-0", "", ""),
         ("delete", "web-1", "uid-web-1", ""),
@@ -132,7 +134,7 @@ def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
 def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
     said = {"annotations": {REMOVE: "uid-web-1"}}
     works = [thing("web-0"), thing("web-1", **said), thing("web-2", **GOING)]
-    assert words(plan_work_deletion(thing("b", **GOING), works, member)) == [
+    assert words(plan_work_deletion(works, member, abandoned=False)) == [
         ("delete", "web-0", "", ""),
         ("replace", "web-1", "", ""),
         ("delete", "web-1", "uid-web-1", ""),
@@ -142,7 +144,7 @@ def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
 def test_a_second_plan_asks_for_nothing():
     said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
     assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
-    assert plan_work_deletion(thing("a", **GOING, **MARKED), [thing("a", **GOING, **said)], thing("member")) == []
+    assert plan_work_deletion([thing("a", **GOING, **said)], thing("member"), abandoned=True) == []
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from scorer.api.names import (
     SCHEDULER_BINDING_CLEANUP,
     WORK_CLEANUP,
 )
+from scorer.rollout.deletion import leaves_objects, plan_work_deletion
 from scorer.rollout.documents import with_metadata
-from scorer.rollout.lost_bindings import as_works_say, orphaned_works, plan_orphan_deletion
+from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.works import ABANDON, plan_works
 from tests.scorer.rollout.test_works import make_binding, make_group, make_object
 
@@ -119,7 +120,7 @@ def test_of_works_that_do_not_say_what_they_hold_the_rollout_has_to_say(annotati
 def test_works_without_a_binding_go_with_their_placement_as_all_others(abandons):
     strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}} if abandons else {}
     placement = {**PLACEMENT, "spec": {"strategy": strategy}}
-    writes = plan_orphan_deletion(placement, [work("a", uid="u7")], {"metadata": {"name": "a"}})
+    writes = plan_work_deletion([work("a", uid="u7")], {"metadata": {"name": "a"}}, abandoned=leaves_objects(placement))
     assert [str(write.verb) for write in writes] == ["replace", "delete"]
     said = writes[0].document["metadata"]["annotations"]
     assert (said[REMOVE], said.get(ABANDON)) == ("u7", "true" if abandons else None)
