@@ -14,7 +14,7 @@ Source: rollout.md 17, 20 and 21.
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
@@ -137,8 +137,7 @@ class MemberController:
             raise RetryError(f"namespace {member_namespace(cluster)} is still being deleted", POLL_CLEARING)
         namespace = await self._repair(member, plan_namespace(cluster, namespace)) or namespace
         assert namespace is not None
-        self._access.move(cluster, namespace["metadata"].get("uid", ""))
-        problem = await self._let_in(member)
+        problem = await self._let_in(member, _uid(namespace))
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
         internal = await self._repair(member, wanted) or internal
@@ -147,22 +146,27 @@ class MemberController:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
         return DONE
 
-    async def _let_in(self, member: JsonObject) -> str:
-        """Give the member's agent access; return why nobody can be given it, empty when all is well."""
+    async def _let_in(self, member: JsonObject, home: str) -> str:
+        """Give the member's agent access; return why nobody can be given it, empty when all is well.
+
+        Args:
+            member: MemberCluster.
+            home: The uid of its namespace.
+        """
         cluster = member["metadata"]["name"]
         namespace = member_namespace(cluster)
-        role = await self._access.get(ROLE, Key(role_name(cluster), namespace))
+        role = await self._access.get(ROLE, Key(role_name(cluster), namespace), home)
         if (repair := plan_role(cluster, role)) is not None:
-            await self._access.carry_out(repair)
+            await self._access.carry_out(repair, home)
             self._tell(member, repair)
         identity = (member.get("spec") or {}).get("identity")
         refused, why = self._refused.get(cluster, (None, ""))
         if why and refused == identity:
             return why
-        binding = await self._access.get(ROLE_BINDING, Key(role_binding_name(cluster), namespace))
+        binding = await self._access.get(ROLE_BINDING, Key(role_binding_name(cluster), namespace), home)
         try:
             if (repair := plan_role_binding(cluster, identity, binding)) is not None:
-                await self._access.carry_out(repair)
+                await self._access.carry_out(repair, home)
                 self._tell(member, repair)
         except InvalidIdentityError as error:
             return str(error)
@@ -263,6 +267,14 @@ class MemberController:
             await self._hub.delete(WORK, work, this_version=True)
 
 
+class _Known(NamedTuple):
+    """A Role or RoleBinding as it was last read or written."""
+
+    home: str
+    """The uid of its namespace then; empty: not known."""
+    document: JsonObject
+
+
 class _AccessBook:
     """Roles and RoleBindings of the members as they were last read or written.
 
@@ -276,47 +288,52 @@ class _AccessBook:
     def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
         self._hub = hub
         self._now = now
-        self._known: dict[tuple[Kind, Key], JsonObject] = {}
-        self._homes: dict[str, str] = {}
-        """The uids of the members' namespaces, in which the rest was read or written."""
+        self._known: dict[tuple[Kind, Key], _Known] = {}
         self._read_at: datetime | None = None
         self._reading = asyncio.Lock()
 
-    async def get(self, kind: Kind, key: Key) -> JsonObject | None:
-        """Return a Role or RoleBinding, None when there is none. One that nobody labelled is found as well."""
+    async def get(self, kind: Kind, key: Key, home: str) -> JsonObject | None:
+        """Return a Role or RoleBinding, None when there is none. One that nobody labelled is found as well.
+
+        Args:
+            kind: Which of the two.
+            key: Which one.
+            home: The uid of its namespace: in another one of the same name, nothing is known to be.
+        """
         await self._refresh()
-        if (known := self._known.get((kind, key))) is not None:
-            return known
+        known = self._known.get((kind, key))
+        if known is not None and known.home == home:
+            return known.document
+        self._known.pop((kind, key), None)
         try:
-            found = self._known[kind, key] = await self._hub.store.get(kind, key)
+            found = await self._hub.store.get(kind, key)
         except NotFoundError:
             return None
+        self._known[kind, key] = _Known(home, found)
         return found
 
-    async def carry_out(self, repair: Repair) -> None:
-        """Do what is planned; what was known of an object that cannot be written is forgotten."""
+    async def carry_out(self, repair: Repair, home: str) -> None:
+        """Do what is planned; what was known of an object that cannot be written is forgotten.
+
+        Args:
+            repair: What is planned.
+            home: The uid of the namespace that it is planned for.
+        """
         kind, key = repair.kind, key_of(repair.document)
         known = self._known.pop((kind, key), None)
         if repair.anew:
             assert known is not None
             self._hub.writes += 1
-            await self._hub.store.delete(kind, key, uid=known["metadata"].get("uid", ""))
+            await self._hub.store.delete(kind, key, uid=_uid(known.document))
         write = self._hub.store.create if repair.stored is None or repair.anew else self._hub.store.replace
         self._hub.writes += 1
         try:
-            self._known[kind, key] = await write(kind, repair.document)
+            self._known[kind, key] = _Known(home, await write(kind, repair.document))
         except (AlreadyExistsError, NotFoundError) as error:
             raise ConflictError(str(error)) from error  # changed since it was read: read it again
 
-    def move(self, cluster: str, home: str) -> None:
-        """Take note of the namespace of a member: in another one of the same name, nothing is known to be."""
-        if self._homes.setdefault(cluster, home) != home:
-            self.forget(cluster)
-            self._homes[cluster] = home
-
     def forget(self, cluster: str) -> None:
-        """Drop what is known of a member that is gone, or of its namespace that is."""
-        self._homes.pop(cluster, None)
+        """Drop what is known of a member that is gone."""
         namespace = member_namespace(cluster)
         self._known.pop((ROLE, Key(role_name(cluster), namespace)), None)
         self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
@@ -325,12 +342,20 @@ class _AccessBook:
         async with self._reading:
             if self._read_at is not None and self._now() - self._read_at < ACCESS_CHECK:
                 return
-            found: dict[tuple[Kind, Key], JsonObject] = {}
+            # Read before the lists: what is in a list may have been in a namespace that another has followed since, and
+            # never in one that the cache has not heard of yet.
+            homes = {key_of(namespace).name: _uid(namespace) for namespace in self._hub.cache.list(NAMESPACE)}
+            found: dict[tuple[Kind, Key], _Known] = {}
             labels: Mapping[str, str] = {IS_FLEET_RESOURCE: "true"}
             for kind in (ROLE, ROLE_BINDING):
                 for document in (await self._hub.store.list(kind, None, labels)).items:
-                    found[kind, key_of(document)] = document
+                    key = key_of(document)
+                    found[kind, key] = _Known(homes.get(key.namespace, ""), document)
             self._known, self._read_at = found, self._now()
+
+
+def _uid(document: JsonObject) -> str:
+    return str(document["metadata"].get("uid") or "")
 
 
 def _status(document: JsonObject | None) -> JsonObject:

@@ -302,6 +302,22 @@ async def test_a_namespace_that_came_back_by_another_hand_gets_its_access_at_onc
     assert stage.hub.writes == writes
 
 
+async def test_what_another_member_s_turn_read_in_a_namespace_that_goes_is_not_taken_for_what_is_in_the_next(stage):
+    """A new leader reads the access of all members at once, while a namespace is on its way out."""
+    await stage.add()
+    await stage.add("bear")
+    await stage.reconcile()
+    await stage.change(INTERNAL_MEMBER_CLUSTER, INTERNAL, metadata={"finalizers": ["example.com/hold"]})
+    stage.start()
+    await stage.reconcile("bear")
+    await stage.store.delete(NAMESPACE, HOME)
+    with pytest.raises(RetryError):
+        await stage.reconcile()
+    await stage.change(INTERNAL_MEMBER_CLUSTER, INTERNAL, metadata={"finalizers": []})
+    await stage.reconcile()
+    assert [await stage.exists(kind, key) for kind, key in PIECES] == [True] * 4
+
+
 async def test_works_in_a_namespace_that_goes_while_the_member_stays_are_let_go_of(stage):
     """With the namespace goes the agent's access: nobody else takes the finalizers off, and it would stay for ever."""
     await stage.add()
