@@ -23,7 +23,7 @@ from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.kube.store import HubStore
-from webhook.settings.service import Settings
+from webhook.settings.gate import NodeGateSettings
 
 RESERVED_IN = "member-gate"
 GATED = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
@@ -157,7 +157,7 @@ async def test_an_eviction_waits_for_an_upgrade_and_goes_on_when_it_is_over(hub)
 async def test_of_an_eviction_and_an_upgrade_at_once_one_waits(hub):
     await add_placed(hub)
     controller, _ = gate_of(hub)
-    tool = HubGate(HubNodePools(Cache(hub.store)), hub.store, Settings(namespace=RESERVED_IN), now)
+    tool = HubGate(HubNodePools(Cache(hub.store)), hub.store, NodeGateSettings(namespace=RESERVED_IN), now)
     for turn in range(12):
         await add_binding(hub)
         await add_eviction(hub, f"off-{turn}")

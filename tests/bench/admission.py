@@ -37,7 +37,7 @@ from webhook.defaulting.placement import default
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.admission import OWN_CONTROLLER
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 CONNECTIONS, ROUNDS, SECONDS, WARM_UP_SECONDS = 16, 5, 2.0, 0.5
 DISTINCT = 512
@@ -286,7 +286,7 @@ async def run_ours() -> None:
     """Serve as `up` does."""
     dice = np.random.default_rng(11)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(https_port=0, http_port=0, page_on_http=True, drain_seconds=0)
+        settings = UpSettings(https_port=0, http_port=0, drain_seconds=0)
         async with Up(settings, Path(folder)) as up:
             for number in range(MEMBERS):
                 await up.store.create(MEMBER_CLUSTER, keep_status(member(f"member-{number:04}", dice)))

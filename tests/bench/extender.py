@@ -36,7 +36,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 MEMBERS, PLACEMENTS = 1_000, 20
@@ -138,7 +138,7 @@ def server(*role: str) -> Iterator[Target]:
 
 async def run_ours() -> None:
     """Serve as `serve` does, from a store in memory; the clock stands still, and nobody loses their heartbeat."""
-    settings = Settings(https_port=0, http_port=0, drain_seconds=0, extender_allow_anonymous=True)
+    settings = ServerSettings(https_port=0, http_port=0, drain_seconds=0, extender_allow_anonymous=True)
     store = EmbeddedStore.open(None, now=lambda: NOW)
     dice = np.random.default_rng(11)
     for number in range(MEMBERS):

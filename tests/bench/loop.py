@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject
 from tests.bench.fleets import member, policy
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 MEMBERS, PLACEMENTS, TARGET_SECONDS = 1_000, 100, 2.0
 
@@ -22,7 +22,7 @@ MEMBERS, PLACEMENTS, TARGET_SECONDS = 1_000, 100, 2.0
 async def measure() -> None:
     """Start `up` in a folder of its own, add the fleet, then the placements, and watch them."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(https_port=0, http_port=0, page_on_http=True, drain_seconds=0)
+        settings = UpSettings(https_port=0, http_port=0, drain_seconds=0)
         async with Up(settings, Path(folder)) as up:
             await _add_fleet(up)
             start = time.perf_counter()

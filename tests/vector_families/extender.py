@@ -36,7 +36,8 @@ from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.kube.ports import key_of
 from webhook.server.server import Server
-from webhook.settings.service import CLUSTER_LABELS, Settings
+from webhook.settings.extender import CLUSTER_LABELS
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 TIMED_CALLS = 50
@@ -176,7 +177,7 @@ async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
     store = EmbeddedStore.open(None, now=lambda: now)
     await fill(store, fleet)
     cache = Cache(store)
-    extender = HubExtender(cache, Settings(**chosen), lambda: now)
+    extender = HubExtender(cache, ServerSettings(**chosen), lambda: now)
     watching = asyncio.create_task(cache.run()) if fleet.get("synced", True) else None
     if watching is not None:
         await cache.wait_synced()
@@ -184,7 +185,7 @@ async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
         HubAdvisor(cache, lambda: now), HubChanges(cache), Context, lambda: cache.synced, extender=extender
     )
     try:
-        async with Server(services, Settings(**chosen)) as server:
+        async with Server(services, ServerSettings(**chosen)) as server:
             trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
                 yield Running(server, store, extender, session)

@@ -32,7 +32,7 @@ from scorer.rollout.documents import is_deleting
 from webhook.kube.cache import Cache
 from webhook.kube.family import CLUSTER, NAMESPACED
 from webhook.kube.trimming import essential_node
-from webhook.settings.service import DuringUpdate, OrdinaryNodes, Settings, UnknownNodes
+from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
 from webhook.validation.live.check import dict_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
@@ -63,7 +63,7 @@ class HubExtender:
         now: The clock.
     """
 
-    def __init__(self, cache: Cache, settings: Settings, now: Callable[[], datetime]) -> None:
+    def __init__(self, cache: Cache, settings: ExtenderSettings, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._now = now
         self._rules = rules_of(settings)
@@ -181,7 +181,7 @@ class HubExtender:
         self._updating = frozenset().union(*self._running.values())
 
 
-def rules_of(settings: Settings) -> Rules:
+def rules_of(settings: ExtenderSettings) -> Rules:
     """Return the settings of the extender, ready for use."""
     return Rules(
         cluster_labels=settings.extender_cluster_labels,

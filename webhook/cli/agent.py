@@ -13,7 +13,7 @@ from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
-    from webhook.settings.service import Settings
+    from webhook.settings.programs import AgentSettings
 
 HELP = """Be the agent of a member cluster: join the fleet, report, apply what the hub sends.
 
@@ -101,16 +101,17 @@ def command(
     check_cluster(cluster)
     provider = split_command(provider_command)
     from webhook.processes.agent import AgentOptions
-    from webhook.settings.service import Settings, SettingsError, split_list
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import AgentSettings
     from webhook.telemetry.logs import configure
 
     try:
-        settings = Settings.read(
+        settings = AgentSettings.read(
             os.environ,
             http_host=http_host,
             http_port=http_port,
             namespace=namespace,
-            blocked_namespaces=None if blocked_namespaces is None else split_list(blocked_namespaces),
+            blocked_namespaces=blocked_namespaces,
             allowed_kinds=allowed_kinds,
         )
     except SettingsError as error:
@@ -151,7 +152,7 @@ def split_command(text: str) -> tuple[str, ...]:
         raise UserError(f"--provider-command: {text[:64]!r}: {str(error).lower()}") from error
 
 
-def _run(options: "AgentOptions", settings: "Settings") -> int:
+def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
     import asyncio
 
     import uvloop

@@ -21,6 +21,7 @@ from scorer.api.node_pool import Budget
 from scorer.api.quoting import printable
 from scorer.node_budgets.lints import block_style
 from webhook.cli.output import is_terminal
+from webhook.settings.command_line import TerminalSettings
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
 LEGEND: Final = "how many may go at once, + over 9, . none, * no limit"
@@ -108,7 +109,7 @@ def print_calendar(answer: Mapping[str, Any], zone: ZoneInfo, end: datetime) -> 
     """Print what ``/v1/budgets/calendar`` answers, up to *end*."""
     terminal = is_terminal()
     width = shutil.get_terminal_size().columns if terminal else PLAIN_WIDTH
-    colour = terminal and not os.environ.get("NO_COLOR")
+    colour = terminal and not TerminalSettings.read(os.environ).no_color
     minutes = 30 if width >= WIDE else 60
     days = list(local_days(parse_time(answer["from"]), min(end, parse_time(answer["until"])), zone))
     if not answer["items"]:

@@ -423,14 +423,15 @@ class _ApiServerDoor:
     async def _own_answers(self, path: str) -> "OwnAnswers":
         """Return who answers questions; made for the first one."""
         from webhook.processes.own_answers import NotReadableError, OwnAnswers
-        from webhook.settings.service import Settings, SettingsError
+        from webhook.settings.environment import SettingsError
+        from webhook.settings.programs import ServerSettings
         from webhook.telemetry.logs import configure
 
         assert self._server is not None
         if self._answers is None:
             configure("text", "error")  # what the cache says to a server's log is no answer
             try:
-                settings = Settings.read(os.environ)
+                settings = ServerSettings.read(os.environ)
                 answers = OwnAnswers(self._server, settings, of_nodes=path.startswith(("/v1/gate", "/v1/budgets")))
                 self._answers = await self._stack.enter_async_context(answers)
             except SettingsError as error:

@@ -4,7 +4,7 @@ Called as ``harbormaster`` that is the hub of ``up``, found by its data folder; 
 kubectl would ask. Options name any other. Where the other one could have been meant as well, the user is told which
 one answers, before anything is done to it.
 
-The environment is looked at here, once per command, as in `webhook.settings`.
+The environment is read as `webhook.settings.command_line` says.
 """
 
 import functools
@@ -23,7 +23,9 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
 from webhook.cli.root import KUBECTL
 from webhook.processes.data_folder import name_of_owner
-from webhook.settings.service import LOOPBACK_HOSTS, PREFIX
+from webhook.settings.command_line import CommandLineSettings
+from webhook.settings.data_folder import DataSettings
+from webhook.settings.listener import LOOPBACK_HOSTS
 
 CLIENT_FILE: Final = "client.json"
 
@@ -46,12 +48,8 @@ class Connection:
 
 
 def default_data(environment: Mapping[str, str]) -> Path:
-    """Return the data folder of ``up`` where none is named: below ``XDG_STATE_HOME``, else ``~/.local/state``."""
-    if named := environment.get(PREFIX + "DATA"):
-        return Path(named)
-    base = environment.get("XDG_STATE_HOME", "")
-    state = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state"
-    return state / "harbormaster"
+    """Return the data folder of ``up`` where no option names one."""
+    return DataSettings.read(environment).data
 
 
 def find_connection(
@@ -71,7 +69,7 @@ def find_connection(
     """
     environment = os.environ if environment is None else environment
     if data is None:  # the hub of a folder that is named is no other one
-        server = server or environment.get(PREFIX + "SERVER")
+        server = server or CommandLineSettings.read(environment).server
     folder = data or default_data(environment)
     advice = f"start a hub with: harbormaster up{f' --data {folder}' if data else ''}"
     if server and token_file:
@@ -176,7 +174,7 @@ def called_by_kubectl() -> bool:
 
 def _up_could_be_meant(environment: Mapping[str, str]) -> bool:
     """Say whether a hub would be found if kubectl had not called us."""
-    return bool(environment.get(PREFIX + "SERVER")) or (default_data(environment) / CLIENT_FILE).exists()
+    return bool(CommandLineSettings.read(environment).server) or (default_data(environment) / CLIENT_FILE).exists()
 
 
 def _meant_by_kubectl(environment: Mapping[str, str]) -> Kubeconfig | None:

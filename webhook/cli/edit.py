@@ -20,6 +20,7 @@ from webhook.cli.kind_words import parse_wanted
 from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import hub_namespace_option, run
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
+from webhook.settings.command_line import EditorSettings
 
 HELP = """Change an object in an editor.
 
@@ -124,7 +125,7 @@ class _Session:
 
     async def _open(self, text: str) -> str:
         self._file.write_text(text, encoding="utf-8")
-        words = shlex.split(os.environ.get("KUBE_EDITOR") or os.environ.get("EDITOR") or "vi")
+        words = shlex.split(EditorSettings.read(os.environ).editor)
         try:
             # The hub can wait, and nothing else runs meanwhile.
             code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor

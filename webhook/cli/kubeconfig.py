@@ -6,7 +6,6 @@ that is the business of `webhook.kube.client`.
 Source: client-go ``tools/clientcmd/loader.go``.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import yaml
 
 from scorer.api.quoting import printable
 from webhook.cli.failure import UserError
+from webhook.settings.hub import KubeconfigSettings
 
 _LONGEST_FILE = 4 * 1024 * 1024
 
@@ -43,8 +43,7 @@ class Kubeconfig:
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
     """Return the files that kubectl would read: those of ``KUBECONFIG``, word for word, else ``~/.kube/config``."""
-    named = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return named or [Path.home() / ".kube" / "config"]
+    return list(KubeconfigSettings.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
 def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Kubeconfig:

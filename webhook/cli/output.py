@@ -14,6 +14,7 @@ import click
 import orjson
 
 from scorer.api.quoting import printable
+from webhook.settings.command_line import TerminalSettings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +29,7 @@ _STYLES: Final = {
 
 def is_terminal() -> bool:
     """Say whether a person looks at standard output."""
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout.isatty() and not TerminalSettings.read(os.environ).can_only_print
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True) -> None:

@@ -17,7 +17,7 @@ from webhook.cli.output import print_document
 if TYPE_CHECKING:
     from webhook.processes.account_policies import Policy
     from webhook.processes.rbac import Role, Rule, Selected
-    from webhook.settings.service import Settings
+    from webhook.settings.programs import RbacSettings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
@@ -230,11 +230,12 @@ def _read(option: str, words: Sequence[str]) -> "Selected | None":
         raise UserError(f"{option} {error}") from error
 
 
-def _settings(namespace: str | None) -> "Settings":
-    from webhook.settings.service import Settings, SettingsError
+def _settings(namespace: str | None) -> "RbacSettings":
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import RbacSettings
 
     try:
-        return Settings.read(os.environ, namespace=namespace)
+        return RbacSettings.read(os.environ, namespace=namespace)
     except SettingsError as error:
         raise UserError(str(error)) from error
 
@@ -254,7 +255,7 @@ def _subject(namespace: str, account: str | None, usual: str, user_name: str | N
     return service_account(namespace, name)
 
 
-def _check_loop(settings: "Settings", account: str | None, user_name: str | None) -> None:
+def _check_loop(settings: "RbacSettings", account: str | None, user_name: str | None) -> None:
     """See to it that admission knows the loop by the name that gets its roles: its rules about users exempt no other.
 
     Raises:

@@ -8,10 +8,9 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
-from webhook.cli.serve import kubeconfig_from_environment
 
 if TYPE_CHECKING:
-    from webhook.settings.service import Settings
+    from webhook.settings.programs import ReconcileSettings
 
 HELP = """Turn the placements of a hub into bindings, Works and status.
 
@@ -47,19 +46,20 @@ Exit codes:
 @click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease; else that of the machine.")
 def command(kubeconfig: Path | None, context: str | None, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
-    from webhook.settings.service import Settings, SettingsError
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import ReconcileSettings
 
     try:
-        settings = Settings.read(os.environ, **given)
+        settings = ReconcileSettings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
-    return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity)
+    return _run(settings, kubeconfig or settings.kubeconfig_of_hub, context, identity)
 
 
-def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, identity: str) -> int:
+def _run(settings: "ReconcileSettings", kubeconfig: Path | None, context: str | None, identity: str) -> int:
     import asyncio
 
     import uvloop

@@ -10,7 +10,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
 
 if TYPE_CHECKING:
-    from webhook.settings.service import Settings
+    from webhook.settings.programs import ServeSettings
 
 HELP = """Answer a hub's admission reviews and questions over HTTPS.
 
@@ -59,27 +59,20 @@ def command(kubeconfig: Path | None, context: str | None, reconcile: bool, ident
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
-    from webhook.settings.service import Settings, SettingsError
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import ServeSettings
 
     try:
-        settings = Settings.read(os.environ, **given)
+        settings = ServeSettings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
-    return _run(settings, kubeconfig or kubeconfig_from_environment(), context, identity if reconcile else None)
+    return _run(settings, kubeconfig or settings.kubeconfig_of_hub, context, identity if reconcile else None)
 
 
-def kubeconfig_from_environment() -> Path | None:
-    """The kubeconfig that kubectl would use, unless this is a pod, whose own account comes first."""
-    named = os.environ.get("KUBECONFIG", "")
-    if "KUBERNETES_SERVICE_HOST" in os.environ or not named:
-        return None
-    return Path(named.split(os.pathsep)[0])
-
-
-def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, reconcile_as: str | None) -> int:
+def _run(settings: "ServeSettings", kubeconfig: Path | None, context: str | None, reconcile_as: str | None) -> int:
     import asyncio
 
     import uvloop
@@ -88,7 +81,7 @@ def _run(settings: "Settings", kubeconfig: Path | None, context: str | None, rec
     from webhook.kube.client import ConfigurationError
     from webhook.processes.serve import Serve
     from webhook.server.server import Addresses, ListenError, serve
-    from webhook.settings.service import SettingsError
+    from webhook.settings.environment import SettingsError
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from webhook.processes.up import Up
-    from webhook.settings.service import Settings
+    from webhook.settings.programs import UpSettings
 
 HELP = """Run a hub with simulated members, all in this one process.
 
@@ -49,7 +49,6 @@ Exit codes:
 
 _POLL_SECONDS: Final = 0.25
 _PLAIN_SECONDS: Final = 2.0
-_QUICK_STOP: Final = {"drain_seconds": 0.0, "drain_limit_seconds": 0.0, "shutdown_seconds": 2.0}
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
@@ -72,27 +71,18 @@ def command(
     """Run everything."""
     loaded = load(files) if files else []
     check_metadata(loaded)
-    from webhook.settings.service import Settings, SettingsError
+    from webhook.settings.environment import SettingsError
+    from webhook.settings.programs import UpSettings
 
-    folder = (data or default_data(os.environ)).absolute()
-    given: dict[str, Any] = {name: value for name, value in _QUICK_STOP.items() if not _is_set(name)}
-    given |= {"log_format": None if _is_set("log_format") else "text"}
-    given |= {"log_level": None if _is_set("log_level") else "error"}
-    given |= {"page_on_http": None if _is_set("page_on_http") else True}
     try:
-        settings = Settings.read(os.environ, data=folder, https_port=https_port, http_port=http_port, **given)
+        settings = UpSettings.read(os.environ, data=data, https_port=https_port, http_port=http_port)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
+    folder = settings.data.absolute()
     return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
-
-
-def _is_set(setting: str) -> bool:
-    from webhook.settings.service import PREFIX
-
-    return PREFIX + setting.upper() in os.environ
 
 
 def _run(session: "_Session") -> int:
@@ -103,7 +93,7 @@ def _run(session: "_Session") -> int:
     from webhook.processes.data_folder import DataFolderError
     from webhook.processes.up import Up
     from webhook.server.server import ListenError
-    from webhook.settings.service import SettingsError
+    from webhook.settings.environment import SettingsError
 
     end_in_order()
     try:
@@ -126,7 +116,7 @@ class _Session:
 
     def __init__(
         self,
-        settings: "Settings",
+        settings: "UpSettings",
         folder: Path,
         loaded: list[Loaded],
         *,

@@ -55,11 +55,12 @@ def command(
             else "--ca and --no-ca: one of them"
         )
     from webhook.admission.registration import Endpoint, webhook_configurations
+    from webhook.settings.environment import SettingsError
     from webhook.settings.hook_secrets import read_secrets, secret_path
-    from webhook.settings.service import Settings, SettingsError
+    from webhook.settings.programs import RegistrationSettings
 
     try:
-        settings = Settings.read(os.environ, namespace=namespace)
+        settings = RegistrationSettings.read(os.environ, namespace=namespace)
         below = secret_path(read_secrets(settings.webhook_secret_file))
     except SettingsError as error:
         raise UserError(str(error)) from error

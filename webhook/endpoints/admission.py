@@ -45,7 +45,7 @@ from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.services import Services
 from webhook.settings.admission import PlacementAuthorization
 from webhook.settings.hook_secrets import ROOT
-from webhook.settings.service import Settings
+from webhook.settings.limits import LimitSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 from webhook.validation.context import Context
@@ -96,7 +96,7 @@ _log = logging.getLogger(__name__)
 def add_routes(
     app: web.Application,
     services: Services,
-    settings: Settings,
+    settings: LimitSettings,
     health: Health,
     metrics: Metrics,
     doorkeeper: Doorkeeper,
@@ -214,7 +214,7 @@ class _Desk:
     def __init__(
         self,
         services: Services,
-        settings: Settings,
+        settings: LimitSettings,
         health: Health,
         metrics: Metrics,
         doorkeeper: Doorkeeper,

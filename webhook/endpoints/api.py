@@ -37,7 +37,7 @@ from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surfac
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
 from webhook.endpoints.services import Services
-from webhook.settings.service import Settings
+from webhook.settings.limits import LimitSettings
 from webhook.telemetry.metrics import API_ROUTES, Metrics
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -84,7 +84,7 @@ class Api:
         self,
         app: web.Application,
         services: Services,
-        settings: Settings,
+        settings: LimitSettings,
         metrics: Metrics,
         *,
         callers: Callers | None = None,

@@ -38,7 +38,7 @@ from webhook.access.vouching import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.endpoints.services import Services
-from webhook.settings.service import Settings
+from webhook.settings.access import CallerSettings
 from webhook.telemetry.metrics import Metrics
 
 Surface: TypeAlias = Literal["api", "extender"]
@@ -83,7 +83,7 @@ class Callers:
         metrics: Counts whom nothing was answered to.
     """
 
-    def __init__(self, services: Services, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, services: Services, settings: CallerSettings, metrics: Metrics) -> None:
         self._authenticator = services.authenticator
         self._authorizer = services.authorizer
         self._now = services.now

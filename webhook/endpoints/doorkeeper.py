@@ -16,7 +16,7 @@ from hmac import compare_digest
 from aiohttp import web
 
 from certs.context import Subject
-from webhook.settings.service import Settings
+from webhook.settings.access import HookSettings
 
 
 class Doorkeeper:
@@ -32,7 +32,7 @@ class Doorkeeper:
         now: The clock.
     """
 
-    def __init__(self, settings: Settings, secrets: tuple[str, ...], now: Callable[[], datetime]) -> None:
+    def __init__(self, settings: HookSettings, secrets: tuple[str, ...], now: Callable[[], datetime]) -> None:
         self._certificate_only = settings.require_client_certificate
         self.refuses = self._certificate_only or not settings.plain_admission_paths
         self.tells_strangers = settings.tells_strangers

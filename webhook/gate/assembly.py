@@ -11,7 +11,7 @@ from webhook.gate.nodes import HubGate
 from webhook.gate.pools import HubNodePools
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
-from webhook.settings.service import Settings
+from webhook.settings.gate import DisruptionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Disruption:
     enforcement: Enforcement | None = None
 
 
-def disruption_of(cache: Cache, store: Store, settings: Settings, now: Callable[[], datetime]) -> Disruption:
+def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]) -> Disruption:
     """Make what answers about disruption.
 
     Args:

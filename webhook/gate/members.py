@@ -43,7 +43,7 @@ from webhook.kube.family import FAMILIES, FAMILY_OF, Family
 from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key, key_of
 from webhook.kube.retry import RetryError
-from webhook.settings.service import Settings
+from webhook.settings.gate import MemberGateSettings
 
 _RUNS: Final = {
     kinds.PLACEMENT.kind: kinds.STAGED_RUN,
@@ -94,7 +94,7 @@ class HubMemberGates:
         now: The clock.
     """
 
-    def __init__(self, cache: Cache, gate: HubGate, settings: Settings, now: Callable[[], datetime]) -> None:
+    def __init__(self, cache: Cache, gate: HubGate, settings: MemberGateSettings, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._gate = gate
         self._removal_needs_budget = settings.removal_needs_budget

@@ -34,7 +34,7 @@ from scorer.reservations import (
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import Held, LeaseReservations, Look
 from webhook.kube.ports import Store, StoreError
-from webhook.settings.service import ExpirationMode, Settings
+from webhook.settings.gate import ExpirationMode, NodeGateSettings
 
 _SECRET_BYTES = 16
 
@@ -70,7 +70,9 @@ class HubGate:
         now: The clock.
     """
 
-    def __init__(self, pools: HubNodePools, store: Store, settings: Settings, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, pools: HubNodePools, store: Store, settings: NodeGateSettings, now: Callable[[], datetime]
+    ) -> None:
         self.pools = pools
         self.store = store
         self.reservations = LeaseReservations(store, settings.namespace, now)

@@ -33,7 +33,7 @@ from webhook.member.registration import Registration, home_of
 from webhook.member.remote import RemoteMember
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.programs import AgentSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 
@@ -80,7 +80,9 @@ class Agent:
         webhook.member.prices.PriceError: The price list cannot be used.
     """
 
-    def __init__(self, options: AgentOptions, settings: Settings, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, options: AgentOptions, settings: AgentSettings, *, now: Callable[[], datetime] = utc_now
+    ) -> None:
         self.options = options
         self.settings = settings
         self.health = Health()

@@ -36,7 +36,7 @@ from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
 from webhook.server.app import Parts, add_last_route, make_app
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 
 READ_SECONDS: Final = 60.0
 """How long reading the hub may take."""
@@ -83,7 +83,7 @@ class OwnAnswers:
     """
 
     def __init__(
-        self, hub: ApiServer, settings: Settings, *, of_nodes: bool, now: Callable[[], datetime] = utc_now
+        self, hub: ApiServer, settings: ServerSettings, *, of_nodes: bool, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._hub = hub
         self._settings = settings

@@ -32,8 +32,8 @@ from webhook.kube.store import HubStore
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.clock import utc_now
-from webhook.settings.loop import LoopSettings
-from webhook.settings.service import Settings
+from webhook.settings.loop import HubLoopSettings, LoopSettings
+from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
@@ -79,7 +79,7 @@ class Reconciliation:
         server: ApiServer,
         lease_server: ApiServer,
         cache: Cache,
-        settings: Settings,
+        settings: HubLoopSettings,
         metrics: Metrics,
         *,
         identity: str = "",
@@ -149,7 +149,7 @@ class Reconcile:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ReconcileSettings,
         kubeconfig: Path | None,
         context: str | None = None,
         identity: str = "",

@@ -37,8 +37,10 @@ from webhook.kube.tokens import TokenReviewer
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
 from webhook.server.server import Server
+from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.loop import HubLoopSettings
+from webhook.settings.programs import ServerSettings, ServeSettings
 from webhook.telemetry.metrics import Metrics
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -65,7 +67,7 @@ class Serve:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServeSettings,
         kubeconfig: Path | None,
         context: str | None = None,
         *,
@@ -145,7 +147,7 @@ class Serve:
         await self._stack.__aexit__(kind, error, trace)
 
 
-def leaves_of(settings: Settings) -> LeafSource:
+def leaves_of(settings: CertificateFileSettings) -> LeafSource:
     """Return where the server's certificate comes from.
 
     Raises:
@@ -156,7 +158,7 @@ def leaves_of(settings: Settings) -> LeafSource:
     return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
 
 
-def authorities_of(settings: Settings, hub: ApiServer) -> ClientAuthorities:
+def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthorities:
     """Return whose client certificates are accepted: those that the settings name, else the hub's own.
 
     Raises:
@@ -167,7 +169,7 @@ def authorities_of(settings: Settings, hub: ApiServer) -> ClientAuthorities:
     return HubAuthorities(hub)
 
 
-def _check_loop(settings: Settings) -> None:
+def _check_loop(settings: HubLoopSettings) -> None:
     """Refuse what cannot be placed from a cache that is kept for answers: there, nodes are kept in part only.
 
     Raises:

@@ -49,7 +49,7 @@ from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
@@ -80,7 +80,7 @@ class Up:
         webhook.server.server.ListenError: A port is in use.
     """
 
-    def __init__(self, settings: Settings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, settings: UpSettings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:
         self.settings = settings
         self.data = data
         self.token_file = data / "token"

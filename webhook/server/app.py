@@ -42,7 +42,7 @@ from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.endpoints.services import Services
 from webhook.server.connections import Connections
 from webhook.settings.hook_secrets import read_secrets
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 
@@ -52,7 +52,7 @@ class Parts:
     """What the applications of one server share."""
 
     services: Services
-    settings: Settings = field(default_factory=Settings)
+    settings: ServerSettings = field(default_factory=ServerSettings)
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
     continuation: Continuation = field(default_factory=Continuation.with_new_key)
@@ -70,7 +70,7 @@ def make_app(parts: Parts) -> web.Application:
     the rest does, except for what holds no data: the files of the page and the description of the interface.
 
     Raises:
-        webhook.settings.SettingsError: The file with the secret of the hooks cannot be used.
+        webhook.settings.environment.SettingsError: The file with the secret of the hooks cannot be used.
     """
     app = _application(parts)
     app[CONNECTIONS] = parts.connections

@@ -12,7 +12,7 @@ from aiohttp import web
 from webhook.endpoints import probes
 from webhook.server.app import add_last_route, make_plain_app
 from webhook.server.server import Addresses, listen
-from webhook.settings.service import Settings
+from webhook.settings.listener import PlainListenerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 
@@ -29,7 +29,7 @@ class ProbeServer:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: PlainListenerSettings,
         health: Health,
         metrics: Metrics,
         work: Callable[[], Coroutine[Any, Any, None]],

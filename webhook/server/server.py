@@ -30,7 +30,9 @@ from webhook.endpoints.services import Services
 from webhook.server.app import Parts, add_last_route, make_app, make_probe_app
 from webhook.server.connections import Connections, Listener
 from webhook.server.http_protocol import protocol_of
-from webhook.settings.service import PREFIX, Settings
+from webhook.settings.environment import PREFIX
+from webhook.settings.listener import PlainListenerSettings
+from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 
@@ -94,7 +96,7 @@ class Server:
     def __init__(
         self,
         services: Services,
-        settings: Settings,
+        settings: ServerSettings,
         *,
         leaves: LeafSource | None = None,
         client_authorities: ClientAuthorities | None = None,
@@ -415,7 +417,7 @@ class Site(web.BaseSite):
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
-        settings: Settings,
+        settings: PlainListenerSettings,
         connections: Connections,
     ) -> None:
         super().__init__(runner, ssl_context=tls)
@@ -460,7 +462,7 @@ async def listen(
     host: str,
     port: int,
     tls: ssl.SSLContext | None,
-    settings: Settings,
+    settings: PlainListenerSettings,
     setting: str,
     connections: Connections | None = None,
 ) -> tuple[str, int]:

@@ -1,11 +1,31 @@
-"""The switches of admission."""
+"""What admission demands of a write besides the rules that always hold.
+
+The operator sets it as `ReviewSettings`; the rules are told `AdmissionSettings`, which is made from that.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from pydantic import Field
 
 from scorer.api.staged_update import RunState
+from webhook.settings.environment import Settings
+from webhook.settings.installation import InstallationSettings
+from webhook.settings.selection import SkippedNamespaceSettings
+from webhook.settings.values import Seconds, Words
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
+
+EXEMPT_USERS: Final = (
+    "system:serviceaccount:karpenter:karpenter",
+    "system:serviceaccount:kube-system:karpenter",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:node-controller",
+    "system:serviceaccount:kube-system:cloud-node-lifecycle-controller",
+    "system:kube-controller-manager",
+    "system:cloud-controller-manager",
+)
 
 
 class PlacementAuthorization(StrEnum):
@@ -67,3 +87,112 @@ class AdmissionSettings:
     live_seconds: float = 0.05
     enforce_budgets: bool = False
     enforcement_exempt_users: frozenset[str] = frozenset()
+
+
+class MemberNetworkSettings(Settings):
+    """Whether members run networking agents."""
+
+    networking_agents: bool = Field(
+        default=False,
+        description="Members run networking agents too: exported services keep one from leaving (M-09).",
+    )
+
+
+class RuleSettings(Settings):
+    """The rules that can be set."""
+
+    placement_authorization: PlacementAuthorization = Field(
+        default=PlacementAuthorization.WARN,
+        description="A placement that selects what its author may not read: `Off` lets it pass, `Warn` warns, "
+        "`Enforce` refuses it.",
+    )
+    strict_overrides: bool = Field(default=False, description="Rule X-63, about overrides, refuses instead of warning.")
+    staged_runs_default_state: RunState = Field(
+        default=RunState.INITIALIZE, description="What an absent `spec.state` of a staged update run means."
+    )
+    live_warnings: bool = Field(
+        default=True,
+        description="Warn about what the rest of the hub makes of a write; the warnings give away counts, names of "
+        "placements and runs, and whether what the review names exists.",
+    )
+    live_seconds: Seconds = Field(
+        default=0.05, description="How long all live warnings of one review may take to find; what is left is not said."
+    )
+
+
+class GuardRailSettings(Settings):
+    """What users may not do to the fleet's machinery."""
+
+    guard_rail: bool = Field(
+        default=False,
+        description="Definitions, namespaces and members of the fleet are for its machinery and for admins (G-04 to "
+        "G-10).",
+    )
+    allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
+    deny_member_label_changes: bool = Field(
+        default=False,
+        description="With the guard rail: only `system:masters` changes the labels of managed members (G-07).",
+    )
+    identity_by_admins_only: bool = Field(
+        default=False, description="Only admins change `spec.identity` of a MemberCluster."
+    )
+    protect_works: bool = Field(
+        default=True,
+        description="Works and InternalMemberClusters are written by their member and the machinery only (G-11).",
+    )
+    protect_deletions: bool = Field(
+        default=True,
+        description="Namespaces of members, and definitions in use, are not deleted by mistake (G-17, G-18).",
+    )
+    block_workloads: bool = Field(default=False, description="No Pods and ReplicaSets on the hub (G-01, G-02).")
+    block_pod_disruption_budgets: bool = Field(default=False, description="No PodDisruptionBudgets on the hub (G-03).")
+
+
+class EnforcementSettings(Settings):
+    """Whether deletions by hand keep to the budgets of node pools."""
+
+    enforce_budgets: bool = Field(
+        default=False,
+        description="Refuse deletions of nodes and node claims, and evictions that drain a node, beyond the budgets of "
+        "its pool.",
+    )
+    enforcement_exempt_users: Words = Field(
+        default=EXEMPT_USERS,
+        description="User names that may go beyond the budgets: Karpenter, which keeps to them itself, and Kubernetes' "
+        "controllers.",
+    )
+
+
+class ReviewSettings(
+    InstallationSettings,
+    SkippedNamespaceSettings,
+    MemberNetworkSettings,
+    RuleSettings,
+    GuardRailSettings,
+    EnforcementSettings,
+):
+    """Everything that decides how a review is judged."""
+
+    def admission(self) -> AdmissionSettings:
+        """Return the switches of admission."""
+        return AdmissionSettings(
+            controllers=frozenset({self.username_of_loop}),
+            protect_works=self.protect_works,
+            protect_deletions=self.protect_deletions,
+            guard_rail=self.guard_rail,
+            deny_member_label_changes=self.deny_member_label_changes,
+            allowed_users=frozenset(self.allowed_users),
+            identity_by_admins_only=self.identity_by_admins_only,
+            block_workloads=self.block_workloads,
+            block_pod_disruption_budgets=self.block_pod_disruption_budgets,
+            unblocked_namespaces=frozenset({self.namespace}),
+            networking_agents=self.networking_agents,
+            skipped_namespaces=frozenset({*self.skipped_namespaces, self.namespace}),
+            strict_overrides=self.strict_overrides,
+            staged_run_default_state=self.staged_runs_default_state,
+            placement_authorization=self.placement_authorization,
+            live_warnings=self.live_warnings,
+            live_seconds=self.live_seconds,
+            enforce_budgets=self.enforce_budgets,
+            enforcement_exempt_users=frozenset(self.enforcement_exempt_users),
+        )

@@ -11,7 +11,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from webhook.settings.service import PREFIX, SettingsError
+from pydantic import Field
+
+from webhook.settings.environment import PREFIX, Settings, SettingsError
 
 ROOT: Final = "/hooks"
 """What stands before the secret; behind it come the paths of the hooks."""
@@ -21,6 +23,16 @@ MOST: Final = 8
 """Secrets in one file; each is compared with every caller's."""
 
 _SECRET: Final = re.compile(rf"[A-Za-z0-9_-]{{{SHORTEST},{LONGEST}}}", re.ASCII)
+
+
+class HookSecretSettings(Settings):
+    """The file with the secrets."""
+
+    webhook_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and whoever calls the "
+        "plain paths is a stranger, judged by the rules alone.",
+    )
 
 
 def read_secrets(path: Path | None) -> tuple[str, ...]:

@@ -1,11 +1,20 @@
-"""What the operator decides about the reconcile loop."""
+"""How the reconcile loop works: the operator sets `HubLoopSettings`; the controllers are told `LoopSettings`."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from pydantic import Field
+
 from scorer.member_gate.holds import MemberDisruption
+from scorer.reservations import LEASE_PREFIX
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import SelectionSettings
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.gate import HeldMemberSettings
+from webhook.settings.rollout import RolloutSettings, ThrottleSettings
+from webhook.settings.selection import PlaceableSettings
+from webhook.settings.values import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +27,7 @@ class LoopSettings:
         removal_needs_budget: False: what has failed, or is not wanted at all any more, is removed without limit.
         stalled_after: How long a rollout may stand still until its placement says that it is stalled.
         renewed_after: How long the numbers of a rollout stay the same until clusters that wait are told anew why.
-        force_delete_after: So long a leaving member is waited for.
+        force_delete_after: How long to wait for a leaving member that does not answer.
         workers: Keys of one controller that are reconciled at once.
         writes_at_once: Writes under way at once.
         gate_members: Disruptions of a member that wait for one another; none: nobody reserves or waits for anything.
@@ -35,3 +44,67 @@ class LoopSettings:
     writes_at_once: int = 32
     gate_members: tuple[MemberDisruption, ...] = ()
     namespace: str = "harbormaster-system"
+
+
+class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings):
+    """What the controllers go by, on any kind of hub."""
+
+    force_delete_seconds: float = Field(
+        default=900,
+        ge=30,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long to wait for a leaving member that does not answer.",
+    )
+    reconcile_workers: int = Field(
+        default=16, ge=1, le=1000, description="Objects that each controller works on at once."
+    )
+
+    def loop(self) -> LoopSettings:
+        """Return the settings of the controllers."""
+        return LoopSettings(
+            selection=self.selection(),
+            removal_needs_budget=self.removal_needs_budget,
+            stalled_after=timedelta(seconds=self.rollout_stalled_seconds),
+            force_delete_after=timedelta(seconds=self.force_delete_seconds),
+            workers=self.reconcile_workers,
+            gate_members=self.gate_members,
+            namespace=self.namespace,
+        )
+
+
+class LeaseSettings(Settings):
+    """By what a process leads."""
+
+    lease_name: Name = Field(
+        default="harbormaster-reconcile",
+        description="Lease in the namespace of the installation by which one process leads.",
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.lease_name.startswith(LEASE_PREFIX):
+            yield Contradiction(
+                frozenset({"lease_name"}),
+                f"lease_name: {self.lease_name!r} looks like a reservation, which the server may delete",
+            )
+
+
+class HubLoopSettings(ControllerSettings, ThrottleSettings, LeaseSettings):
+    """The loop over the API server of a hub."""
+
+    write_concurrency: int = Field(
+        default=32, ge=1, le=150, description="Writes to the hub that may be under way at once."
+    )
+
+    def loop(self) -> LoopSettings:
+        """Return the settings of the controllers."""
+        return replace(
+            super().loop(),
+            snapshots=SnapshotSettings(
+                timedelta(seconds=self.resource_snapshot_interval_seconds),
+                timedelta(seconds=self.resource_collection_seconds),
+            ),
+            writes_at_once=self.write_concurrency,
+        )

@@ -17,7 +17,7 @@ from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
-from webhook.settings.service import Settings
+from webhook.settings.extender import ExtenderSettings
 
 PRICE, WEIGHT = "harbormaster.dev/price-per-hour", "karpenter.sh/nodepool-weight"
 
@@ -73,7 +73,7 @@ async def hub(**settings):
     store = EmbeddedStore.open(None, now=lambda: NOW)
     cache = Cache(store)
     found = Hub(store, cache, None)
-    found.extender = HubExtender(cache, Settings(**settings), lambda: found.now)
+    found.extender = HubExtender(cache, ExtenderSettings(**settings), lambda: found.now)
     assert not found.extender.synced
     task = asyncio.create_task(cache.run())
     async with asyncio.timeout(10):

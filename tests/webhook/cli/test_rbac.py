@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServeSettings
 
 NARROW = """\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -170,7 +170,7 @@ def test_a_loop_that_is_a_user_has_one_name_everywhere(cli, monkeypatch):
     configurations = yaml.safe_load_all(cli("webhook-configuration", "--no-ca").stdout)
     exempt = {hook["matchConditions"][0]["expression"] for each in configurations for hook in each["webhooks"]}
     assert exempt == {'request.userInfo.username != "hub-loop"'}
-    assert Settings.read({"HARBORMASTER_LOOP_USER": "hub-loop"}).admission().controllers == {"hub-loop"}
+    assert ServeSettings.read({"HARBORMASTER_LOOP_USER": "hub-loop"}).admission().controllers == {"hub-loop"}
 
 
 def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, monkeypatch):

@@ -33,7 +33,7 @@ from webhook.gate.reservations import LeaseReservations
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.gate import NodeGateSettings
 
 NAMESPACE_OF_OURS = "harbormaster-system"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -361,7 +361,7 @@ async def test_an_upgrade_and_an_eviction_that_come_at_once_do_not_both_get_the_
         name = await add_eviction(store, "a", name=f"off-{turn}")
         async with life(store, *CACHED) as process:
             gate = Gate(process)
-            settings = Settings(namespace=NAMESPACE_OF_OURS)
+            settings = NodeGateSettings(namespace=NAMESPACE_OF_OURS)
             tool = HubGate(HubNodePools(process.cache), process.store, settings, lambda: NOW)
             both = []
 
@@ -420,7 +420,7 @@ async def test_in_the_loop_an_eviction_goes_on_when_the_upgrade_is_over():
 
 async def test_in_the_loop_an_eviction_goes_on_when_a_reservation_is_given_back():
     async with gated_world() as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, Settings(), utc_now)
+        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
         await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 600)
         name = await add_eviction(world.store, "a")
         await world.until(lambda: bool((world.cache.get(EVICTION, name) or {}).get("status")))

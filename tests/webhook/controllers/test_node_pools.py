@@ -20,8 +20,7 @@ from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.processes.reconcile import Reconciliation
 from webhook.settings.clock import utc_now
-from webhook.settings.loop import LoopSettings
-from webhook.settings.service import Settings
+from webhook.settings.loop import HubLoopSettings, LoopSettings
 from webhook.telemetry.metrics import Metrics
 
 FRIDAY = datetime(2026, 6, 12, 12, tzinfo=UTC)
@@ -261,12 +260,12 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
     async with harbour({"nodes": "0"}) as world:
         store = Denied(world.store)
         cache = Cache(store)
-        reconciliation = Reconciliation(store, store, cache, Settings(), Metrics())
+        reconciliation = Reconciliation(store, store, cache, HubLoopSettings(), Metrics())
         Loop(Hub(store, cache), utc_now, EmbeddedKinds(world.store.kinds), LoopSettings(snapshots=AT_ONCE))
         assert reconciliation.trouble() == "not filled yet"
         watching = asyncio.create_task(cache.run())
         await cache.wait_answered((NODE_POOL, NODE_CLAIM, NODE))
-        await cache.wait_synced(required(Settings().loop()))
+        await cache.wait_synced(required(HubLoopSettings().loop()))
         assert reconciliation.trouble() == ""
         watching.cancel()
         await asyncio.wait([watching])

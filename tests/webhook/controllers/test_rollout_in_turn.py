@@ -14,7 +14,7 @@ from webhook.gate.nodes import HubGate, MemberHeldError
 from webhook.gate.pools import HubNodePools
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.gate import NodeGateSettings
 
 ALL = tuple(MemberDisruption)
 
@@ -82,7 +82,7 @@ async def test_without_rollout_in_the_gate_nothing_is_read_or_written():
 
 async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
     async with gated_world(*ALL, members="a") as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, Settings(), utc_now)
+        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
         await world.add(make_config_map("extra", value="1"))
         refused = None
         async with asyncio.timeout(15):
@@ -98,7 +98,7 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
 async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_is_taken():
     """The watch has not told of the reservation yet; the Lease itself does."""
     async with gated_world(*ALL, members="ab") as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, Settings(), utc_now)
+        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
         await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 600)
         await release_anew(world)
         await world.until(lambda: started(world, "b")[0] == "web-1-snapshot")
@@ -111,7 +111,7 @@ async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_i
 async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
     """With one cluster at a time to spare, nobody is changed while a tool changes one."""
     async with gated_world(*ALL, maxUnavailable=1, maxSurge=0) as world:
-        hub_gate = HubGate(HubNodePools(world.cache), world.store, Settings(), utc_now)
+        hub_gate = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
         before = started(world, "b")[0]
 
         async def nothing() -> None:

@@ -18,7 +18,7 @@ from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
 from webhook.processes.up import Up
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 FLEET = Path(__file__).parents[3] / "examples" / "fleet"
 QUICK: dict[str, Any] = {
@@ -101,7 +101,7 @@ async def changed(caller: Caller, **services: Any) -> AsyncIterator[Caller]:
 @asynccontextmanager
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
     """Run a server on an empty hub."""
-    async with Up(Settings(**(QUICK | settings)), folder) as up, calling(up) as caller:
+    async with Up(UpSettings(**(QUICK | settings)), folder) as up, calling(up) as caller:
         async with asyncio.timeout(SETTLE_SECONDS):
             while not up.cache.synced:
                 await asyncio.sleep(0.02)

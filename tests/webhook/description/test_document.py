@@ -19,7 +19,7 @@ from webhook.endpoints.api import _CODES
 from webhook.endpoints.problems import Problem
 from webhook.processes.up import Up
 from webhook.server.app import Parts, make_app
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 COMMITTED = Path(__file__).parents[3] / "webhook" / "openapi.json"
 AGAIN = "webhook/openapi.json is not what the models make: run `make openapi` and look at the difference"
@@ -41,7 +41,7 @@ def test_every_schema_is_a_schema():
 
 async def test_every_route_is_described_and_every_described_path_is_a_route(tmp_path):
     """Paths of the application, parameters and all, are those of the document."""
-    async with Up(Settings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0), tmp_path) as up:
+    async with Up(UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0), tmp_path) as up:
         app = make_app(Parts(up.server._services, up.settings))
     routes = {resource.canonical for resource in app.router.resources()}
     ours = {route for route in routes if route.startswith(("/v1/", "/extender/"))}

@@ -16,7 +16,7 @@ from webhook.answers.questions import Change, Eligible, InvalidQuestionError, Re
 from webhook.embedded.owner import OwnerToken
 from webhook.endpoints.services import Services
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 EVALUATED = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
@@ -275,7 +275,7 @@ def launch():
         services = Services(
             harbour, harbour, context, synced, clock, access=access, authenticator=authenticator, authorizer=authorizer
         )
-        chosen = Settings(**(QUICK | settings))
+        chosen = ServerSettings(**(QUICK | settings))
         server = Server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)
         await server.start()
         try:

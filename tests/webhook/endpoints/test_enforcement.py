@@ -14,7 +14,7 @@ from webhook.endpoints.services import Services
 from webhook.gate.assembly import disruption_of
 from webhook.kube.cache import Cache
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 PATH = "/validate/disruption?timeout=3s"
@@ -38,7 +38,7 @@ def guarded():
         def now():
             return datetime(2026, 6, 10, 12, tzinfo=UTC)
 
-        chosen = Settings(**(QUICK | settings))
+        chosen = ServerSettings(**(QUICK | settings))
         store = EmbeddedStore.open(None)
         spec = {"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}]}}
         pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}

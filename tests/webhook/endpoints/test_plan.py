@@ -17,7 +17,7 @@ from webhook.answers.plans import HubPlanner
 from webhook.endpoints.services import Services
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 
 
 class Rights:
@@ -41,7 +41,7 @@ class Away:
 async def hub(*, authorizer=None, access=None, caller=OWNER, **settings):
     """A server over a world of four members and one placement, and a client."""
     async with running() as world:
-        chosen = Settings(**(QUICK | settings))
+        chosen = ServerSettings(**(QUICK | settings))
         admission = CachedContext(world.cache, chosen.admission(), utc_now)
         services = Services(
             HubAdvisor(world.cache, utc_now),

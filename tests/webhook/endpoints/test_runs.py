@@ -16,7 +16,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 LABELS = {
@@ -63,7 +63,7 @@ async def serving(**access):
     services = Services(
         harbour, harbour, Context, lambda: True, clock, history=history, **({"authenticator": OWNER} | access)
     )
-    server = Server(services, Settings(**QUICK))
+    server = Server(services, ServerSettings(**QUICK))
     await server.start()
     try:
         yield Port(server, harbour, clock)

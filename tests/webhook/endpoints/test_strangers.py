@@ -12,9 +12,10 @@ from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarde
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import needed_access
 from webhook.endpoints import admission
+from webhook.settings.access import HookSettings
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
+from webhook.settings.environment import SettingsError
 from webhook.settings.hook_secrets import read_secrets
-from webhook.settings.service import Settings, SettingsError
 from webhook.validation.context import Context
 
 SECRET = "s" * 20 + "-_09AZaz" + "x" * 20
@@ -352,4 +353,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_a_certificate_is_required_of_somebody():
     with pytest.raises(SettingsError, match="needs a name in admission_client_names"):
-        Settings.read({}, require_client_certificate=True, admission_client_names=())
+        HookSettings.read({}, require_client_certificate=True, admission_client_names=())

@@ -13,7 +13,7 @@ from webhook.gate.nodes import HubGate
 from webhook.gate.pools import HubNodePools
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
-from webhook.settings.service import Settings
+from webhook.settings.gate import NodeGateSettings
 
 WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
 NAMESPACE = "harbormaster-system"
@@ -94,7 +94,7 @@ class Clock:
 async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[HubGate]:
     """Run a gate over a store, with a cache of its own."""
     cache = Cache(store)
-    gate = HubGate(HubNodePools(cache), store, Settings(namespace=NAMESPACE), clock)
+    gate = HubGate(HubNodePools(cache), store, NodeGateSettings(namespace=NAMESPACE), clock)
     running = [asyncio.create_task(cache.run()), asyncio.create_task(gate.run())]
     try:
         await until(lambda: gate.synced)

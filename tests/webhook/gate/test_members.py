@@ -43,7 +43,7 @@ from webhook.gate.members import WATCHED, HubMemberGates, RefusedError
 from webhook.gate.nodes import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
 from webhook.gate.pools import HubNodePools
 from webhook.kube.ports import Key, UnavailableError
-from webhook.settings.service import Settings
+from webhook.settings.gate import DisruptionSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WEB = PlacementRef(PLACEMENT.kind, "web")
@@ -70,7 +70,7 @@ class Hub:
     """The gates of one process over a store."""
 
     def __init__(self, process, **settings):
-        chosen = Settings(**settings)
+        chosen = DisruptionSettings(**settings)
         self.gate = HubGate(HubNodePools(process.cache), process.store, chosen, lambda: NOW)
         self.gates = HubMemberGates(process.cache, self.gate, chosen, lambda: NOW)
 

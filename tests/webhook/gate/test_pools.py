@@ -20,7 +20,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.gate.pools import HubNodePools, read_budgets
 from webhook.kube.cache import Cache
 from webhook.kube.ports import ForbiddenError, NotFoundError, key_of
-from webhook.settings.service import Settings
+from webhook.settings.extender import ExtenderSettings
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"
 NOW = datetime(2026, 6, 10, 12, tzinfo=UTC)
@@ -145,7 +145,7 @@ async def test_the_condition_and_the_instance_survive_the_extender():
     store = EmbeddedStore.open(None, now=lambda: NOW)
     cache = Cache(store)
     there = Hub(store, cache, HubNodePools(cache))
-    HubExtender(cache, Settings(), lambda: NOW)
+    HubExtender(cache, ExtenderSettings(), lambda: NOW)
     task = asyncio.create_task(cache.run())
     tainted = node("b", instance="i-b", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])
     tainted["status"]["images"] = [{"names": ["large"]}]

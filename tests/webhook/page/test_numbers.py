@@ -26,7 +26,7 @@ from webhook.cli.root import root
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.clock import utc_now
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -73,9 +73,7 @@ class Rested:
 async def rested(tmp_path_factory):
     """The example fleet, everything placed; one member has a score that counts, one has a score that no longer does."""
     clock = StoppableClock()
-    settings = Settings(
-        https_port=0, http_port=0, page_on_http=True, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1
-    )
+    settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
     async with Up(settings, tmp_path_factory.mktemp("hub") / "data", now=clock) as up:
         async with Client(find_connection(up.data, None, None, None, {})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load([str(EXAMPLES)]))]

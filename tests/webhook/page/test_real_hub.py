@@ -14,7 +14,7 @@ from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,9 +24,7 @@ MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 @pytest_asyncio.fixture(loop_scope="module")
 async def up(tmp_path: Path) -> AsyncIterator[Up]:
     """A hub of five members and one placement, at rest."""
-    settings = Settings(
-        https_port=0, http_port=0, page_on_http=True, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1
-    )
+    settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
     async with Up(settings, tmp_path / "data") as running:
         for number, name in enumerate(("amsterdam", "bergen", "cork", "dover", "esbjerg"), start=1):
             member = keep_status(make_member(name, nodes=number * 10, region="north"))

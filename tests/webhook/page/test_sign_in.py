@@ -20,7 +20,7 @@ from webhook.endpoints.services import Services
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.server.server import Server
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings, UpSettings
 from webhook.validation.context import Context
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,7 +32,7 @@ QUICK = {"http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown
 
 @asynccontextmanager
 async def running(data: Path, https_port: int = 0) -> AsyncIterator[Up]:
-    async with Up(Settings(https_port=https_port, page_on_http=True, **QUICK), data) as up:
+    async with Up(UpSettings(https_port=https_port, **QUICK), data) as up:
         yield up
 
 
@@ -220,7 +220,7 @@ async def serving(*rights: str, **settings) -> AsyncIterator[tuple[str, object]]
     """A server whose tokens have an audience and whose callers have rights."""
     harbour, known = Harbour(), roster(*rights)
     services = Services(harbour, harbour, Context, lambda: True, authenticator=known, authorizer=known)
-    async with Server(services, Settings(https_port=0, **QUICK, **settings)) as server:
+    async with Server(services, ServerSettings(https_port=0, **QUICK, **settings)) as server:
         yield server.addresses.https_url, known
 
 

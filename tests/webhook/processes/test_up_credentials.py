@@ -7,7 +7,7 @@ import pytest
 
 from certs.context import CertificateError
 from webhook.processes.up import Up
-from webhook.settings.service import Settings
+from webhook.settings.programs import UpSettings
 
 QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
@@ -15,7 +15,7 @@ MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1beta1/memberclusters"
 
 @pytest.fixture
 async def up(tmp_path):
-    async with Up(Settings(page_on_http=True, **QUICK), tmp_path / "data") as running:
+    async with Up(UpSettings(**QUICK), tmp_path / "data") as running:
         await running.cache.wait_synced()
         yield running
 
@@ -48,5 +48,5 @@ async def test_the_plain_door_lets_anybody_on_this_machine_read_and_no_more(up):
 
 async def test_authorities_that_cannot_be_used_are_refused_at_the_start(tmp_path):
     with pytest.raises(CertificateError, match=r"clients\.crt: No such file"):
-        async with Up(Settings(client_ca=tmp_path / "clients.crt", **QUICK), tmp_path / "data"):
+        async with Up(UpSettings(client_ca=tmp_path / "clients.crt", **QUICK), tmp_path / "data"):
             pass

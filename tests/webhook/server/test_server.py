@@ -19,7 +19,7 @@ from certs.context import CertificateError
 from certs.source import OwnLeaves
 from webhook.endpoints.services import Services
 from webhook.server.server import ListenError, Server, serve
-from webhook.settings.service import Settings
+from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
 
@@ -30,7 +30,7 @@ def serial(connection) -> int:
 
 def make_server(port, **settings) -> Server:
     services = Services(port.harbour, port.harbour, Context, lambda: True, port.clock)
-    return Server(services, Settings(**({"https_port": 0, "http_port": 0} | settings)))
+    return Server(services, ServerSettings(**({"https_port": 0, "http_port": 0} | settings)))
 
 
 async def test_port_0_is_any_free_port(port):

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from scorer.member_gate.holds import MemberDisruption
-from webhook.settings.loop import LoopSettings
-from webhook.settings.service import Settings, SettingsError
+from webhook.settings.environment import SettingsError
+from webhook.settings.loop import HubLoopSettings, LoopSettings
 
 
 def test_the_defaults_are_those_of_the_reference():
-    settings = Settings.read({}).loop()
+    settings = HubLoopSettings.read({}).loop()
     gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
     assert settings == LoopSettings(gate_members=gated)
     assert (settings.snapshots.interval, settings.snapshots.collection) == (
@@ -23,7 +23,7 @@ def test_the_defaults_are_those_of_the_reference():
 
 
 def test_every_setting_reaches_the_loop():
-    settings = Settings.read(
+    settings = HubLoopSettings.read(
         {
             "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS": "0",
             "HARBORMASTER_RESOURCE_COLLECTION_SECONDS": "1.5",
@@ -49,7 +49,7 @@ def test_every_setting_reaches_the_loop():
 
 
 def test_allowed_kinds_are_the_only_ones():
-    selection = Settings.read({"HARBORMASTER_ALLOWED_KINDS": "v1/ConfigMap,Namespace"}).loop().selection
+    selection = HubLoopSettings.read({"HARBORMASTER_ALLOWED_KINDS": "v1/ConfigMap,Namespace"}).loop().selection
     assert selection.is_selectable("", "v1", "ConfigMap")
     assert not selection.is_selectable("apps", "v1", "Deployment")
 
@@ -78,5 +78,5 @@ def test_allowed_kinds_are_the_only_ones():
 )
 def test_a_wrong_value_is_named(environment, words):
     with pytest.raises(SettingsError) as caught:
-        Settings.read({f"HARBORMASTER_{name}": value for name, value in environment.items()})
+        HubLoopSettings.read({f"HARBORMASTER_{name}": value for name, value in environment.items()})
     assert all(word in str(caught.value) for word in words), str(caught.value)

@@ -1,6 +1,9 @@
-"""The names of all settings and their defaults: what an operator has written down must go on meaning the same."""
+"""The settings of each program: names and defaults, which must go on meaning what operators have written down."""
 
-from webhook.settings.service import PREFIX, Settings
+import pytest
+
+from webhook.settings.environment import PREFIX, Settings
+from webhook.settings.programs import PROGRAMS, ServeSettings, UpSettings
 
 DEFAULTS = {
     "HARBORMASTER_ADMISSION_BODY_BYTES": 8 * 1024**2,
@@ -18,7 +21,6 @@ DEFAULTS = {
     "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": 10,
     "HARBORMASTER_CLIENT_CA": None,
     "HARBORMASTER_CONNECTIONS": 1000,
-    "HARBORMASTER_DATA": None,
     "HARBORMASTER_DENY_MEMBER_LABEL_CHANGES": False,
     "HARBORMASTER_DNS_NAMES": ["localhost"],
     "HARBORMASTER_DRAIN_LIMIT_SECONDS": 100,
@@ -103,6 +105,99 @@ DEFAULTS = {
 }
 
 
+UP = {
+    "HARBORMASTER_DRAIN_LIMIT_SECONDS": 0,
+    "HARBORMASTER_DRAIN_SECONDS": 0,
+    "HARBORMASTER_LOG_FORMAT": "text",
+    "HARBORMASTER_LOG_LEVEL": "error",
+    "HARBORMASTER_PAGE_ON_HTTP": True,
+    "HARBORMASTER_SHUTDOWN_SECONDS": 2,
+}
+"""Where `up` differs."""
+FOLDER = {"XDG_STATE_HOME": "", "HARBORMASTER_DATA": "/home/ada/.local/state/harbormaster"}
+HUB = {"KUBECONFIG": "", "KUBERNETES_SERVICE_HOST": None}
+TYPED = {
+    **FOLDER,
+    "HARBORMASTER_SERVER": "",
+    "KUBECONFIG": "",
+    "NO_COLOR": "",
+    "TERM": "",
+    "KUBE_EDITOR": "",
+    "EDITOR": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+
+
+def defaults(program: type[Settings]) -> dict[str, object]:
+    return {program.variable(name): value for name, value in program.read({}).model_dump(mode="json").items()}
+
+
 def test_names_and_defaults_stay_as_they_are():
-    found = Settings.read({}).model_dump(mode="json")
-    assert {PREFIX + name.upper(): value for name, value in found.items()} == DEFAULTS
+    found = {}
+    for name in ("cli", "up", "webhook-configuration", "rbac", "agent", "reconcile", "serve"):
+        found |= defaults(PROGRAMS[name])
+    assert found == DEFAULTS | TYPED | HUB
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_default_is_the_same_in_every_program_but_up(name):
+    other = UP if name == "up" else {}
+    common = DEFAULTS | TYPED | HUB | other
+    found = defaults(PROGRAMS[name])
+    assert found == {variable: common[variable] for variable in found}
+
+
+def test_every_program_reads_what_it_has_use_for():
+    read = {name: set(defaults(program)) for name, program in PROGRAMS.items()}
+    assert read["cli"] == set(TYPED)
+    assert read["agent"] == {
+        PREFIX + name
+        for name in (
+            "HTTP_HOST",
+            "HTTP_PORT",
+            "CONNECTIONS",
+            "HANDSHAKES_PER_ADDRESS",
+            "HANDSHAKE_SECONDS",
+            "NAMESPACE",
+            "ALLOWED_KINDS",
+            "BLOCKED_NAMESPACES",
+            "LOG_FORMAT",
+            "LOG_LEVEL",
+        )
+    }
+    assert read["rbac"] == {
+        PREFIX + name for name in ("NAMESPACE", "SERVICE_ACCOUNT", "LOOP_USER", "LEASE_NAME", "NETWORKING_AGENTS")
+    }
+    assert read["reconcile"] < read["serve"]
+    assert read["webhook-configuration"] < read["serve"] & read["up"]
+    assert read["serve"] == set(DEFAULTS) - {PREFIX + "BLOCKED_NAMESPACES"} | set(HUB)
+    assert read["up"] - read["serve"] == set(FOLDER)
+    assert read["serve"] - read["up"] == set(HUB) | {
+        PREFIX + name
+        for name in (
+            "TLS_CERT",
+            "TLS_KEY",
+            "TLS_CA",
+            "TOKEN_AUDIENCE",
+            "LEASE_NAME",
+            "WRITE_CONCURRENCY",
+            "RESOURCE_SNAPSHOT_INTERVAL_SECONDS",
+            "RESOURCE_COLLECTION_SECONDS",
+        )
+    }
+
+
+def test_what_is_said_wins_over_the_defaults_of_up():
+    assert UpSettings.read({PREFIX + "PAGE_ON_HTTP": "false", PREFIX + "DRAIN_LIMIT_SECONDS": "5"}) == UpSettings(
+        page_on_http=False, drain_limit_seconds=5
+    )
+
+
+def test_every_field_of_up_is_described_as_elsewhere():
+    for name, field in UpSettings.model_fields.items():
+        if name in ServeSettings.model_fields:
+            assert field.description == ServeSettings.model_fields[name].description

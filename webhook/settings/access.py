@@ -1,0 +1,87 @@
+"""Who may call a server: API servers that send reviews, and everybody who asks questions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import Field
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.hook_secrets import HookSecretSettings
+from webhook.settings.installation import NamespaceSettings
+from webhook.settings.values import Rate, Words
+
+
+class HookSettings(HookSecretSettings):
+    """How the hub's API server is told from strangers who send reviews."""
+
+    require_client_certificate: bool = Field(
+        default=False,
+        description="Answer reviews only of callers that show a client certificate for one of "
+        "`HARBORMASTER_ADMISSION_CLIENT_NAMES`.",
+    )
+    admission_client_names: Words = Field(
+        default=("kube-apiserver",),
+        description="Common names of the client certificates that API servers show to webhooks.",
+    )
+    plain_admission_paths: bool = Field(
+        default=True, description="Judge the reviews of strangers by the rules; `false`: refuse them."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.require_client_certificate and not self.admission_client_names:
+            yield Contradiction(
+                frozenset({"require_client_certificate", "admission_client_names"}),
+                "require_client_certificate: needs a name in admission_client_names",
+            )
+
+    @property
+    def tells_strangers(self) -> bool:
+        """Whether the API server can be told from others who send reviews."""
+        return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
+
+
+class CallerSettings(Settings):
+    """Who may ask questions, and how many.
+
+    Under `up`, which knows no roles and accepts no client certificate by default, the holders of those that
+    ``client_ca`` vouches for may ask everything of ``/v1``.
+    """
+
+    client_ca: Path | None = Field(
+        default=None,
+        description="Authorities of client certificates in PEM, read again when the file changes; unset: those of the "
+        "hub itself, for `up` none.",
+    )
+    requests_per_second: Rate = Field(
+        default=50,
+        description="Requests to `/v1` that one caller may make of each replica over time; the extender has no such "
+        "limit.",
+    )
+    request_burst: int = Field(default=100, gt=0, description="Requests of one caller that may come at once.")
+    failed_logins_per_second: Rate = Field(
+        default=5,
+        description="Bad credentials that are looked at from one address; a token that was good before never waits "
+        "for that.",
+    )
+    metrics_auth: bool = Field(
+        default=False, description="Serve `/metrics` over HTTPS too, to callers who may `get` that path."
+    )
+    extender_allow_anonymous: bool = Field(
+        default=False, description="Answer schedulers that show no credentials to the extender."
+    )
+
+
+class TokenSettings(NamespaceSettings):
+    """Which tokens count."""
+
+    token_audience: str = Field(
+        default="",
+        description="Audience that a token must be made for; empty: `harbormaster.NAMESPACE.svc`.",
+    )
+
+    @property
+    def audience(self) -> str:
+        """Who a token must be made for."""
+        return self.token_audience or f"harbormaster.{self.namespace}.svc"

@@ -1,0 +1,127 @@
+"""How settings are read: what is given, else the environment, else the default, into one frozen object.
+
+Nothing else looks at the environment. A setting is named like its field: ``https_port`` is
+``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port`` on the command line. Each room of the service has
+a class of its own here, and a program composes those of the rooms that it consists of (`webhook.settings.programs`):
+it reads these settings, and minds no others.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+PREFIX: Final = "HARBORMASTER_"
+_SHOWN: Final = 64
+"""Characters of a wrong value that a message repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Says, in the annotation of a field, that its variable is one that other programs know as well."""
+
+    name: str
+
+
+class SettingsError(Exception):
+    """Settings have values that they cannot have; each message names both.
+
+    Args:
+        mistake: What a program says when it cannot start.
+        more: Further mistakes.
+    """
+
+    def __init__(self, mistake: str, *more: str) -> None:
+        super().__init__(mistake)
+        self.mistakes = (mistake, *more)
+
+
+class Contradiction(NamedTuple):
+    """Settings that cannot be together, though each of them is right by itself."""
+
+    settings: frozenset[str]
+    message: str
+
+
+class ContradictionsError(ValueError):
+    """Settings contradict one another."""
+
+    def __init__(self, found: Iterable[Contradiction]) -> None:
+        self.found = tuple(found)
+        super().__init__(self.found[0].message)
+
+
+class Settings(BaseModel):
+    """Settings that are read from the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what; a room that adds to it begins with those of its bases."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if found := tuple(self.contradictions()):
+            raise ContradictionsError(found)
+        return self
+
+    @classmethod
+    def variable(cls, name: str) -> str:
+        """Return the environment variable of a setting."""
+        marked = (mark.name for mark in cls.model_fields[name].metadata if isinstance(mark, Variable))
+        return next(marked, PREFIX + name.upper())
+
+    @classmethod
+    def found(cls, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return what the environment says, by the names of the settings.
+
+        Variables that are no settings are left alone: Kubernetes makes ``HARBORMASTER_SERVICE_HOST`` and the like.
+        """
+        variables = {name: cls.variable(name) for name in cls.model_fields}
+        return {name: environment[variable] for name, variable in variables.items() if variable in environment}
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], **given: Any) -> Self:
+        """Take each setting from *given*, else from the environment, else its default.
+
+        A given value of None counts as not given.
+
+        Raises:
+            SettingsError: A value is wrong; it holds all mistakes.
+        """
+        options = {name: value for name, value in given.items() if value is not None}
+        values = {**cls.found(environment), **options}
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise SettingsError(*cls._mistakes(error, values, options)) from error
+
+    @classmethod
+    def _mistakes(cls, error: ValidationError, values: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+        """Yield one line per wrong value, then one per contradiction among the right ones."""
+        details = [detail for detail in error.errors(include_url=False) if detail["loc"]]
+        wrong = {str(detail["loc"][0]) for detail in details}
+        for detail in details:
+            name = str(detail["loc"][0])
+            shown = name if name in options else cls.variable(name)
+            if detail["type"] == "extra_forbidden":
+                yield f"{shown}: there is no such setting"
+            else:
+                message = detail["msg"].removeprefix("Value error, ")
+                yield f"{shown}: {str(detail['input'])[:_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
+        right = {name: value for name, value in values.items() if name not in wrong}
+        for found in cls._contradictions_of(right):
+            if wrong.isdisjoint(found.settings):
+                yield found.message
+
+    @classmethod
+    def _contradictions_of(cls, values: Mapping[str, Any]) -> tuple[Contradiction, ...]:
+        try:
+            cls.model_validate(values)
+        except ValidationError as error:
+            raised = error.errors(include_url=False)[0]["ctx"]["error"]
+            assert isinstance(raised, ContradictionsError)  # each value has been found right before
+            return raised.found
+        return ()

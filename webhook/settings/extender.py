@@ -1,0 +1,80 @@
+"""How the scheduler extender answers."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from scorer.extender.preferences import Preferences
+from webhook.settings.environment import Settings
+from webhook.settings.values import JSON, Words
+
+CLUSTER_LABELS: Final = (
+    "harbormaster.dev/member-cluster",
+    "kubernetes-fleet.io/member-name",
+    "liqo.io/remote-cluster-id",
+    "multicluster.admiralty.io/cluster-target-name",
+    "multicluster.admiralty.io/target-name",
+)
+
+
+class DuringUpdate(StrEnum):
+    """Whether a member that is being upgraded takes new pods."""
+
+    FILTER = "Filter"
+    IGNORE = "Ignore"
+
+
+class OrdinaryNodes(StrEnum):
+    """Whether a node without a member cluster behind it takes pods that name a placement."""
+
+    ALLOW = "Allow"
+    REJECT = "Reject"
+
+
+class UnknownNodes(StrEnum):
+    """Whether a node that is not known yet takes pods."""
+
+    ALLOW = "Allow"
+    REJECT = "Reject"
+
+
+class ExtenderSettings(Settings):
+    """Which nodes pods may go to, and which they prefer."""
+
+    extender_during_update: DuringUpdate = Field(
+        default=DuringUpdate.FILTER,
+        description="Nodes of a member that an upgrade run is working on: `Filter` keeps pods off them, `Ignore` does "
+        "not.",
+    )
+    extender_unknown_nodes: UnknownNodes = Field(
+        default=UnknownNodes.ALLOW,
+        description="Nodes that are in no cache yet: `Allow` lets pods go there, `Reject` does not.",
+    )
+    extender_ordinary_nodes: OrdinaryNodes = Field(
+        default=OrdinaryNodes.REJECT,
+        description="Nodes that belong to no member cluster and no node pool: `Reject` keeps off pods that name a "
+        "placement, `Allow` does not.",
+    )
+    extender_max_score: int = Field(
+        default=10,
+        ge=1,
+        le=100,
+        description="The best score, to be raised together with a lower `weight`: kube-scheduler's own range ends at "
+        "10, and kube-scheduler 1.36 does not check it.",
+    )
+    extender_cluster_labels: Words = Field(
+        default=CLUSTER_LABELS,
+        description="Labels of a node that name the member cluster behind it; the first one that the node has counts.",
+    )
+    extender_default_preferences: Annotated[Preferences, JSON] = Field(
+        default=(), description="Preferred terms for pods that follow no placement."
+    )
+    extender_node_pool_preferences: Annotated[Preferences, JSON] = Field(
+        default=(), description="Preferred terms among the nodes of node pools."
+    )
+    extender_protect_do_not_disrupt: bool = Field(
+        default=True,
+        description="Allow no preemption where a victim is annotated `karpenter.sh/do-not-disrupt`, which the extender "
+        "sees with `nodeCacheCapable: false`.",
+    )

@@ -1,0 +1,39 @@
+"""Which hub a process works for, where no option says so; the variables are those of kubectl and of Kubernetes."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from webhook.settings.environment import Settings, Variable
+
+
+class KubeconfigSettings(Settings):
+    """The kubeconfigs that kubectl would use."""
+
+    kubeconfig: Annotated[str, Variable("KUBECONFIG")] = Field(
+        default="",
+        description="Kubeconfigs, separated as in `PATH`: commands look for a context in all of them, as kubectl does, "
+        "`serve` and `reconcile` use the first.",
+    )
+
+    @property
+    def kubeconfigs(self) -> tuple[Path, ...]:
+        """The files, word for word."""
+        return tuple(Path(name) for name in self.kubeconfig.split(os.pathsep) if name)
+
+
+class HubSettings(KubeconfigSettings):
+    """The hub of a process that runs for long."""
+
+    kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
+        default=None,
+        description="Set by Kubernetes in a pod, where a process works for its own cluster rather than for that of "
+        "`KUBECONFIG`.",
+    )
+
+    @property
+    def kubeconfig_of_hub(self) -> Path | None:
+        """The kubeconfig of the hub; None: the account of this pod."""
+        return self.kubeconfigs[0] if self.kubeconfigs and self.kubernetes_service_host is None else None

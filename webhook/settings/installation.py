@@ -1,0 +1,41 @@
+"""Where harbormaster is installed on a hub, and who its reconcile loop is there."""
+
+from pydantic import Field, field_validator
+
+from webhook.settings.environment import Settings
+from webhook.settings.values import Name
+
+
+class NamespaceSettings(Settings):
+    """The namespace of the installation."""
+
+    namespace: Name = Field(
+        default="harbormaster-system",
+        description="Namespace in which harbormaster is installed, with its Leases and reservations.",
+    )
+
+
+class InstallationSettings(NamespaceSettings):
+    """The installation, and the identity of its loop."""
+
+    service_account: Name = Field(
+        default="harbormaster-reconcile",
+        description="ServiceAccount of the reconcile loop in that namespace; rules about users exempt its writes.",
+    )
+    loop_user: str = Field(
+        default="",
+        description="User that the reconcile loop is where it comes with a client certificate: its CN; "
+        "empty: the ServiceAccount.",
+    )
+
+    @field_validator("loop_user")
+    @classmethod
+    def _check_loop_user(cls, name: str) -> str:
+        if name and (not name.isprintable() or name.startswith("system:")):
+            raise ValueError("must be the name of a user that is none of the system")
+        return name
+
+    @property
+    def username_of_loop(self) -> str:
+        """By which name the API server knows the loop."""
+        return self.loop_user or f"system:serviceaccount:{self.namespace}:{self.service_account}"

@@ -1,0 +1,80 @@
+"""Where the processes listen, how long they keep a connection, and how they stop."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pydantic import Field
+
+from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.values import Port, Seconds
+
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
+
+
+class PlainListenerSettings(Settings):
+    """The plain listener, which every process has for its probes and metrics, and the limits of any listener.
+
+    Port 0 means any free port; the process tells which one it got.
+    """
+
+    http_host: str = Field(
+        default="127.0.0.1", description="Address of the plain HTTP listener, which answers probes and metrics."
+    )
+    http_port: Port = Field(default=8081, description="Port of the plain HTTP listener; 0: any free one.")
+    connections: int = Field(
+        default=1000,
+        gt=0,
+        description="Connections that a listener holds open, counted from accept on; one more closes the one that has "
+        "been idle longest.",
+    )
+    handshakes_per_address: int = Field(
+        default=200,
+        gt=0,
+        description="Connections from one address that may be in their TLS handshake; one more ends the oldest.",
+    )
+    handshake_seconds: Seconds = Field(default=3, gt=0, description="How long a TLS handshake may take.")
+
+
+class ListenerSettings(PlainListenerSettings):
+    """The listeners of a server: HTTPS as well."""
+
+    host: str = Field(
+        default="127.0.0.1", description="Address of the HTTPS listener, which answers admission, `/v1` and the page."
+    )
+    https_port: Port = Field(default=9443, description="Port of the HTTPS listener; 0: any free one.")
+    page_on_http: bool = Field(
+        default=False,
+        description="Serve the page and the reading part of `/v1` on the plain listener too, to everybody on this "
+        "machine.",
+    )
+    keepalive_seconds: Seconds = Field(
+        default=120,
+        description="How long an idle connection stays open: longer than the 90 seconds of kube-apiserver, so that it "
+        "is never the server that closes it.",
+    )
+    drain_seconds: Seconds = Field(
+        default=15, description="How long to go on listening after SIGTERM, also when nobody is connected any more."
+    )
+    drain_limit_seconds: Seconds = Field(
+        default=100,
+        description="How long to wait, at most, for clients to close their connections after SIGTERM; not less than "
+        "`HARBORMASTER_DRAIN_SECONDS`.",
+    )
+    shutdown_seconds: Seconds = Field(
+        default=10, description="How long requests under way may take once the listeners are closed."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
+            yield Contradiction(
+                frozenset({"page_on_http", "http_host"}),
+                f"http_host: {self.http_host!r} is not of this machine alone, which page_on_http asks for; "
+                f"one of {', '.join(LOOPBACK_HOSTS)}",
+            )
+        if self.drain_limit_seconds < self.drain_seconds:
+            yield Contradiction(
+                frozenset({"drain_limit_seconds", "drain_seconds"}),
+                f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}",
+            )

@@ -1,0 +1,85 @@
+"""The settings of each program: those of the rooms it consists of."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import Field
+
+from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
+from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
+from webhook.settings.agent import MemberLimitSettings
+from webhook.settings.certificates import CertificateFileSettings, CertificateSettings
+from webhook.settings.command_line import CommandLineSettings
+from webhook.settings.data_folder import DataSettings
+from webhook.settings.environment import Settings
+from webhook.settings.extender import ExtenderSettings
+from webhook.settings.gate import DisruptionSettings
+from webhook.settings.hook_secrets import HookSecretSettings
+from webhook.settings.hub import HubSettings
+from webhook.settings.installation import InstallationSettings
+from webhook.settings.limits import LimitSettings
+from webhook.settings.listener import ListenerSettings, PlainListenerSettings
+from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
+from webhook.settings.telemetry import LogSettings
+from webhook.settings.values import Seconds
+
+
+class ServerSettings(
+    ListenerSettings,
+    CertificateSettings,
+    HookSettings,
+    CallerSettings,
+    LimitSettings,
+    ExtenderSettings,
+    DisruptionSettings,
+):
+    """What a server needs to answer, whatever its hub is; commands that answer from a hub themselves read these too."""
+
+
+class ServeSettings(ServerSettings, CertificateFileSettings, TokenSettings, HubLoopSettings, HubSettings, LogSettings):
+    """``harbormaster serve``, which may reconcile as well."""
+
+
+class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, LogSettings):
+    """``harbormaster reconcile``."""
+
+
+class AgentSettings(PlainListenerSettings, MemberLimitSettings, LogSettings):
+    """``harbormaster agent``."""
+
+
+def _described(name: str) -> str | None:
+    return ServeSettings.model_fields[name].description
+
+
+class UpSettings(ServerSettings, ControllerSettings, DataSettings, LogSettings):
+    """``harbormaster up``: it stops at once, shows the page to this machine, and logs for people."""
+
+    page_on_http: bool = Field(default=True, description=_described("page_on_http"))
+    drain_seconds: Seconds = Field(default=0, description=_described("drain_seconds"))
+    drain_limit_seconds: Seconds = Field(default=0, description=_described("drain_limit_seconds"))
+    shutdown_seconds: Seconds = Field(default=2, description=_described("shutdown_seconds"))
+    log_format: Literal["json", "text"] = Field(default="text", description=_described("log_format"))
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="error", description=_described("log_level")
+    )
+
+
+class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings):
+    """``harbormaster rbac``: whom the roles are for, and what they allow."""
+
+
+class RegistrationSettings(HookSecretSettings, ReviewSettings):
+    """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
+
+
+PROGRAMS: Final[Mapping[str, type[Settings]]] = {
+    "serve": ServeSettings,
+    "reconcile": ReconcileSettings,
+    "agent": AgentSettings,
+    "up": UpSettings,
+    "rbac": RbacSettings,
+    "webhook-configuration": RegistrationSettings,
+    "cli": CommandLineSettings,
+}
+"""What each program reads; ``cli`` is every other command."""
