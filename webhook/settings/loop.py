@@ -14,7 +14,7 @@ from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.gate import HeldMemberSettings
 from webhook.settings.rollout import RolloutSettings, ThrottleSettings
 from webhook.settings.selection import PlaceableSettings
-from webhook.settings.values import Name
+from webhook.settings.values import Name, SecondsWithin
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,10 @@ class LoopSettings:
 class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings):
     """What the controllers go by, on any kind of hub."""
 
-    force_delete_seconds: float = Field(
+    force_delete_seconds: SecondsWithin = Field(
         default=900,
         ge=30,
         le=3600,
-        allow_inf_nan=False,
         description="How long to wait for a leaving member that does not answer.",
     )
     reconcile_workers: int = Field(

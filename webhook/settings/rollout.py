@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from webhook.settings.environment import Settings
-from webhook.settings.values import Seconds
+from webhook.settings.values import Seconds, SecondsWithin
 
 
 class RemovalSettings(Settings):
@@ -19,7 +19,7 @@ class RemovalSettings(Settings):
 class RolloutSettings(RemovalSettings):
     """Rollouts."""
 
-    rollout_stalled_seconds: Seconds = Field(
+    rollout_stalled_seconds: SecondsWithin = Field(
         default=600,
         ge=10,
         le=604_800,

@@ -62,6 +62,9 @@ def test_allowed_kinds_are_the_only_ones():
         pytest.param(
             {"ALLOWED_KINDS": "apps", "BLOCKED_KINDS": "batch"}, ["allowed_kinds and blocked_kinds"], id="both-lists"
         ),
+        pytest.param(
+            {"ROLLOUT_STALLED_SECONDS": "9"}, ["HARBORMASTER_ROLLOUT_STALLED_SECONDS", "'9'"], id="stalled-at-once"
+        ),
         pytest.param({"FORCE_DELETE_SECONDS": "29"}, ["HARBORMASTER_FORCE_DELETE_SECONDS", "29"], id="too-soon"),
         pytest.param({"FORCE_DELETE_SECONDS": "3601"}, ["HARBORMASTER_FORCE_DELETE_SECONDS", "3601"], id="too-late"),
         pytest.param(
