@@ -11,7 +11,7 @@ ONCE ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak bench lint fmt openapi clean controlplane programs lock
+.PHONY: help setup run test soak bench lint fmt openapi settings clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ fmt: $(VENV)/.development  ## Format the code and put right what can be put righ
 openapi: $(VENV)/.development  ## Describe /v1 anew: examples from a real server, then webhook/openapi.json
 	@$(BIN)/python -m tests.webhook.description.record
 	@$(BIN)/python -m webhook.description
+
+settings: $(VENV)/.development  ## List all settings anew in docs/reference/settings.md
+	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

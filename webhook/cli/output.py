@@ -7,7 +7,7 @@ never cut, that ``awk`` and ``grep`` can read.
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -32,8 +32,17 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and not TerminalSettings.read(os.environ).can_only_print
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True) -> None:
-    """Print rows under headers; on a terminal wrapped to its width, else as plain columns."""
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True, whole: Collection[str] = ()
+) -> None:
+    """Print rows under headers; on a terminal wrapped to its width, else as plain columns.
+
+    Args:
+        headers: One per column.
+        rows: One cell per column.
+        colour: Whether there may be colours.
+        whole: Headers of columns that are never wrapped, however long their cells are.
+    """
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     if not is_terminal():
         print_plain(headers, texts)
@@ -44,7 +53,11 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, col
 
     console = Console(no_color=None if colour else True, highlight=False)
     widths = [max(len(cell) for cell in column) for column in zip(headers, *texts, strict=True)]
-    prose = [position for position, width in enumerate(widths) if width > _LONGEST_WORD]
+    prose = [
+        position
+        for position, (header, width) in enumerate(zip(headers, widths, strict=True))
+        if width > _LONGEST_WORD and header not in whole
+    ]
     needed = sum(widths[position] for position in range(len(headers)) if position not in prose)
     room = console.width - needed - len(_GAP) * len(headers)
     below = prose if prose and room < _NARROWEST_PROSE * len(prose) else []

@@ -18,9 +18,8 @@ Any number of replicas may run: one leads, by the Lease `harbormaster-reconcile`
 to exist; the others are ready to go on within seconds. `harbormaster rbac reconcile` prints the rights that are needed.
 Members apply the Works by `harbormaster agent`.
 
-Every setting can be given as HARBORMASTER_<NAME> as well, these only so: ALLOWED_KINDS, BLOCKED_KINDS,
-SKIPPED_NAMESPACES, WORKLOADS_ENABLED, REMOVAL_NEEDS_BUDGET, RESOURCE_SNAPSHOT_INTERVAL_SECONDS,
-RESOURCE_COLLECTION_SECONDS, FORCE_DELETE_SECONDS, LEASE_NAME, RECONCILE_WORKERS, WRITE_CONCURRENCY.
+Every setting can be given as HARBORMASTER_<NAME> as well, and most of them only so;
+`harbormaster settings --program reconcile` prints them.
 
 \b
 Examples:

@@ -54,6 +54,7 @@ SECTIONS: Final = {
         Entry("agent", "Be the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
         Entry("rbac", "Print the roles that our processes need."),
+        Entry("settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
         Entry("crds", "Print the CustomResourceDefinitions of all kinds."),

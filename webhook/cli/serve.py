@@ -16,8 +16,8 @@ HELP = """Answer a hub's admission reviews and questions over HTTPS.
 
 Reads the hub through a kubeconfig, or as the pod it runs in; writes nothing, unless --reconcile makes it do the work
 of `harbormaster reconcile` as well. Register it with `harbormaster webhook-configuration`. Every setting can be given
-as HARBORMASTER_<NAME> as well; the switches of admission only so: HARBORMASTER_GUARD_RAIL,
-HARBORMASTER_PLACEMENT_AUTHORIZATION and the others (see the README).
+as HARBORMASTER_<NAME> as well; the switches of admission only so, such as HARBORMASTER_PLACEMENT_AUTHORIZATION.
+`harbormaster settings` prints all of them.
 
 The certificate is read again when its files change, so whatever renews them needs to tell nobody. On SIGTERM it drains:
 goes on answering until no caller is left, so that no write of a user fails for it.

@@ -24,11 +24,11 @@ HEADERS = ["PLACEMENT", "TYPE", "WANTED", "PICKED", "STATE", "WHY NOT"]
 CODE = f"from webhook.cli.output import print_table; print_table({HEADERS!r}, {ROWS!r}, colour=False)"
 
 
-def on_terminal(columns: int) -> str:
+def on_terminal(columns: int, code: str = CODE) -> str:
     """Return what a terminal of so many columns is sent."""
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
-    with subprocess.Popen([sys.executable, "-c", CODE], stdout=slave, env=environment) as process:
+    with subprocess.Popen([sys.executable, "-c", code], stdout=slave, env=environment) as process:
         os.close(slave)
         text = b""
         while select.select([master], [], [], 30)[0]:
@@ -61,3 +61,11 @@ def test_what_does_not_fit_beside_stands_below(columns):
 
 def test_with_room_it_is_one_line_each():
     assert len(on_terminal(180).splitlines()) == 3
+
+
+@pytest.mark.parametrize("columns", [80, 100, 160])
+def test_a_column_of_long_names_is_not_wrapped(columns):
+    name = "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS"
+    rows = [[name, "how often placed content may change, at most, which takes more than one line of any terminal" * 2]]
+    code = f"from webhook.cli.output import print_table; print_table(['NAME', 'MEANING'], {rows!r}, whole=('NAME',))"
+    assert name in on_terminal(columns, code)

@@ -2,8 +2,23 @@
 
 import pytest
 
-from webhook.settings.admission import ReviewSettings
+from webhook.settings.admission import EXEMPT_USERS, AdmissionSettings, ReviewSettings
 from webhook.settings.environment import SettingsError
+
+HOME = frozenset({"harbormaster-system"})
+SWITCHES = [name for name, field in ReviewSettings.model_fields.items() if field.annotation is bool]
+
+
+def test_by_default_admission_is_told_what_it_takes_for_granted():
+    assert ReviewSettings().admission() == AdmissionSettings(
+        unblocked_namespaces=HOME, skipped_namespaces=HOME, enforcement_exempt_users=frozenset(EXEMPT_USERS)
+    )
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_switch_reaches_admission(name):
+    turned = not getattr(ReviewSettings(), name)
+    assert getattr(ReviewSettings(**{name: turned}).admission(), name) is turned
 
 
 def test_the_loop_is_its_account_or_the_user_that_is_named():

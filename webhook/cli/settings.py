@@ -1,0 +1,96 @@
+"""``harbormaster settings``: what a program would find set, started from here."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from webhook.cli.failure import UserError
+from webhook.cli.options import output_option
+from webhook.cli.output import print_document, print_table
+from webhook.settings.environment import Settings, SettingsError
+from webhook.settings.programs import PROGRAMS
+from webhook.settings.rooms import ROOMS
+from webhook.settings.schema import schema_of
+from webhook.settings.values import format_value
+
+HELP = """Print the settings in force, and where they come from.
+
+Looks at the environment of this command as the program would that is named by --program; options of that program win
+over it. `cli` stands for all commands that ask a hub. The default is shown of what is set; with -o json of everything,
+with descriptions and the schema of all settings. A value that may hold a password is not shown: it is `set`.
+
+\b
+Examples:
+  harbormaster settings
+  harbormaster settings --program agent
+  HARBORMASTER_GUARD_RAIL=true harbormaster settings -o json
+  harbormaster settings | grep environment
+
+\b
+Exit codes:
+  0  printed
+  1  a setting has a value it cannot have; all such are named
+"""
+
+_WITH_USER: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
+"""How a URL begins that names a user, and perhaps a password."""
+
+
+@click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
+@click.option(
+    "--program", type=click.Choice(list(PROGRAMS)), default="serve", show_default=True, help="Whose settings."
+)
+@output_option()
+def command(program: str, output: str) -> int:
+    """Print all settings of one program, by room."""
+    settings = PROGRAMS[program]
+    try:
+        items = list(_items(settings, settings.read(os.environ)))
+    except SettingsError as error:
+        raise UserError(error.mistakes) from error
+    if output != "table":
+        print_document({"program": program, "settings": items, "schema": schema_of(program)}, output)
+        return 0
+    print_table(["VARIABLE", "FROM", "DEFAULT", "VALUE"], [_row(item) for item in items], whole=("VARIABLE",))
+    return 0
+
+
+def _row(item: JsonObject) -> tuple[str, ...]:
+    """Return what is told of a setting. The value comes last, as some are long; it is the default unless told."""
+    default = "" if item["source"] == "default" else _text(item["default"])
+    return item["variable"], item["source"], default, _text(item["value"])
+
+
+def _text(value: Any) -> str:
+    """Write a value as in the environment, but with blanks at which a long list can be wrapped."""
+    match value:
+        case [str(), *_]:
+            return ", ".join(value)
+        case _:
+            return format_value(value)
+
+
+def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
+    """Yield one item per setting, room by room."""
+    set_here = settings.found(os.environ)
+    values, defaults = (each.model_dump(mode="json", by_alias=True) for each in (found, settings.read({})))
+    for room in ROOMS:
+        for name in room.names():
+            if name in settings.model_fields:
+                yield {
+                    "name": name,
+                    "variable": settings.variable(name),
+                    "value": _shown(values[name]),
+                    "default": defaults[name],
+                    "source": "environment" if name in set_here else "default",
+                    "room": room.title,
+                    "description": settings.model_fields[name].description,
+                }
+
+
+def _shown(value: Any) -> Any:
+    return "set" if isinstance(value, str) and _WITH_USER.match(value) else value

@@ -1,0 +1,138 @@
+"""The page that lists all settings, made from their classes; ``python -m webhook.settings`` prints it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from webhook.settings.programs import PROGRAMS
+from webhook.settings.rooms import ROOMS, Room
+from webhook.settings.schema import schema_of
+from webhook.settings.values import MEBIBYTE, format_value
+
+HEAD: Final = """\
+# Settings
+
+<!-- Made from the classes in webhook/settings by `make settings`; a test compares. -->
+
+Every setting is an environment variable; those used most are options of the programs too, and an option wins over the
+variable. Lists are separated by commas; `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and
+`off`. A wrong value ends a program before it does anything, with a message that names the variable and the value.
+
+`harbormaster settings --program serve` prints what is in force, and where it comes from.
+
+## Programs
+
+A program reads these settings, and minds no others. `cli` stands for all commands that ask a hub; those that answer
+from the hub of a kubeconfig themselves (`plan`, `explain`, `gate`, `budgets`) also read what `serve` and `up` have in
+common, so give them the settings that the hub's `serve` has.
+
+"""
+
+
+def page() -> str:
+    """Return the page, in Markdown."""
+    schemas = {program: schema_of(program) for program in PROGRAMS}
+    return HEAD + "\n".join((_programs(), *(_section(room, schemas) for room in ROOMS)))
+
+
+def _programs() -> str:
+    rows = []
+    for program, settings in PROGRAMS.items():
+        rooms = (room.title for room in ROOMS if not settings.model_fields.keys().isdisjoint(room.names()))
+        links = (f"[{title}](#{title.lower().replace(' ', '-')})" for title in rooms)
+        rows.append((f"`{program}`", ", ".join(links)))
+    return _table(("program", "reads settings of"), rows)
+
+
+def _section(room: Room, schemas: Mapping[str, JsonObject]) -> str:
+    rows = [_row(name, schemas) for name in room.names()]
+    table = _table(("variable", "default", "values", "read by", "meaning"), rows)
+    return f"## {room.title}\n\n{room.about}\n\n{table}"
+
+
+def _row(name: str, schemas: Mapping[str, JsonObject]) -> tuple[str, ...]:
+    readers = {program: schema for program, schema in schemas.items() if name in schema["properties"]}
+    entries = {program: schema["properties"][name] for program, schema in readers.items()}
+    entry, schema = next(iter(entries.values())), next(iter(readers.values()))
+    return (
+        f"`{entry['x-variable']}`",
+        _default(entries),
+        _values(entry, schema.get("$defs", {})),
+        ", ".join(readers),
+        entry["description"],
+    )
+
+
+def _default(entries: Mapping[str, JsonObject]) -> str:
+    """Write the default, and those of programs that have another one."""
+    usual, *_ = texts = {program: _default_text(entry) for program, entry in entries.items()}
+    others = [f"`{program}`: {text}" for program, text in texts.items() if text != texts[usual]]
+    return "; ".join((texts[usual], *others)).removeprefix("; ")
+
+
+def _default_text(entry: JsonObject) -> str:
+    match entry.get("default"):
+        case [str(), *_] as words:
+            return ", ".join(f"`{word}`" for word in words)
+        case int() as count if entry.get("x-unit") == "bytes":
+            return f"`{count}` ({count // MEBIBYTE} MiB)"
+        case value:
+            text = format_value(value)
+            return f"`{text}`" if text else ""
+
+
+def _values(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> str:
+    """Say which values a setting takes: its unit and its bounds, or a choice."""
+    kind = _resolved(entry, definitions)
+    if "enum" in kind:
+        return ", ".join(f"`{value}`" for value in kind["enum"])
+    match kind["type"]:
+        case "array":
+            return _list_values(kind, definitions)
+        case "boolean":
+            return "`true`, `false`"
+        case "integer" | "number":
+            return ", ".join(filter(None, (entry.get("x-unit"), _bounds(kind))))
+    if kind.get("format") == "path":
+        return "path"
+    return ", ".join(("text", *_text_bounds(kind)))
+
+
+def _list_values(kind: JsonObject, definitions: Mapping[str, JsonObject]) -> str:
+    item = _resolved(kind["items"], definitions)
+    if item["type"] == "object":
+        return "JSON list"
+    if "enum" in item:
+        return f"list of {', '.join(f'`{value}`' for value in item['enum'])}"
+    length = f"list of at most {kind['maxItems']}" if "maxItems" in kind else "list"
+    return ", each ".join(filter(None, (length, ", ".join(_text_bounds(item)))))
+
+
+def _resolved(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
+    """Follow a reference, and leave out that a setting may be unset."""
+    first: JsonObject = entry["anyOf"][0] if "anyOf" in entry else entry
+    reference: Any = first.get("$ref", "")
+    return definitions[reference.rpartition("/")[2]] if reference else first
+
+
+def _bounds(kind: JsonObject) -> str:
+    low, high = kind.get("minimum"), kind.get("maximum")
+    if "exclusiveMinimum" in kind:
+        if kind["type"] == "number":
+            return f"more than {format_value(kind['exclusiveMinimum'])}"
+        low = kind["exclusiveMinimum"] + 1
+    if high is not None:
+        return f"{format_value(low)} to {format_value(high)}"
+    return f"{format_value(low)} or more"
+
+
+def _text_bounds(kind: JsonObject) -> Iterator[str]:
+    if "pattern" in kind:
+        yield f"like `{kind['pattern']}`"
+    if "maxLength" in kind:
+        yield f"at most {kind['maxLength']} characters"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = (headers, ["---"] * len(headers), *rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,126 @@
+"""The settings by room, in the order in which they are shown: a room may have its settings in several classes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.settings import (
+    access,
+    admission,
+    agent,
+    certificates,
+    command_line,
+    data_folder,
+    extender,
+    gate,
+    hook_secrets,
+    hub,
+    installation,
+    limits,
+    listener,
+    loop,
+    rollout,
+    selection,
+    telemetry,
+)
+from webhook.settings.environment import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Settings that are shown together.
+
+    Args:
+        title: Its heading.
+        about: What holds for all of it.
+        parts: The classes whose own fields they are.
+    """
+
+    title: str
+    about: str
+    parts: tuple[type[Settings], ...]
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of its settings."""
+        for part in self.parts:
+            yield from (name for name in part.__annotations__ if name in part.model_fields)
+
+
+ROOMS: Final = (
+    Room(
+        "Installation",
+        "Admission exempts the loop from the rules about users, so `serve`, `webhook-configuration` and `rbac` have to "
+        "agree on who the loop is.",
+        (installation.NamespaceSettings, installation.InstallationSettings),
+    ),
+    Room(
+        "Listeners",
+        "Every process has a plain listener; `serve` and `up` listen for HTTPS as well.",
+        (listener.ListenerSettings, listener.PlainListenerSettings),
+    ),
+    Room(
+        "Certificates",
+        "`serve` needs a certificate from files; `up` makes one itself whenever it starts.",
+        (certificates.CertificateFileSettings, certificates.CertificateSettings),
+    ),
+    Room(
+        "Access",
+        "Who may call. Under `up`, which knows no roles, the holders of client certificates may ask everything of "
+        "`/v1`.",
+        (hook_secrets.HookSecretSettings, access.HookSettings, access.CallerSettings, access.TokenSettings),
+    ),
+    Room(
+        "Limits",
+        "Besides these, admission reads at most 300,000 JSON values of a review, and judges of an object, without its "
+        "status, at most 10,000: 20,000 of upgrade strategies, runs and version catalogues, 50,000 of what holds "
+        "manifests.",
+        (limits.LimitSettings,),
+    ),
+    Room(
+        "Admission",
+        "`harbormaster rules` lists the rules with their ids. Whoever reaches the port may ask, so no live warning "
+        "names a cluster that the review did not name itself.",
+        (admission.RuleSettings, admission.MemberNetworkSettings, admission.EnforcementSettings),
+    ),
+    Room(
+        "Guard rails",
+        "Run `harbormaster webhook-configuration` again after a change: guard rails have hooks of their own.",
+        (admission.GuardRailSettings,),
+    ),
+    Room("Scheduler extender", "How the extender answers kube-scheduler.", (extender.ExtenderSettings,)),
+    Room(
+        "Gate",
+        "When nodes and member clusters may be disrupted.",
+        (gate.NodeGateSettings, gate.HeldMemberSettings),
+    ),
+    Room(
+        "Selection",
+        "What placements may select of all that is on the hub.",
+        (selection.AllowedKindSettings, selection.PlaceableSettings, selection.SkippedNamespaceSettings),
+    ),
+    Room(
+        "Rollout",
+        "`up` takes a snapshot one second after a change.",
+        (rollout.RolloutSettings, rollout.RemovalSettings, rollout.ThrottleSettings),
+    ),
+    Room(
+        "Reconcile loop",
+        "How the controllers work.",
+        (loop.LeaseSettings, loop.ControllerSettings, loop.HubLoopSettings),
+    ),
+    Room("Agent", "What an agent keeps off in its member.", (agent.MemberLimitSettings,)),
+    Room("Log", "What a process writes to standard error.", (telemetry.LogSettings,)),
+    Room(
+        "Hub",
+        "Which hub is meant where `--kubeconfig` does not say so.",
+        (hub.KubeconfigSettings, hub.HubSettings),
+    ),
+    Room("Data folder", "Where `up` keeps everything, and where commands look for it.", (data_folder.DataSettings,)),
+    Room(
+        "Command line",
+        "What commands look at besides their options. The variables without our prefix are conventions that other "
+        "programs follow as well; so are `TZ`, for the times that are shown, and `HTTPS_PROXY` and `NO_PROXY`, for "
+        "connections to API servers.",
+        (command_line.CommandLineSettings, command_line.TerminalSettings, command_line.EditorSettings),
+    ),
+)
