@@ -1,49 +1,140 @@
-"""Reading and copying the metadata of documents that belong to somebody else.
+"""Reading raw documents, and copying them with a change: objects of a hub or a member, decoded and unchecked.
 
-Documents are shared and read-only: every function here that changes something returns a new
-document and copies only the maps on the way to the change.
+Others write them, so any place of one may hold any JSON value. The readers here are tolerant: what is not of the type
+that is asked for counts as absent, and reads as the empty value that each of them names. None of them raises.
+Elsewhere it is told what is wrong, and on purpose: to the caller of an extender (`scorer.extender.reading`), of a
+status that says whether an object is available (`scorer.rollout.availability`), to the author of an object under
+review (`webhook.validation.reading`).
+
+Documents are shared and read-only: every function here that changes something returns a new document and copies only
+the maps on the way to the change.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT
 
 
-def metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
+def dict_at(document: object, *members: str) -> JsonObject:
+    """Return the object at a path, empty when there is none."""
+    for member in members:
+        if not isinstance(document, dict):
+            return {}
+        document = document.get(member)
+    return document if isinstance(document, dict) else {}
+
+
+def dicts_at(document: object, *members: str) -> list[JsonObject]:
+    """Return those items of the list at a path that are objects, none when there is no list."""
+    for member in members:
+        if not isinstance(document, dict):
+            return []
+        document = document.get(member)
+    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
+
+
+def list_at(document: object, *members: str) -> list[Any]:
+    """Return the list at a path, empty when there is none; its items may be anything."""
+    for member in members:
+        if not isinstance(document, dict):
+            return []
+        document = document.get(member)
+    return document if isinstance(document, list) else []
+
+
+def text_at(document: object, *members: str) -> str:
+    """Return the text at a path, empty when there is none."""
+    for member in members:
+        if not isinstance(document, dict):
+            return ""
+        document = document.get(member)
+    return document if isinstance(document, str) else ""
+
+
+def metadata(document: Mapping[str, Any]) -> JsonObject:
     """Return ``metadata``, empty when absent."""
-    return document.get("metadata") or {}
+    if "metadata" in document and isinstance(found := document["metadata"], dict):
+        return found
+    return {}
+
+
+def spec_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return ``spec``, empty when absent."""
+    if "spec" in document and isinstance(found := document["spec"], dict):
+        return found
+    return {}
+
+
+def status_of(document: Mapping[str, Any]) -> JsonObject:
+    """Return ``status``, empty when absent."""
+    if "status" in document and isinstance(found := document["status"], dict):
+        return found
+    return {}
 
 
 def name_of(document: Mapping[str, Any]) -> str:
-    """Return ``metadata.name``."""
-    return str(metadata(document).get("name") or "")
+    """Return ``metadata.name``, empty when absent."""
+    about = document.get("metadata")
+    return name if isinstance(about, dict) and isinstance(name := about.get("name"), str) else ""
 
 
 def namespace_of(document: Mapping[str, Any]) -> str:
     """Return ``metadata.namespace``, empty for cluster-scoped objects."""
-    return str(metadata(document).get("namespace") or "")
+    about = document.get("metadata")
+    return namespace if isinstance(about, dict) and isinstance(namespace := about.get("namespace"), str) else ""
+
+
+def uid_of(document: Mapping[str, Any]) -> str:
+    """Return ``metadata.uid``, empty when absent."""
+    about = document.get("metadata")
+    return uid if isinstance(about, dict) and isinstance(uid := about.get("uid"), str) else ""
 
 
 def generation_of(document: Mapping[str, Any]) -> int:
     """Return ``metadata.generation``, 0 when absent."""
-    return int(metadata(document).get("generation") or 0)
+    about = document.get("metadata")
+    return number if isinstance(about, dict) and type(number := about.get("generation")) is int else 0
 
 
 def label(document: Mapping[str, Any], key: str) -> str:
     """Return a label, empty when absent."""
-    return str((metadata(document).get("labels") or {}).get(key) or "")
+    try:
+        found = document["metadata"]["labels"].get(key) if "labels" in document["metadata"] else ""
+    except (KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the labels whose value is text, empty when there are none."""
+    return _texts(metadata(document).get("labels"))
 
 
 def annotation(document: Mapping[str, Any], key: str) -> str:
     """Return an annotation, empty when absent."""
-    return str((metadata(document).get("annotations") or {}).get(key) or "")
+    try:
+        found = document["metadata"]["annotations"].get(key) if "annotations" in document["metadata"] else ""
+    except (KeyError, TypeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the annotations whose value is text, empty when there are none."""
+    return _texts(metadata(document).get("annotations"))
+
+
+def finalizers_of(document: Mapping[str, Any]) -> list[str]:
+    """Return the finalizers that are text, empty when there are none."""
+    return [item for item in list_at(document, "metadata", "finalizers") if isinstance(item, str)]
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:
-    """Say whether the object has a deletion mark."""
-    return bool(metadata(document).get("deletionTimestamp"))
+    """Say whether the object has a deletion mark; whatever stands there is one, unless it is empty."""
+    about = document.get("metadata")
+    return isinstance(about, dict) and bool(about.get("deletionTimestamp"))
 
 
 def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
@@ -57,32 +148,34 @@ def index_of(document: Mapping[str, Any], key: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def spec_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``spec``, empty when absent."""
-    return document.get("spec") or {}
+def conditions_of(document: Mapping[str, Any]) -> list[JsonObject]:
+    """Return those of ``status.conditions`` that are objects, empty when there are none."""
+    found = status_of(document).get("conditions")
+    return [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
 
 
-def status_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``status``, empty when absent."""
-    return document.get("status") or {}
-
-
-def conditions_of(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return ``status.conditions``, empty when absent."""
-    return status_of(document).get("conditions") or ()
-
-
-def current_condition(document: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | None:
     """Return the condition of type *kind* if it speaks about the present generation."""
-    return find_current(conditions_of(document), kind, generation_of(document))
+    found = status_of(document).get("conditions")
+    return find_current(found if isinstance(found, list) else (), kind, generation_of(document))
 
 
-def find_current(conditions: Iterable[Mapping[str, Any]], kind: str, generation: int) -> Mapping[str, Any] | None:
-    """Return the condition of type *kind* if it speaks about *generation*."""
+def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
+    """Return the condition of type *kind* if it speaks about *generation*; what is no object is passed over."""
     for condition in conditions:
-        if condition.get("type") == kind:
+        if isinstance(condition, dict) and condition.get("type") == kind:
             return condition if (condition.get("observedGeneration") or 0) == generation else None
     return None
+
+
+def _texts(found: object) -> Mapping[str, str]:
+    """Return a map of texts without what is no text; nearly always nothing is, and then it need not be copied."""
+    if not isinstance(found, dict):
+        return {}
+    for value in found.values():
+        if not isinstance(value, str):
+            return {key: text for key, text in found.items() if isinstance(text, str)}
+    return found
 
 
 def with_metadata(
@@ -92,13 +185,13 @@ def with_metadata(
     annotations: Mapping[str, str | None] | None = None,
 ) -> JsonObject:
     """Return a copy with *labels* and *annotations* set; an annotation of None is taken away."""
-    meta = dict(metadata(document))
+    about = dict(metadata(document))
     if labels:
-        meta["labels"] = {**(meta.get("labels") or {}), **labels}
+        about["labels"] = {**dict_at(about, "labels"), **labels}
     if annotations:
-        merged = {**(meta.get("annotations") or {}), **annotations}
-        meta["annotations"] = {key: text for key, text in merged.items() if text is not None}
-    return {**document, "metadata": meta}
+        merged = {**dict_at(about, "annotations"), **annotations}
+        about["annotations"] = {key: text for key, text in merged.items() if text is not None}
+    return {**document, "metadata": about}
 
 
 def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
@@ -109,19 +202,19 @@ def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
 
 def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
     """Return the object with *finalizer*, None when it has it already."""
-    finalizers = document["metadata"].get("finalizers") or []
+    finalizers = list_at(document, "metadata", "finalizers")
     if finalizer in finalizers:
         return None
-    return {**document, "metadata": {**document["metadata"], "finalizers": [*finalizers, finalizer]}}
+    return {**document, "metadata": {**metadata(document), "finalizers": [*finalizers, finalizer]}}
 
 
 def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
     """Return the object without *finalizer*, None when it does not have it."""
-    finalizers = document["metadata"].get("finalizers") or []
+    finalizers = list_at(document, "metadata", "finalizers")
     if finalizer not in finalizers:
         return None
     kept = [name for name in finalizers if name != finalizer]
-    return {**document, "metadata": {**document["metadata"], "finalizers": kept}}
+    return {**document, "metadata": {**metadata(document), "finalizers": kept}}
 
 
 def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
@@ -130,7 +223,7 @@ def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
         "apiVersion": owner.get("apiVersion", ""),
         "kind": owner.get("kind", ""),
         "name": name_of(owner),
-        "uid": metadata(owner).get("uid", ""),
+        "uid": uid_of(owner),
         "controller": True,
         "blockOwnerDeletion": True,
     }

@@ -11,7 +11,7 @@ from typing import Any
 from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
-from scorer.rollout.documents import label, metadata, name_of, namespace_of
+from scorer.rollout.documents import label, name_of, namespace_of
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
@@ -99,7 +99,7 @@ def unwrap(
 def _content_error(
     key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str], Kind], settings: SelectionSettings
 ) -> str:
-    if not isinstance(content, Mapping) or not isinstance(metadata(content), Mapping):
+    if not isinstance(content, Mapping):
         return "is no object"
     if not (content.get("apiVersion") and content.get("kind") and name_of(content)):
         return "lacks apiVersion, kind or metadata.name"

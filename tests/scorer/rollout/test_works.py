@@ -243,6 +243,11 @@ def test_an_envelope_has_a_work_of_its_own():
             envelope("ClusterResourceEnvelope", one=make_object("a")), "namespaced ConfigMap", id="namespaced"
         ),
         pytest.param(envelope(one={"kind": "ConfigMap"}), "lacks apiVersion", id="no-object"),
+        pytest.param(envelope(one=["a"]), "is no object", id="a-list"),
+        pytest.param(
+            envelope(one=make_object("a") | {"metadata": "a"}), "or metadata.name", id="metadata-that-is-no-object"
+        ),
+        pytest.param(envelope(one=make_object("a") | {"metadata": {"name": 5}}), "or metadata.name", id="a-number"),
         pytest.param(envelope(one=envelope()), "cannot be wrapped", id="nested"),
         pytest.param(envelope(one=make_object("a", "Pod")), "is Pod a, which is of a kind that is never", id="pod"),
         pytest.param(
