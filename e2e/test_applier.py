@@ -19,9 +19,9 @@ import pytest
 from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
 from e2e.controlplane.process import Program
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
-from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.store import EmbeddedStore

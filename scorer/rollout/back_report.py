@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import TRUE
+from scorer.api.documents import current_condition, is_deleting, label, name_of, spec_of, status_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING
 from scorer.api.placement import PlacementType
 from scorer.rollout.bindings import APPLIED
-from scorer.rollout.documents import current_condition, is_deleting, label, name_of, spec_of, status_of
 from scorer.rollout.envelopes import EnvelopeKey
 
 HUB_KEEPS: Final = frozenset(

@@ -10,6 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.documents import (
+    conditions_of,
+    current_condition,
+    generation_of,
+    is_deleting,
+    name_of,
+    spec_of,
+    status_of,
+)
 from scorer.api.meta import JsonObject
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.bindings import (
@@ -21,15 +30,6 @@ from scorer.rollout.bindings import (
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
     Overrides,
-)
-from scorer.rollout.documents import (
-    conditions_of,
-    current_condition,
-    generation_of,
-    is_deleting,
-    name_of,
-    spec_of,
-    status_of,
 )
 from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.works import WorkCause, WorkPlan

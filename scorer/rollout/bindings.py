@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     annotation,
     conditions_of,
     generation_of,
@@ -25,6 +23,8 @@ from scorer.rollout.documents import (
     with_finalizer,
     with_spec,
 )
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
 
 ROLLOUT_STARTED = "RolloutStarted"
 OVERRIDDEN = "Overridden"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
-from scorer.rollout.documents import label, name_of, namespace_of
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"

@@ -17,23 +17,23 @@ from typing import Any
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
-from scorer.api.int_or_percent import scaled_up
-from scorer.api.meta import JsonObject
-from scorer.api.names import OURS
-from scorer.api.placement import PlacementType
-from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed, views
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     annotation,
     conditions_of,
     current_condition,
     generation_of,
     is_deleting,
-    metadata,
+    metadata_of,
     name_of,
     spec_of,
     status_of,
     with_metadata,
 )
+from scorer.api.int_or_percent import scaled_up
+from scorer.api.meta import JsonObject
+from scorer.api.names import OURS
+from scorer.api.placement import PlacementType
+from scorer.rollout.bindings import AVAILABLE, BindingView, has_diff_reported, is_failed, views
 
 VALID = "Valid"
 EXECUTED = "Executed"
@@ -169,7 +169,7 @@ def decide_eviction(
         ValueError: The state of a binding is none of the three states.
     """
     meant = annotation(eviction, EVICTED_BINDING)
-    if meant and not any(metadata(each).get("uid") == meant and not is_deleting(each) for each in bindings):
+    if meant and not any(metadata_of(each).get("uid") == meant and not is_deleting(each) for each in bindings):
         return Eviction("", EvictionReason.EXECUTED, "it has been removed")
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
 
@@ -189,12 +189,12 @@ def is_under_way(
     if not meant or (is_finished(eviction) and not executed):
         return False
     begun = executed or withdrawn
-    return any(metadata(each).get("uid") == meant and (is_deleting(each) or not begun) for each in bindings)
+    return any(metadata_of(each).get("uid") == meant and (is_deleting(each) or not begun) for each in bindings)
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
     """Return the eviction with the binding that it deletes written on it, None when it is already."""
-    uid = str(metadata(binding).get("uid") or "")
+    uid = str(metadata_of(binding).get("uid") or "")
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None
     return with_metadata(eviction, annotations={EVICTED_BINDING: uid})

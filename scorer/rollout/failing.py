@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import TRUE, make_condition, merge_conditions
+from scorer.api.documents import conditions_of, generation_of, status_of
 from scorer.api.meta import JsonObject
-from scorer.rollout.documents import conditions_of, generation_of, status_of
 
 LONGEST_MESSAGE: Final = 1024
 """Characters of what went wrong; it may repeat whatever was written on the object."""

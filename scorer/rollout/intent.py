@@ -12,9 +12,9 @@ says the opposite (`unmeant`).
 from collections.abc import Mapping
 from typing import Any
 
+from scorer.api.documents import annotation, metadata_of, with_metadata
 from scorer.api.meta import JsonObject
 from scorer.api.names import REMOVE
-from scorer.rollout.documents import annotation, metadata, with_metadata
 
 
 def meant(document: JsonObject) -> JsonObject | None:
@@ -36,4 +36,4 @@ def is_meant(document: Mapping[str, Any]) -> bool:
 
 
 def _uid(document: Mapping[str, Any]) -> str:
-    return str(metadata(document).get("uid") or "")
+    return str(metadata_of(document).get("uid") or "")

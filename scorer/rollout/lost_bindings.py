@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from scorer.api.documents import annotation, index_of, label, name_of, namespace_of, spec_of, with_finalizer, with_spec
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     MEMBER_NAMESPACE_PREFIX,
@@ -24,16 +25,6 @@ from scorer.api.names import (
     WRITTEN,
 )
 from scorer.rollout.bindings import bound
-from scorer.rollout.documents import (
-    annotation,
-    index_of,
-    label,
-    name_of,
-    namespace_of,
-    spec_of,
-    with_finalizer,
-    with_spec,
-)
 from scorer.rollout.works import overrides_of
 
 

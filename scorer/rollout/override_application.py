@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import orjson
 
+from scorer.api.documents import name_of, namespace_of, spec_of
 from scorer.api.json_patch import PatchError, apply_patch
 from scorer.api.kinds import KINDS, group_kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.documents import name_of, namespace_of, spec_of
 from scorer.rollout.override_matching import Selected, selected_by, selections_of
 from scorer.rollout.override_rules import (
     OVERRIDE_RULES,

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from scorer.api.documents import name_of, namespace_of
 from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.override import PlacementScope
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.documents import name_of, namespace_of
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.override_rules import RulesError, member_labels, override_spec, read_rules
 from scorer.rollout.override_snapshots import latest_override_snapshots

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scorer.api.documents import label, metadata_of, name_of, namespace_of, spec_of
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import LabelSelectorRequirement, holds_for, selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAME, PARENT_OVERRIDE
 from scorer.api.override import OverridePolicy, OverrideRule, OverrideType
 from scorer.api.placement import ClusterSelectorTerm
-from scorer.rollout.documents import label, metadata, name_of, namespace_of, spec_of
 
 OVERRIDE_RULES = FieldPath.of("spec", "policy", "overrideRules")
 """Where a user finds the rules in an override."""
@@ -110,7 +110,7 @@ def override_spec(snapshot: JsonObject) -> Mapping[str, Any]:
 
 def member_labels(member: JsonObject) -> dict[str, str]:
     """Return the labels of a MemberCluster, its name under `MEMBER_NAME` among them whoever has written them."""
-    return {**(metadata(member).get("labels") or {}), MEMBER_NAME: name_of(member)}
+    return {**(metadata_of(member).get("labels") or {}), MEMBER_NAME: name_of(member)}
 
 
 def describe(snapshot: JsonObject) -> str:

@@ -16,10 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.kinds import NAMESPACED_OVERRIDE_SNAPSHOT, OVERRIDE_SNAPSHOT
-from scorer.api.meta import JsonObject
-from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     index_of,
     is_deleting,
     is_labelled_latest,
@@ -30,6 +27,9 @@ from scorer.rollout.documents import (
     spec_of,
     with_metadata,
 )
+from scorer.api.kinds import NAMESPACED_OVERRIDE_SNAPSHOT, OVERRIDE_SNAPSHOT
+from scorer.api.meta import JsonObject
+from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
 from scorer.rollout.writes import Write, create, delete, replace
 
 HISTORY_LIMIT: Final = 10

@@ -13,6 +13,18 @@ from typing import Any, Literal, NamedTuple
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
+from scorer.api.documents import (
+    conditions_of,
+    current_condition,
+    find_current,
+    generation_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.bindings import (
@@ -22,18 +34,6 @@ from scorer.rollout.bindings import (
     OVERRIDDEN,
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
-)
-from scorer.rollout.documents import (
-    conditions_of,
-    current_condition,
-    find_current,
-    generation_of,
-    is_deleting,
-    metadata,
-    name_of,
-    namespace_of,
-    spec_of,
-    status_of,
 )
 from scorer.rollout.planner import Limits, Wanted
 from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
@@ -327,7 +327,7 @@ class _Reporter:
         leaving = (
             each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
         )
-        created = parse_time(metadata(self._placement).get("creationTimestamp") or format_time(self._now))
+        created = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
         rest = find_rest(entries, self._expected[-1], leaving, created)
         if rest is None:
             return None

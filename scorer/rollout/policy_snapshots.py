@@ -7,17 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scorer.api.kinds import NAMESPACED_POLICY_SNAPSHOT, POLICY_SNAPSHOT
-from scorer.api.meta import JsonObject
-from scorer.api.names import (
-    IS_LATEST_SNAPSHOT,
-    NUMBER_OF_CLUSTERS,
-    PARENT_PLACEMENT,
-    PLACEMENT_GENERATION,
-    POLICY_INDEX,
-)
-from scorer.api.placement import PlacementType
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     annotation,
     generation_of,
     index_of,
@@ -29,6 +19,16 @@ from scorer.rollout.documents import (
     spec_of,
     with_metadata,
 )
+from scorer.api.kinds import NAMESPACED_POLICY_SNAPSHOT, POLICY_SNAPSHOT
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_CLUSTERS,
+    PARENT_PLACEMENT,
+    PLACEMENT_GENERATION,
+    POLICY_INDEX,
+)
+from scorer.api.placement import PlacementType
 from scorer.rollout.resource_snapshots import history_limit, index_in_name
 from scorer.rollout.writes import Write, create, delete, replace
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import TRUE
+from scorer.api.documents import is_deleting, spec_of
 from scorer.api.meta import JsonObject
 from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
 from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_failed, readiness, views
-from scorer.rollout.documents import is_deleting, spec_of
 from scorer.rollout.planner import Action, Budget, Limits, RolloutPlan, Wanted, plan_rollout
 
 MOST_STEPS: Final = 100

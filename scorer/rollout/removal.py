@@ -16,10 +16,10 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any
 
+from scorer.api.documents import annotation
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import dump_json
 from scorer.api.names import KEEP, WORK_OBJECTS
-from scorer.rollout.documents import annotation
 
 
 class Fate(Enum):

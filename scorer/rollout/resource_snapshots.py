@@ -15,6 +15,18 @@ from typing import Any
 
 import orjson
 
+from scorer.api.documents import (
+    annotation,
+    index_of,
+    is_deleting,
+    is_labelled_latest,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    with_metadata,
+)
 from scorer.api.kinds import NAMESPACED_RESOURCE_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
@@ -27,18 +39,6 @@ from scorer.api.names import (
     RESOURCE_HASH,
     RESOURCE_INDEX,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
-)
-from scorer.rollout.documents import (
-    annotation,
-    index_of,
-    is_deleting,
-    is_labelled_latest,
-    metadata,
-    name_of,
-    namespace_of,
-    owner_reference,
-    spec_of,
-    with_metadata,
 )
 from scorer.rollout.selectable_kinds import ENVELOPE_KINDS
 from scorer.rollout.stored_content import resource_identifier
@@ -266,7 +266,7 @@ def _due(master: JsonObject, detected: datetime, settings: SnapshotSettings) -> 
     if not settings.interval and not settings.collection:
         return detected
     due = detected + settings.collection
-    created = metadata(master).get("creationTimestamp")
+    created = metadata_of(master).get("creationTimestamp")
     return max(due, parse_time(created) + settings.interval) if created else due
 
 

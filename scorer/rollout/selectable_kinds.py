@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scorer.api.documents import name_of, namespace_of
 from scorer.api.kinds import NAMESPACE, group_kind, split_api_version
 from scorer.api.names import PLACEMENT_GROUP, is_reserved_namespace
-from scorer.rollout.documents import name_of, namespace_of
 from scorer.rollout.kind_rules import KindRule, parse_kind_rules
 from scorer.rollout.never_placed import is_fleet_group, why_never_placed
 

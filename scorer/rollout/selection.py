@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
+from scorer.api.documents import is_deleting, metadata_of, name_of, namespace_of, spec_of, status_of
 from scorer.api.kinds import KINDS, NAMESPACE, Kind, group_kind
 from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.placement import SelectionScope
-from scorer.rollout.documents import is_deleting, metadata, name_of, namespace_of, spec_of, status_of
 from scorer.rollout.never_placed import is_fleet_namespace
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.stored_content import is_placeable, order_key, resource_identifier, stored_content
@@ -209,7 +209,9 @@ class _Selector:
             return
         matches = _label_matcher(term)
         found = self._inventory.list(kind, namespace)
-        yield from self._live(kind, (document for document in found if matches(metadata(document).get("labels") or {})))
+        yield from self._live(
+            kind, (document for document in found if matches(metadata_of(document).get("labels") or {}))
+        )
 
     def _live(self, kind: Kind, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for document in documents:
@@ -297,7 +299,7 @@ def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:
     if name := term.get("name"):
         return bool(name == name_of(document))
     try:
-        return _label_matcher(term)(metadata(document).get("labels") or {})
+        return _label_matcher(term)(metadata_of(document).get("labels") or {})
     except _UserError:
         return True  # selecting again reports what is wrong with the term
 

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE
+from scorer.api.documents import annotation, is_deleting, metadata_of, name_of, spec_of
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.rollout.bindings import ROLLOUT_STARTED
-from scorer.rollout.documents import annotation, is_deleting, metadata, name_of, spec_of
 
 STALLED: Final = "Stalled"
 """Word of the condition of a placement; it is there only while it is True."""
@@ -51,7 +51,7 @@ def find_rest(
     waiting = [_open(entry, last) for entry in entries]
     found = [each for each in waiting if each is not None]
     for binding in leaving:
-        moved += _times(metadata(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
+        moved += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
         why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
         found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
     if not found:

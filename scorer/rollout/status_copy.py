@@ -8,9 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.kinds import NAMESPACE, PLACEMENT_STATUS
-from scorer.api.meta import JsonObject, format_time
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     conditions_of,
     generation_of,
     name_of,
@@ -19,6 +17,8 @@ from scorer.rollout.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.kinds import NAMESPACE, PLACEMENT_STATUS
+from scorer.api.meta import JsonObject, format_time
 from scorer.rollout.placement_status import STATUS_SYNCED, condition_type
 from scorer.rollout.writes import Write, create, replace
 

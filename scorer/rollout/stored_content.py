@@ -6,9 +6,9 @@ Source: rollout.md 2.5 to 2.7; KubeFleet pkg/controllers/placement/resource_sele
 from collections.abc import Mapping
 from typing import Any
 
+from scorer.api.documents import metadata_of, name_of, namespace_of, spec_of
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
-from scorer.rollout.documents import metadata, name_of, namespace_of, spec_of
 
 _HUB_METADATA = frozenset(
     {"resourceVersion", "generation", "uid", "selfLink", "managedFields", "ownerReferences"}
@@ -35,7 +35,7 @@ def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: 
     """
     match document.get("apiVersion"), document.get("kind"):
         case "apps/v1", "ReplicaSet" | "ControllerRevision":
-            return not metadata(document).get("ownerReferences")
+            return not metadata_of(document).get("ownerReferences")
         case "v1", "ConfigMap":
             return name_of(document) != "kube-root-ca.crt"
         case "v1", "ServiceAccount":
@@ -47,7 +47,7 @@ def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: 
         case "v1", "Endpoints":
             return not has_service
         case "discovery.k8s.io/v1", "EndpointSlice":
-            return "endpointslice.kubernetes.io/managed-by" not in (metadata(document).get("labels") or {})
+            return "endpointslice.kubernetes.io/managed-by" not in (metadata_of(document).get("labels") or {})
         case _:
             return True
 
@@ -55,7 +55,7 @@ def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: 
 def stored_content(document: JsonObject) -> JsonObject:
     """Return the object as it is kept in a snapshot."""
     content = {key: value for key, value in document.items() if key != "status"}
-    meta = {key: value for key, value in metadata(document).items() if key not in _HUB_METADATA}
+    meta = {key: value for key, value in metadata_of(document).items() if key not in _HUB_METADATA}
     if "annotations" in meta:
         kept = _without(meta.pop("annotations") or {}, _HUB_ANNOTATIONS)
         if kept:

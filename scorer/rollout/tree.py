@@ -16,6 +16,19 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.documents import (
+    conditions_of,
+    current_condition,
+    generation_of,
+    index_of,
+    is_deleting,
+    label,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from scorer.api.kinds import WORK, Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, PARENT_BINDING, RESOURCE_INDEX
@@ -27,19 +40,6 @@ from scorer.rollout.bindings import (
     OVERRIDDEN,
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
-)
-from scorer.rollout.documents import (
-    conditions_of,
-    current_condition,
-    generation_of,
-    index_of,
-    is_deleting,
-    label,
-    metadata,
-    name_of,
-    namespace_of,
-    spec_of,
-    status_of,
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.failing import failure_of
@@ -98,12 +98,12 @@ class Sources:
 
 def essentials(kind: Kind, document: JsonObject) -> JsonObject:
     """Return what of a document the tree looks at: thousands of Works would else be held with all their content."""
-    kept = {key: value for key, value in metadata(document).items() if key not in ("managedFields", "annotations")}
+    kept = {key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")}
     spec = spec_of(document)
     if kind.kind == WORK.kind:
         manifests = (spec.get("workload") or {}).get("manifests") or ()
         names = [
-            {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata": _place(metadata(each))}
+            {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata": _place(metadata_of(each))}
             for each in manifests
         ]
         strategy = {"type": (spec.get("applyStrategy") or {}).get("type")}
@@ -191,7 +191,7 @@ def _placement(
 
 def _ending(document: JsonObject) -> JsonObject:
     """Return whether the object is being deleted, and what holds it."""
-    return {"deleting": is_deleting(document), "finalizers": list(metadata(document).get("finalizers") or ())}
+    return {"deleting": is_deleting(document), "finalizers": list(metadata_of(document).get("finalizers") or ())}
 
 
 def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
@@ -430,7 +430,7 @@ def _object(
     ordinal: int, manifest: Mapping[str, Any], entry: Mapping[str, Any] | None, envelope: JsonObject | None
 ) -> JsonObject:
     group, version = split_api_version(str(manifest.get("apiVersion") or ""))
-    meta = metadata(manifest)
+    meta = metadata_of(manifest)
     identity = {
         "ordinal": ordinal,
         "group": group,

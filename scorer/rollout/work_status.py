@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.documents import conditions_of, generation_of, status_of
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.availability import Availability, AvailabilityReason
-from scorer.rollout.documents import conditions_of, generation_of, status_of
 
 OBJECT_SIZE_LIMIT = 1_415_578
 """Bytes of JSON above which a Work's status is trimmed (rollout.md 13)."""

@@ -19,6 +19,18 @@ from typing import Any, TypeAlias
 import orjson
 
 from scorer.api.binding import BindingState
+from scorer.api.documents import (
+    annotation,
+    current_condition,
+    generation_of,
+    is_deleting,
+    label,
+    name_of,
+    namespace_of,
+    spec_of,
+    with_metadata,
+    with_spec,
+)
 from scorer.api.kinds import KINDS, WORK, Kind
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ABANDON as ABANDON
@@ -39,18 +51,6 @@ from scorer.api.names import (
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, ROLLOUT_STARTED, Overrides
-from scorer.rollout.documents import (
-    annotation,
-    current_condition,
-    generation_of,
-    is_deleting,
-    label,
-    name_of,
-    namespace_of,
-    spec_of,
-    with_metadata,
-    with_spec,
-)
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.removal import objects_digest

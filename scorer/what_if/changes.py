@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from scorer.api.documents import generation_of, is_deleting, metadata_of, name_of, namespace_of, spec_of
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACED_BINDING, group_kind
 from scorer.api.member_cluster import MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
 from scorer.fleet import Fleet
 from scorer.rollout.bindings import AVAILABLE, BindingView, views
-from scorer.rollout.documents import generation_of, is_deleting, metadata, name_of, namespace_of, spec_of
 from scorer.rollout.eviction import Eviction, EvictionReason, judge_eviction
 from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
 
@@ -129,7 +129,7 @@ def _deleting(document: JsonObject, state: HubState) -> JsonObject:
     if is_deleting(document):
         return document
     mark = {"deletionTimestamp": format_time(state.now), "generation": generation_of(document) + 1}
-    return {**document, "metadata": {**metadata(document), **mark}}
+    return {**document, "metadata": {**metadata_of(document), **mark}}
 
 
 def _drain(

@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scorer.api.documents import is_deleting, name_of, namespace_of, spec_of
 from scorer.api.meta import JsonObject, format_time
 from scorer.placement.binding_plan import BrokenBindingError, plan_bindings
 from scorer.placement.plan_document import decide, plan_entry
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import Schedule
-from scorer.rollout.documents import is_deleting, name_of, namespace_of, spec_of
 from scorer.rollout.planner import Budget
 from scorer.rollout.policy_snapshots import plan_policy_snapshots
 from scorer.rollout.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout

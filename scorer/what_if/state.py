@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from scorer.api import kinds
+from scorer.api.documents import label, name_of, namespace_of
 from scorer.api.kinds import group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
-from scorer.rollout.documents import label, name_of, namespace_of
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 

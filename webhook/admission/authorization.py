@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
+from scorer.api.documents import name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
@@ -35,7 +36,6 @@ from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.reading import has_more_values, same_json
 
 SUPERUSERS: Final = "system:masters"

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
 from webhook.validation.context import NotKnownError
-from webhook.validation.existing import metadata_of, name_of, namespace_of
 
 _Shelf = Mapping[Key, JsonObject]
 

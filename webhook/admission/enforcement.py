@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from scorer.api.documents import metadata_of, name_of
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
@@ -35,7 +36,6 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.existing import metadata_of, name_of
 
 HOLDER: Final = "admission"
 DELETION_HELD: Final = timedelta(seconds=5)

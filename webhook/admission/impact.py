@@ -15,6 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementPolicy
 from scorer.fleet import Fleet
@@ -22,9 +23,8 @@ from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import canonical_policy
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LONGEST, LiveCheck, counted, dict_at, dicts_at, with_names
+from webhook.validation.live.check import LONGEST, LiveCheck, counted, with_names
 from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
 from webhook.validation.placement import POLICY, SELECTORS
 

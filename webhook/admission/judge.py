@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
+from scorer.api.documents import metadata_of, name_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
@@ -19,7 +20,6 @@ from webhook.admission import impact
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of, name_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write
 from webhook.validation.live.check import LONGEST, run_checks

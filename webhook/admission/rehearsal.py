@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from scorer.api.documents import metadata_of
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
@@ -19,7 +20,6 @@ from webhook.admission.authorization import authorized
 from webhook.admission.judge import Judgement, Question, decide, judge
 from webhook.admission.patch import Patch, apply_patch
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of
 from webhook.validation.field import FieldError, path_order
 from webhook.validation.object_metadata import validate_members, validate_place, validate_update
 

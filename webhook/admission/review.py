@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
@@ -21,7 +22,6 @@ from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
 from webhook.validation.context import Context
-from webhook.validation.existing import name_of
 from webhook.validation.reading import DEEPEST, is_deeper
 
 API_VERSION: Final = "admission.k8s.io/v1"

@@ -10,6 +10,7 @@ Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.placement.binding_plan import BrokenBindingError
@@ -18,9 +19,8 @@ from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.work_status import ManifestReason
 from webhook.admission.impact import planned_clusters
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, counted, dict_at, dicts_at, timed
+from webhook.validation.live.check import LiveCheck, counted, timed
 from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
 from webhook.validation.placement import SELECTORS
 

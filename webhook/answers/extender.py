@@ -13,6 +13,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.binding import BindingState
+from scorer.api.documents import dict_at, is_deleting
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
@@ -28,12 +29,10 @@ from scorer.extender.scoring import prioritize
 from scorer.extender.surroundings import Rules, Surroundings
 from scorer.fleet import Fleet
 from scorer.member_gate.holds import upgrade_holds
-from scorer.rollout.documents import is_deleting
 from webhook.kube.cache import Cache
 from webhook.kube.family import CLUSTER, NAMESPACED
 from webhook.kube.trimming import essential_node
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
-from webhook.validation.live.check import dict_at
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
 """Annotation of a member cluster: other names that nodes call it by, separated by commas."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from scorer.api.documents import is_deleting
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
@@ -28,7 +29,6 @@ from scorer.api.names import (
 from scorer.api.references import PlacementRef
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
-from scorer.rollout.documents import is_deleting
 from webhook.kube.cache import Cache, Handler
 from webhook.kube.family import FAMILIES, FAMILY_OF, Family
 

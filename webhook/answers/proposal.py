@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from scorer.api import kinds
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.crd import MODELS
+from scorer.api.documents import dict_at, metadata_of
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
@@ -30,9 +31,7 @@ from webhook.admission.judge import judge
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.kube.ports import Key
 from webhook.validation.context import Context, KnownKinds
-from webhook.validation.existing import metadata_of
 from webhook.validation.field import Cause, FieldError, shape_errors
-from webhook.validation.live.check import dict_at
 
 _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),

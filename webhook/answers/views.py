@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
+from scorer.api.documents import current_condition, find_current, generation_of, is_deleting
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
@@ -19,7 +20,6 @@ from scorer.fleet import NODE_COUNT, Fleet, observation_time, read_property
 from scorer.framework.status import Category
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.rollout.bindings import AVAILABLE
-from scorer.rollout.documents import current_condition, find_current, generation_of, is_deleting
 from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import (
     JUDGED_AGAIN,

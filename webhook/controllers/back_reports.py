@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from scorer.api.documents import is_deleting, label
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
@@ -21,7 +22,6 @@ from scorer.rollout.back_report import (
     reports_to_originals,
     with_reported_status,
 )
-from scorer.rollout.documents import is_deleting, label
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result
 from webhook.kube.family import FAMILY_OF

@@ -21,13 +21,13 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
+from scorer.api.documents import annotation, is_deleting, name_of, spec_of, status_of
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT, Kind
 from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import Hold, eviction_holder, rollout_holder
-from scorer.rollout.documents import annotation, is_deleting, name_of, spec_of, status_of
 from scorer.rollout.eviction import (
     EVICTED_BINDING,
     Eviction,

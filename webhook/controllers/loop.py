@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from scorer.api.conditions import TRUE
+from scorer.api.documents import annotation, current_condition, is_deleting, label, spec_of
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     EVICTION,
@@ -38,7 +39,6 @@ from scorer.placement.binding_plan import is_readable
 from scorer.placement.wake import Sleeper, woken
 from scorer.reservations import MEMBER, ROLLOUT, Thing
 from scorer.rollout.back_report import reports_to_originals
-from scorer.rollout.documents import annotation, current_condition, is_deleting, label, spec_of
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.failing import failure_of
 from scorer.rollout.intent import is_meant

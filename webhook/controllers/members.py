@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from scorer.api.documents import annotation, is_deleting, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
@@ -39,7 +40,6 @@ from scorer.membership.joining import (
 )
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
-from scorer.rollout.documents import annotation, is_deleting, without_finalizer
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.hub import Hub, at_once

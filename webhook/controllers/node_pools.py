@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.documents import is_deleting
 from scorer.api.kinds import NODE_POOL
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import DisruptionReason
@@ -21,7 +22,6 @@ from scorer.node_budgets.budgets import allowance
 from scorer.node_budgets.calendar import calendar
 from scorer.node_budgets.gate import PoolView, describe_budget
 from scorer.node_budgets.opening import next_open
-from scorer.rollout.documents import is_deleting
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result
 from webhook.gate.pools import HubNodePools

@@ -6,6 +6,7 @@ Source: rollout.md 6 and 20.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.api.kinds import (
     NAMESPACED_OVERRIDE,
     NAMESPACED_OVERRIDE_SNAPSHOT,
@@ -18,7 +19,6 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject
 from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
 from scorer.api.references import PlacementRef
-from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.rollout.override_matching import placement_key
 from scorer.rollout.override_rules import override_spec
 from scorer.rollout.override_snapshots import plan_override_snapshots

@@ -6,12 +6,12 @@ Source: rollout.md 2 to 4, 16, 17, 20.
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
+from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.placement.policy_hash import policy_hash
-from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import (
     Event,
     PlacementReport,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 
+from scorer.api.documents import current_condition, is_deleting
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
 from scorer.api.references import PlacementRef
@@ -28,7 +29,6 @@ from scorer.rollout.bindings import (
     rollout_started_status,
     views,
 )
-from scorer.rollout.documents import current_condition, is_deleting
 from scorer.rollout.planner import Action, RolloutPlan, Wanted, blocked_reason, plan_rollout
 from scorer.rollout.promises import with_promises
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from scorer.api.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
@@ -25,7 +26,6 @@ from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
 from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_words_taken_back
-from scorer.rollout.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from scorer.api.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_abandoned, is_to_go
-from scorer.rollout.documents import is_deleting, label, with_finalizer, without_finalizer
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings

@@ -24,11 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from scorer.api.documents import with_finalizer, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP, member_namespace
-from scorer.rollout.documents import with_finalizer, without_finalizer
 from webhook.embedded.kubelet import SIMULATED_KINDS, WORKLOAD_KINDS, is_simulated, requests, settle
 from webhook.embedded.member_stores import MemberStores, ObservedStore
 from webhook.embedded.simulation import (

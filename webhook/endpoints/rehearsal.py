@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
+from scorer.api.documents import name_of, namespace_of
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
@@ -23,7 +24,6 @@ from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context
-from webhook.validation.existing import name_of, namespace_of
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from scorer.api import kinds
+from scorer.api.documents import annotation, name_of, spec_of
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
@@ -20,7 +21,6 @@ from scorer.member_gate.holds import (
 )
 from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
-from scorer.rollout.documents import annotation, name_of, spec_of
 from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
 from webhook.kube.cache import Cache
 from webhook.kube.family import CLUSTER, NAMESPACED, Family

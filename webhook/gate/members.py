@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 import pydantic
 
 from scorer.api import kinds
+from scorer.api.documents import annotation, is_deleting, spec_of
 from scorer.api.kinds import Kind
 from scorer.api.label_selector import label_value_error
 from scorer.api.meta import ApiObject, JsonObject, format_time
@@ -28,7 +29,6 @@ from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
 from scorer.rollout.bindings import BindingView, views
-from scorer.rollout.documents import annotation, is_deleting, spec_of
 from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
 from scorer.rollout.promises import with_promises
 from scorer.rollout.resource_snapshots import latest_group, snapshot_groups

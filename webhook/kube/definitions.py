@@ -1,7 +1,7 @@
 """Whether objects are being deleted because somebody deletes the definition of their kind."""
 
+from scorer.api.documents import is_deleting
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
-from scorer.rollout.documents import is_deleting
 from webhook.kube.ports import Key, NotFoundError, Store
 
 

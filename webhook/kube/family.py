@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from scorer.api import kinds
 from scorer.api.binding import BindingState
+from scorer.api.documents import label
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE, member_namespace
 from scorer.api.references import PlacementRef
-from scorer.rollout.documents import label
 from webhook.kube.cache import Cache
 
 

@@ -6,6 +6,7 @@ Source: rollout.md 6.5 and 6.6.
 from collections.abc import Iterable, Mapping
 
 from scorer.api.binding import BindingState
+from scorer.api.documents import is_deleting, namespace_of
 from scorer.api.kinds import (
     MEMBER_CLUSTER,
     NAMESPACED_OVERRIDE_SNAPSHOT,
@@ -13,7 +14,6 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.documents import is_deleting, namespace_of
 from scorer.rollout.override_application import binding_override
 from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.resource_snapshots import SnapshotGroup

@@ -1,7 +1,7 @@
 """What the cache keeps of objects that are large and many."""
 
+from scorer.api.documents import dict_at, dicts_at
 from scorer.api.meta import JsonObject
-from webhook.validation.live.check import dict_at, dicts_at
 
 
 def essential_node(node: JsonObject) -> JsonObject:

@@ -18,9 +18,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from scorer.api.documents import is_deleting, name_of
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
-from scorer.rollout.documents import is_deleting, name_of
 from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
 from webhook.member.following import Sleep, follow
 from webhook.member.manifests import Identity

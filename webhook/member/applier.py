@@ -19,12 +19,12 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE
+from scorer.api.documents import annotation, with_finalizer, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
 from scorer.membership.identity import HubMember, Standing, standing
-from scorer.rollout.documents import annotation, with_finalizer, without_finalizer
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.placement_status import Event

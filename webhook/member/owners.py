@@ -6,11 +6,11 @@ Source: rollout.md 11.1 and 11.5.
 from collections.abc import Mapping
 from typing import Any
 
+from scorer.api.documents import annotation, with_metadata
 from scorer.api.kinds import APPLIED_WORK, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import FREED
 from scorer.membership.identity import HubMember
-from scorer.rollout.documents import annotation, with_metadata
 
 
 def owner_reference(applied_work: JsonObject) -> JsonObject:

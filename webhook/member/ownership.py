@@ -6,12 +6,12 @@ Source: rollout.md 11.1. Differs from the reference, which finds it by name alon
 from datetime import datetime
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.documents import conditions_of, with_finalizer, with_metadata
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.documents import conditions_of, with_finalizer, with_metadata
 from scorer.rollout.work_status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.member.books import on_latest, served_kinds, written_down

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
@@ -26,7 +27,6 @@ from scorer.membership.identity import (
     standing,
     taken_up,
 )
-from scorer.rollout.documents import is_deleting, with_finalizer, without_finalizer
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import (

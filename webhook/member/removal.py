@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.documents import is_deleting, with_metadata, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP
 from scorer.membership.identity import HubMember, is_ours
-from scorer.rollout.documents import is_deleting, with_metadata, without_finalizer
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import Content, Fate, fate, is_marked, is_signed
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError

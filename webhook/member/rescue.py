@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
+from scorer.api.documents import without_finalizer
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.membership.identity import HubMember, Standing, standing
-from scorer.rollout.documents import without_finalizer
 from scorer.rollout.intent import is_meant
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError
 from webhook.member.books import on_latest, recorded, remember, served_kinds, written_down

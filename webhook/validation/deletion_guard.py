@@ -10,11 +10,11 @@ Source: placement-api.md 8, whose table these two rows extend.
 from collections.abc import Iterator
 from typing import Final
 
+from scorer.api.documents import metadata_of, name_of
 from scorer.api.kinds import MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.names import ALLOW_DELETION, CLUSTER_GROUP, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
 from scorer.api.quoting import quote
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import metadata_of, name_of
 from webhook.validation.guard_rail import RULES, Write
 from webhook.validation.rule import enforces, pick
 

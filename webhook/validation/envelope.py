@@ -8,6 +8,7 @@ Source: placement-api.md 7.8 and 10.3.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.envelope import ClusterResourceEnvelope
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import NAMESPACE, group_kind
@@ -16,7 +17,6 @@ from scorer.api.quoting import quote
 from scorer.rollout.never_placed import is_fleet_group
 from webhook.validation import reserved
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, duplicate, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object

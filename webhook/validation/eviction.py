@@ -6,12 +6,13 @@ Source: placement-api.md 7.8; KubeFleet pkg/utils/validator/clusterresourceplace
 from collections.abc import Iterator
 from typing import Final
 
+from scorer.api.documents import metadata_of
 from scorer.api.eviction import ClusterResourcePlacementEviction, EvictionSpec
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of, placement_type_of, placements_named
+from webhook.validation.existing import placement_type_of, placements_named
 from webhook.validation.field import FieldError, invalid
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.reading import Finding, read_object

@@ -3,25 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scorer.api.documents import name_of
 from scorer.api.meta import JsonObject
-
-
-def metadata_of(document: Mapping[str, Any]) -> JsonObject:
-    """Return the metadata of an object, empty when it has none."""
-    metadata = document.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def name_of(document: Mapping[str, Any]) -> str:
-    """Return the name of an object, empty when it has none."""
-    name = metadata_of(document).get("name")
-    return name if isinstance(name, str) else ""
-
-
-def namespace_of(document: Mapping[str, Any]) -> str:
-    """Return the namespace of an object, empty when it has none."""
-    namespace = metadata_of(document).get("namespace")
-    return namespace if isinstance(namespace, str) else ""
 
 
 def placements_named(name: str, placements: Iterable[JsonObject]) -> Iterator[JsonObject]:

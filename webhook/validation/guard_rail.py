@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.quoting import quote
 from webhook.access.user import UserInfo
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.reading import same_json
 from webhook.validation.rule import CREATE, DELETE, OURS, UPDATE, Rule, Severity, deny, enforces, pick
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from scorer.api.documents import metadata_of, name_of, namespace_of
 from scorer.api.external_score import parse_score, score_names
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
@@ -14,7 +15,6 @@ from scorer.api.member_cluster import Identity, MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, member_namespace
 from webhook.validation.context import Context
-from webhook.validation.existing import metadata_of, name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
 from webhook.validation.grammar import label_value_error, qualified_name_error
 from webhook.validation.metadata import (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
+from scorer.api.documents import name_of, namespace_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
@@ -25,7 +26,6 @@ from scorer.api.override import (
 from scorer.api.placement import ClusterSelectorTerm, ResourceSelectorTerm
 from scorer.api.quoting import quote
 from webhook.validation.context import Context
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.grammar import qualified_name_error
 from webhook.validation.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.names import (
     OVERRIDES,
     PARENT_PLACEMENT,
@@ -15,7 +16,6 @@ from scorer.api.names import (
     WORK_CLEANUP,
 )
 from scorer.rollout.deletion import leaves_objects, plan_work_deletion
-from scorer.rollout.documents import with_metadata
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.works import ABANDON, plan_works
 from tests.scorer.rollout.test_works import make_binding, make_group, make_object

@@ -6,11 +6,11 @@ from hashlib import sha256
 import pytest
 
 from scorer.api.binding import BindingStatus
+from scorer.api.documents import with_metadata, with_spec
 from scorer.api.names import OVERRIDES, REMOVE
 from scorer.api.work import Work
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_failed, readiness
-from scorer.rollout.documents import with_metadata, with_spec
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.removal import objects_digest
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.documents import is_deleting
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
-from scorer.rollout.documents import is_deleting
 from scorer.rollout.intent import meant
 from scorer.what_if.changes import CORDON
 from tests.scorer.builders import modest

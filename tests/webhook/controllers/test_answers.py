@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
+from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import ROLLOUT_STARTED
-from scorer.rollout.documents import current_condition
 from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, make_placement, pick_n, running
 from webhook.kube.ports import Key
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from scorer.api.documents import annotation
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK
 from scorer.api.names import (
     PARENT_BINDING,
@@ -14,7 +15,6 @@ from scorer.api.names import (
     member_namespace,
 )
 from scorer.api.references import PlacementRef
-from scorer.rollout.documents import annotation
 from scorer.rollout.intent import is_meant, meant
 from scorer.rollout.works import ABANDON
 from tests.webhook.controllers.by_hand import CrashError, Life, Served

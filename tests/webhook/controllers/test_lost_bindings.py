@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
+from scorer.api.documents import current_condition, is_deleting
 from scorer.api.kinds import BINDING, NAMESPACE, NAMESPACED_BINDING, NAMESPACED_OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT
-from scorer.rollout.documents import current_condition, is_deleting
 from tests.webhook.controllers.test_deleted_by_others import bindings, delete_bindings, placed
 from tests.webhook.controllers.test_override_rollout import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, make_placement, running

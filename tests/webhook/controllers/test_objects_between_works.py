@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import NAMESPACE, PLACEMENT
 from scorer.api.names import KEEP
-from scorer.rollout.documents import with_metadata
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
 from webhook.kube.ports import Key
 from webhook.member import requeue

@@ -1,9 +1,9 @@
 """What the scheduler writes: what is picked again before what is dropped, and when that was."""
 
+from scorer.api.documents import annotation
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import parse_time
 from scorer.api.names import UNSCHEDULED_AT
-from scorer.rollout.documents import annotation
 from tests.webhook.controllers.world import make_member, make_placement, running
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.clock import utc_now

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
-from scorer.rollout.documents import current_condition
 from tests.webhook.controllers.test_evictions_in_turn import add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
 from webhook.gate.nodes import HubGate, MemberHeldError

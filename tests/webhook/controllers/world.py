@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from scorer.api.documents import is_deleting
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.rollout.documents import is_deleting
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from webhook.answers.views import placement_view
 from webhook.controllers.loop import Loop

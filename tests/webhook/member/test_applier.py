@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.meta import format_time
 from scorer.api.names import ABANDON, LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
-from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore

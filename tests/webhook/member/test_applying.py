@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
-from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import objects_digest

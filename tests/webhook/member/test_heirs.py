@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import (
     ABANDON,
@@ -15,7 +16,6 @@ from scorer.api.names import (
     PARENT_RESOURCE_SNAPSHOT_NAME,
     WORK_OBJECTS,
 )
-from scorer.rollout.documents import with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scorer.api.documents import with_metadata
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
-from scorer.rollout.documents import with_metadata
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.heartbeat import IDENTITY, Figures

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scorer.api.documents import annotation, with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import FREED, KEEP, WORK_OBJECTS
-from scorer.rollout.documents import annotation, with_metadata
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.embedded.member_stores import ObservedStore

@@ -15,7 +15,6 @@ from typing import Final, TypeAlias, TypeVar
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.validation.context import Context, NotKnownError, OutOfTimeError
-from webhook.validation.existing import metadata_of
 from webhook.validation.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
@@ -62,38 +61,6 @@ def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
         if number % _STRIDE == 0:
             context.check_time()
         yield item
-
-
-def dict_at(document: object, *members: str) -> JsonObject:
-    """Return the object at a path, empty when there is none."""
-    for member in members:
-        document = document.get(member) if isinstance(document, dict) else None
-    return document if isinstance(document, dict) else {}
-
-
-def dicts_at(document: object, *members: str) -> list[JsonObject]:
-    """Return those items of the list at a path that are objects."""
-    for member in members:
-        document = document.get(member) if isinstance(document, dict) else None
-    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else []
-
-
-def text_at(document: object, *members: str) -> str:
-    """Return the text at a path, empty when there is none."""
-    for member in members:
-        document = document.get(member) if isinstance(document, dict) else None
-    return document if isinstance(document, str) else ""
-
-
-def labels_of(document: JsonObject) -> dict[str, str]:
-    """Return the labels of an object."""
-    labels = metadata_of(document).get("labels")
-    return {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
-
-
-def is_deleting(document: JsonObject) -> bool:
-    """Say whether the object carries a deletion mark."""
-    return bool(metadata_of(document).get("deletionTimestamp"))
 
 
 def counted(count: int, word: str) -> str:

@@ -6,15 +6,15 @@ Source: placement-api.md 10.3; rollout.md 19.2.
 from collections.abc import Iterator
 from typing import Final, TypeGuard
 
+from scorer.api.documents import dict_at, name_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import percent, scaled_up
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.validation.context import Context
-from webhook.validation.existing import name_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, dict_at, text_at
+from webhook.validation.live.check import LiveCheck
 from webhook.validation.live.relations import CLUSTER, cluster_of
 
 SPEC: Final = FieldPath.of("spec")

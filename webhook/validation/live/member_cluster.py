@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from scorer.api.documents import dicts_at, is_deleting, labels_of, name_of, namespace_of
 from scorer.api.field_path import FieldPath
 from scorer.api.member_cluster import Taint
 from scorer.api.meta import JsonObject
@@ -15,18 +16,9 @@ from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import Toleration
 from scorer.plugins.taint_toleration import TaintToleration
 from webhook.validation.context import Context
-from webhook.validation.existing import name_of, namespace_of, placement_type_of
+from webhook.validation.existing import placement_type_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import (
-    LONGEST,
-    LiveCheck,
-    counted,
-    dicts_at,
-    is_deleting,
-    labels_of,
-    timed,
-    with_names,
-)
+from webhook.validation.live.check import LONGEST, LiveCheck, counted, timed, with_names
 from webhook.validation.live.relations import SCOPES, Relations, cluster_of, holds_cluster
 
 TAINTS: Final = FieldPath.of("spec", "taints")

@@ -6,14 +6,14 @@ Source: placement-api.md 10.3.
 from collections.abc import Iterator
 from typing import Final
 
+from scorer.api.documents import namespace_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.validation.context import Context
-from webhook.validation.existing import namespace_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, text_at
+from webhook.validation.live.check import LiveCheck
 
 
 def warn_about_placement(

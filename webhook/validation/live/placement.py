@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, name_of, namespace_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
@@ -37,18 +38,8 @@ from scorer.placement.request import read_request
 from scorer.profile import Profile, read_profile
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import (
-    LiveCheck,
-    counted,
-    dict_at,
-    dicts_at,
-    is_deleting,
-    labels_of,
-    text_at,
-    timed,
-)
+from webhook.validation.live.check import LiveCheck, counted, timed
 from webhook.validation.live.relations import (
     cluster_of,
     holds_cluster,

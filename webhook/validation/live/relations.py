@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api import kinds
+from scorer.api.documents import dicts_at, is_deleting, labels_of, name_of, namespace_of, text_at
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
-from webhook.validation.live.check import dicts_at, is_deleting, labels_of, text_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from scorer.api.documents import dict_at, labels_of, name_of, namespace_of, text_at
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import selector_error
 from scorer.api.meta import JsonObject
@@ -22,9 +23,8 @@ from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
 from webhook.validation.context import Context, NotKnownError
-from webhook.validation.existing import name_of, namespace_of
 from webhook.validation.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, counted, dict_at, labels_of, text_at, timed
+from webhook.validation.live.check import LiveCheck, counted, timed
 from webhook.validation.live.relations import cluster_of, holds_cluster, is_same, is_unfinished, relations_of
 
 SPEC: Final = FieldPath.of("spec")

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.names import IS_LATEST_SNAPSHOT, RESOURCE_INDEX
-from scorer.rollout.documents import (
+from scorer.api.documents import (
     annotation,
     annotations_of,
     conditions_of,
@@ -22,7 +21,7 @@ from scorer.rollout.documents import (
     label,
     labels_of,
     list_at,
-    metadata,
+    metadata_of,
     name_of,
     namespace_of,
     owner_reference,
@@ -35,6 +34,7 @@ from scorer.rollout.documents import (
     with_spec,
     without_finalizer,
 )
+from scorer.api.names import IS_LATEST_SNAPSHOT, RESOURCE_INDEX
 
 READY = {"type": "Ready", "status": "True", "observedGeneration": 3}
 WHOLE = {
@@ -55,7 +55,7 @@ WHOLE = {
 }
 
 READERS = {
-    "metadata": (metadata, ("metadata",), WHOLE["metadata"], {}),
+    "metadata_of": (metadata_of, ("metadata",), WHOLE["metadata"], {}),
     "spec_of": (spec_of, ("spec",), WHOLE["spec"], {}),
     "status_of": (status_of, ("status",), WHOLE["status"], {}),
     "name_of": (name_of, ("metadata", "name"), "shop", ""),

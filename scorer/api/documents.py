@@ -53,7 +53,7 @@ def text_at(document: object, *members: str) -> str:
     return document if isinstance(document, str) else ""
 
 
-def metadata(document: Mapping[str, Any]) -> JsonObject:
+def metadata_of(document: Mapping[str, Any]) -> JsonObject:
     """Return ``metadata``, empty when absent."""
     if "metadata" in document and isinstance(found := document["metadata"], dict):
         return found
@@ -109,7 +109,7 @@ def label(document: Mapping[str, Any], key: str) -> str:
 
 def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the labels whose value is text, empty when there are none."""
-    return _texts(metadata(document).get("labels"))
+    return _texts(metadata_of(document).get("labels"))
 
 
 def annotation(document: Mapping[str, Any], key: str) -> str:
@@ -123,7 +123,7 @@ def annotation(document: Mapping[str, Any], key: str) -> str:
 
 def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the annotations whose value is text, empty when there are none."""
-    return _texts(metadata(document).get("annotations"))
+    return _texts(metadata_of(document).get("annotations"))
 
 
 def finalizers_of(document: Mapping[str, Any]) -> list[str]:
@@ -185,7 +185,7 @@ def with_metadata(
     annotations: Mapping[str, str | None] | None = None,
 ) -> JsonObject:
     """Return a copy with *labels* and *annotations* set; an annotation of None is taken away."""
-    about = dict(metadata(document))
+    about = dict(metadata_of(document))
     if labels:
         about["labels"] = {**dict_at(about, "labels"), **labels}
     if annotations:
@@ -205,7 +205,7 @@ def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
     finalizers = list_at(document, "metadata", "finalizers")
     if finalizer in finalizers:
         return None
-    return {**document, "metadata": {**metadata(document), "finalizers": [*finalizers, finalizer]}}
+    return {**document, "metadata": {**metadata_of(document), "finalizers": [*finalizers, finalizer]}}
 
 
 def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
@@ -214,7 +214,7 @@ def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None
     if finalizer not in finalizers:
         return None
     kept = [name for name in finalizers if name != finalizer]
-    return {**document, "metadata": {**metadata(document), "finalizers": kept}}
+    return {**document, "metadata": {**metadata_of(document), "finalizers": kept}}
 
 
 def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
