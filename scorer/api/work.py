@@ -3,9 +3,13 @@
 Source: placement-api.md 3.6.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field
 
 from scorer.api.conditions import Condition
+from scorer.api.documents import name_of
 from scorer.api.meta import ALWAYS_WRITTEN, AnyObject, ApiModel, ApiObject, EmbeddedObject, Int64, Time
 from scorer.api.placement import ApplyStrategy, PatchDetail, ReportBackStrategy
 
@@ -109,3 +113,23 @@ class AppliedWork(ApiObject):
 
     spec: AppliedWorkSpec
     status: AppliedWorkStatus = Field(default_factory=AppliedWorkStatus)
+
+
+def manifests_of(work: Mapping[str, Any]) -> list[Any]:
+    """Return what a raw Work holds, empty when it holds nothing.
+
+    Strict where the readers of `scorer.api.documents` are tolerant: what a Work holds no longer goes from the member,
+    so damage must not read as nothing.
+
+    Raises:
+        TypeError: Something on the way to it has another type.
+    """
+    found: Any = work
+    for member, kind in (("spec", dict), ("workload", dict), ("manifests", list)):
+        found = found.get(member)
+        if found is None:
+            return []
+        if not isinstance(found, kind):
+            raise TypeError(f"Work {name_of(work)}: {member} is {found!r:.64}, expected {kind.__name__}")
+    held: list[Any] = found
+    return held

@@ -20,6 +20,7 @@ from scorer.api.documents import annotation
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import dump_json
 from scorer.api.names import KEEP, WORK_OBJECTS
+from scorer.api.work import manifests_of
 
 
 class Fate(Enum):
@@ -104,9 +105,11 @@ def is_signed(work: Mapping[str, Any]) -> bool:
 
     Not so: one that was emptied or edited by hand, one that lost its content to an older definition, and one of a hub
     that does not sign. What such a Work does not hold is not taken for unwanted.
+
+    Raises:
+        TypeError: What it holds cannot be read.
     """
-    manifests = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or ()
-    return annotation(work, WORK_OBJECTS) == objects_digest(manifests)
+    return annotation(work, WORK_OBJECTS) == objects_digest(manifests_of(work))
 
 
 def _identity(manifest: Any) -> list[str]:

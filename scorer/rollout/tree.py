@@ -23,6 +23,7 @@ from scorer.api.documents import (
     index_of,
     is_deleting,
     label,
+    list_at,
     metadata_of,
     name_of,
     namespace_of,
@@ -101,7 +102,7 @@ def essentials(kind: Kind, document: JsonObject) -> JsonObject:
     kept = {key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")}
     spec = spec_of(document)
     if kind.kind == WORK.kind:
-        manifests = (spec.get("workload") or {}).get("manifests") or ()
+        manifests = list_at(document, "spec", "workload", "manifests")
         names = [
             {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata": _place(metadata_of(each))}
             for each in manifests
@@ -421,7 +422,7 @@ def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
     reported = {}
     for entry in status_of(work).get("manifestConditions") or ():
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
-    manifests = (spec_of(work).get("workload") or {}).get("manifests") or ()
+    manifests = list_at(work, "spec", "workload", "manifests")
     objects = [_object(ordinal, each, reported.get(ordinal), envelope) for ordinal, each in enumerate(manifests)]
     return sorted(objects, key=lambda each: (_OBJECT_RANK[ObjectState(each["state"])], each["ordinal"]))
 

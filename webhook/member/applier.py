@@ -24,6 +24,7 @@ from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement import ApplyStrategy
+from scorer.api.work import manifests_of
 from scorer.membership.identity import HubMember, Standing, standing
 from scorer.rollout.intent import is_meant
 from scorer.rollout.never_placed import MemberLimits
@@ -129,7 +130,7 @@ async def reconcile_work(
         await take_back(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
         return HELD
-    written = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
+    written = manifests_of(work)
     strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
     decoded = decode(written, await known_kinds(member, written, applies=applies), limits)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from scorer.api.documents import list_at
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.membership.identity import HubMember
@@ -152,8 +153,7 @@ class Applying:
             return  # only the status, which we write ourselves
         self._works[name] = mark
         self._early.pop(name, None)
-        workload = (document.get("spec") or {}).get("workload") or {}
-        self._objects.hold(name, workload.get("manifests") or ())
+        self._objects.hold(name, list_at(document, "spec", "workload", "manifests"))
         self._agenda.add(name)
 
     def _gone(self, name: str) -> None:

@@ -20,6 +20,7 @@ from scorer.api.documents import annotation, is_deleting, label, name_of, namesp
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME
+from scorer.api.work import manifests_of
 from scorer.membership.identity import HubMember, is_ours
 from webhook.kube.ports import Key, NotFoundError, Store
 from webhook.member.books import on_latest, with_resource, written_down
@@ -60,8 +61,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
             continue
         of_another = annotation(other, PARENT_RESOURCE_SNAPSHOT_NAME) != annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME)
         unsettled = unsettled or of_another
-        manifests = ((other.get("spec") or {}).get("workload") or {}).get("manifests") or ()
-        holders |= {item.identity: name_of(other) for item in decode(manifests, kinds)}
+        holders |= {item.identity: name_of(other) for item in decode(manifests_of(other), kinds)}
     return Heirs(holders, unsettled)
 
 

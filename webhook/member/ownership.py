@@ -6,7 +6,7 @@ Source: rollout.md 11.1. Differs from the reference, which finds it by name alon
 from datetime import datetime
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
-from scorer.api.documents import conditions_of, with_finalizer, with_metadata
+from scorer.api.documents import conditions_of, list_at, with_finalizer, with_metadata
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
@@ -97,7 +97,7 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
 
 def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:
     """Return the status of a Work of which nothing is applied, since its AppliedWork is another's."""
-    manifests = ((work.get("spec") or {}).get("workload") or {}).get("manifests") or []
+    manifests = list_at(work, "spec", "workload", "manifests")
     results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]
     status = work_status(work, results, now)
     kind = "DiffReported" if reports_diff(work) else "Applied"

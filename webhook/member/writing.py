@@ -12,6 +12,7 @@ would come to.
 Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -144,7 +145,7 @@ def _carries(live: JsonObject, item: Manifest) -> bool:
     return (live["metadata"].get("annotations") or {}).get(SPEC_HASH) == manifest_hash(item.document)
 
 
-def _annotations(manifest: JsonObject, wanted: JsonObject, live: JsonObject) -> JsonObject:
+def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
     """Return *wanted* with the manifest and its hash.
 
     A manifest that would make the annotations of the object too large is left out: nothing is then removed next time.
