@@ -18,6 +18,7 @@ import orjson
 import pydantic
 from pydantic import Field
 
+from scorer.api.documents import annotations_of
 from scorer.api.kinds import LEASE
 from scorer.api.meta import ApiModel, JsonObject, Time, format_time
 from scorer.api.names import OURS
@@ -159,7 +160,7 @@ def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
             something else than its name says.
     """
     thing_of(lease)
-    text = (lease["metadata"].get("annotations") or {}).get(RESERVATIONS)
+    text = annotations_of(lease).get(RESERVATIONS)
     if text is None:
         raise _unreadable(lease, f"it has no annotation {RESERVATIONS}")
     try:

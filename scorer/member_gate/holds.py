@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from scorer.api.documents import metadata_of
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.reservations import Reservation
 
@@ -102,7 +103,7 @@ def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservati
 
 def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
     """Return the members that a ClusterUpgradeRun is upgrading, with the hold of each, as far as it can be read."""
-    name = (run.get("metadata") or {}).get("name", "")
+    name = metadata_of(run).get("name", "")
     return {
         member: Hold(MemberDisruption.UPGRADE, f"upgrade/{name}", f"member {member} is being upgraded by run {name}")
         for stage in _dicts(run, "status", "stages")
@@ -117,7 +118,7 @@ def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
 
     A run that has ended works on nothing, whatever it has left half done.
     """
-    metadata = run.get("metadata") or {}
+    metadata = metadata_of(run)
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     full = f"{namespace}/{name}" if namespace else name
     if _condition(run.get("status"), "Succeeded"):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from scorer.api.documents import annotations_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     HUB_UID,
@@ -69,8 +70,8 @@ class Standing(Enum):
 
 def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
     """Return whose an AppliedWork is, as it says itself."""
-    annotations = applied_work["metadata"].get("annotations") or {}
-    return HubMember(annotations.get(HUB_UID) or "", str((applied_work.get("spec") or {}).get("workNamespace") or ""))
+    annotations = annotations_of(applied_work)
+    return HubMember(annotations.get(HUB_UID) or "", str(spec_of(applied_work).get("workNamespace") or ""))
 
 
 def standing(applied_work: Mapping[str, Any], us: HubMember) -> Standing:
@@ -90,7 +91,7 @@ def is_ours(applied_work: Mapping[str, Any], us: HubMember) -> bool:
 
 def is_let_go(applied_work: Mapping[str, Any]) -> bool:
     """Say whether its member has left, or was taken over: nobody removes what it owns, and anybody may take it over."""
-    return LET_GO in (applied_work["metadata"].get("annotations") or {})
+    return LET_GO in annotations_of(applied_work)
 
 
 def let_go(applied_work: JsonObject) -> JsonObject:
@@ -100,13 +101,13 @@ def let_go(applied_work: JsonObject) -> JsonObject:
 
 def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork as ours."""
-    spec = {**(applied_work.get("spec") or {}), "workNamespace": us.namespace}
+    spec = {**spec_of(applied_work), "workNamespace": us.namespace}
     return {**_annotated(applied_work, {HUB_UID: us.hub, LET_GO: ""}), "spec": spec}
 
 
 def _annotated(document: JsonObject, changes: Mapping[str, str]) -> JsonObject:
     """Return *document* with these annotations; an empty one is taken off."""
-    annotations = {**(document["metadata"].get("annotations") or {}), **changes}
+    annotations = {**annotations_of(document), **changes}
     kept = {key: value for key, value in annotations.items() if value}
     return {**document, "metadata": {**document["metadata"], "annotations": kept}}
 

@@ -12,6 +12,7 @@ Source: rollout.md 21.1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scorer.api.documents import annotation, annotations_of, spec_of
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
@@ -95,9 +96,9 @@ def plan_internal_member(
         state: What the agent is to do.
         hub_uid: See `scorer.membership.identity`; empty: not known, and what is written stays.
     """
-    cluster, spec = member["metadata"]["name"], member.get("spec") or {}
+    cluster, spec = member["metadata"]["name"], spec_of(member)
     period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
-    handed_down = (member["metadata"].get("annotations") or {}).get(ACCEPT_OLDER_UNTIL) or ""
+    handed_down = annotation(member, ACCEPT_OLDER_UNTIL)
     wanted: JsonObject = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
         "kind": INTERNAL_MEMBER_CLUSTER.kind,
@@ -123,7 +124,7 @@ def _repair(
     """Compare labels, annotations, *fields* and the field that cannot be changed; an empty annotation is not wanted."""
     name, (made, changed) = wanted["metadata"]["name"], reasons
     if stored is None:
-        metadata = {**wanted["metadata"], "annotations": _merged({}, wanted["metadata"].get("annotations") or {})}
+        metadata = {**wanted["metadata"], "annotations": _merged({}, annotations_of(wanted))}
         return Repair(kind, {**wanted, "metadata": metadata}, None, made, f"{kind.kind} {name} was created")
     if fixed and stored.get(fixed) != wanted[fixed]:
         return Repair(

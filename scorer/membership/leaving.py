@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
+from scorer.api.documents import is_deleting, spec_of, status_of
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.meta import JsonObject, parse_time
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
@@ -65,11 +66,11 @@ def departure(
     """
     if namespace is None:
         return Departure(Stage.GONE)
-    if namespace["metadata"].get("deletionTimestamp"):
+    if is_deleting(namespace):
         return Departure(Stage.CLEARING)
     if internal is None:  # nobody was told to join, unless there are reports: then somebody deleted it by hand
-        has_left = joined_state(member.get("status") or {}, expected)[0] is False
-        if has_left or not (member.get("status") or {}).get("agentStatus"):
+        has_left = joined_state(status_of(member), expected)[0] is False
+        if has_left or not status_of(member).get("agentStatus"):
             return Departure(Stage.CLEARING)
     elif _has_left(internal, expected):
         return Departure(Stage.CLEARING)
@@ -81,8 +82,8 @@ def departure(
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Say whether the agents have left because they were told to."""
-    told = (internal.get("spec") or {}).get("state") == MemberState.LEAVE
-    return told and joined_state(internal.get("status") or {}, expected)[0] is False
+    told = spec_of(internal).get("state") == MemberState.LEAVE
+    return told and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:

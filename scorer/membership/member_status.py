@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
+from scorer.api.documents import status_of
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import Heard, agents_of, read_time
@@ -87,9 +88,9 @@ def member_status(
         problem: Why the hub cannot let the agent in; empty when it can.
         expected: Types of agents that the member has to have.
     """
-    old: JsonObject = member.get("status") or {}
+    old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
-    reported = (internal or {}).get("status") or {}
+    reported = status_of(internal or {})
     source = reported if any(agents_of(reported)) else {}
     agents = [*_agents(source or old, old, heard, generation, now)]
     status = {name: value for name, value in old.items() if name not in ("conditions", "agentStatus", *_REPORTS)}

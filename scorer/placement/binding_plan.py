@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from scorer.api.binding import BindingState
+from scorer.api.documents import spec_of
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     PARENT_PLACEMENT,
@@ -43,7 +44,7 @@ class BrokenBindingError(Exception):
 
 def is_readable(document: Mapping[str, Any]) -> bool:
     """Say whether `read_binding` can read a binding: one that it cannot stops the run."""
-    return str((document.get("spec") or {}).get("state")) in _STATES
+    return str(spec_of(document).get("state")) in _STATES
 
 
 def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from scorer.api.documents import annotation, conditions_of, dict_at, list_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import NUMBER_OF_CLUSTERS
 from scorer.api.placement import PlacementType
@@ -101,18 +102,18 @@ class PastRun:
 
 def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the condition ``Scheduled`` of a policy snapshot, None while nothing was decided."""
-    conditions = (snapshot.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(snapshot)
     return next((condition for condition in conditions if condition.get("type") == "Scheduled"), None)
 
 
 def wanted_by(snapshot: Mapping[str, Any]) -> int | None:
     """Return how many clusters a policy snapshot asks for; None: all that pass."""
-    policy = (snapshot.get("spec") or {}).get("policy") or {}
+    policy = dict_at(snapshot, "spec", "policy")
     match policy.get("placementType"):
         case PlacementType.PICK_FIXED:
             return len(policy.get("clusterNames") or ())
         case PlacementType.PICK_N:
-            number = (snapshot["metadata"].get("annotations") or {}).get(NUMBER_OF_CLUSTERS, "")
+            number = annotation(snapshot, NUMBER_OF_CLUSTERS)
             return int(number) if number.isdecimal() else None
         case _:
             return None
@@ -122,7 +123,7 @@ def decisions_in(snapshot: Mapping[str, Any]) -> tuple[tuple[Decision, ...], tup
     """Return the recorded decisions of a policy snapshot: the selected clusters, and the others."""
     picked: list[Decision] = []
     others: list[Decision] = []
-    for entry in (snapshot.get("status") or {}).get("targetClusters") or ():
+    for entry in list_at(snapshot, "status", "targetClusters"):
         score = entry.get("clusterScore")
         topology = None if score is None else score.get("priorityScore") or 0
         affinity = None if score is None else score.get("affinityScore") or 0

@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 from scorer.api.conditions import TRUE
+from scorer.api.documents import dict_at, is_labelled_latest, labels_of, spec_of
 from scorer.api.meta import JsonObject
-from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
+from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import read_binding
 from scorer.placement.holdings import Binding
@@ -44,7 +45,7 @@ def decide(
     Raises:
         scorer.placement.binding_plan.BrokenBindingError: A binding cannot be read.
     """
-    policy = (placement.get("spec") or {}).get("policy")
+    policy = spec_of(placement).get("policy")
     name = _policy_in_force(policy, snapshots)
     held: list[Binding] = []
     for document in bindings:
@@ -62,7 +63,7 @@ def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mappi
         return None
     digest = policy_hash(policy)
     for snapshot in snapshots:
-        latest = (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
+        latest = is_labelled_latest(snapshot)
         if latest and policy_hash(snapshot["spec"].get("policy")) == digest:
             return str(snapshot["metadata"]["name"])
     return WOULD_BE_NEXT
@@ -75,7 +76,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
     return [
         document
         for document in documents
-        if (document["metadata"].get("labels") or {}).get(PARENT_PLACEMENT) == owner["name"]
+        if labels_of(document).get(PARENT_PLACEMENT) == owner["name"]
         and document["metadata"].get("namespace", "") == namespace
     ]
 
@@ -124,7 +125,7 @@ def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
 
 
 def _type_as_written(placement: Mapping[str, Any]) -> str:
-    return str((placement["spec"].get("policy") or {}).get("placementType") or "PickAll")
+    return str(dict_at(placement, "spec", "policy").get("placementType") or "PickAll")
 
 
 def _score(pick: Scored) -> JsonObject:

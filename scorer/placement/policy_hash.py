@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
+from scorer.api.documents import is_labelled_latest, spec_of
 from scorer.api.meta import JsonObject, without_nulls
-from scorer.api.names import IS_LATEST_SNAPSHOT
 
 _CONSTRAINT_DEFAULTS = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 _TOLERATION_DEFAULTS = {"operator": "Equal"}
@@ -51,9 +51,9 @@ def policy_hash(policy: Mapping[str, Any] | None) -> str:
 
 def policy_in_force(placement: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the latest policy snapshot if it holds the placement's present policy, else empty."""
-    digest = policy_hash((placement.get("spec") or {}).get("policy"))
+    digest = policy_hash(spec_of(placement).get("policy"))
     for snapshot in snapshots:
-        latest = (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
-        if latest and policy_hash((snapshot.get("spec") or {}).get("policy")) == digest:
+        latest = is_labelled_latest(snapshot)
+        if latest and policy_hash(spec_of(snapshot).get("policy")) == digest:
             return str(snapshot["metadata"]["name"])
     return ""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.documents import status_of
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementType
 from scorer.framework.status import Category, Rejection
@@ -129,7 +130,7 @@ def snapshot_status(run: Schedule, snapshot: Mapping[str, Any], placement_genera
         placement_generation: That of the placement the snapshot was made for, from its annotation.
         now: The time of a transition.
     """
-    old: JsonObject = dict(snapshot.get("status") or {})
+    old: JsonObject = dict(status_of(snapshot))
     status, reason, message = scheduled_condition(run)
     generation = snapshot["metadata"].get("generation", 0)
     made = make_condition("Scheduled", status, reason, message, generation=generation, now=now)

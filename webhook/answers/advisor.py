@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
+from scorer.api.documents import dict_at, list_at
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementPolicy
 from scorer.api.references import PlacementRef, UnknownObjectError
@@ -135,15 +136,15 @@ class HubAdvisor:
             return None
         return {
             **placement_view(self._cache, family, document),
-            "selectedResources": (document.get("status") or {}).get("selectedResources") or [],
-            "strategy": document["spec"].get("strategy") or {},
+            "selectedResources": list_at(document, "status", "selectedResources"),
+            "strategy": dict_at(document, "spec", "strategy"),
         }
 
     def _policy(self, question: Question) -> tuple[JsonObject, str]:
         placement = question.placement
         if isinstance(placement, PlacementPolicy):
             return placement.model_dump(mode="json", by_alias=True, exclude_unset=True), ""
-        return self._placement(placement)["spec"].get("policy") or {}, placement.namespace
+        return dict_at(self._placement(placement), "spec", "policy"), placement.namespace
 
     def _placement(self, ref: PlacementRef) -> JsonObject:
         family = FAMILY_OF.get(ref.kind)

@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.binding import BindingState
-from scorer.api.documents import dict_at, is_deleting
+from scorer.api.documents import dict_at, is_deleting, spec_of
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
@@ -153,7 +153,7 @@ class HubExtender:
         family = NAMESPACED if name.namespace else CLUSTER
         ref = PlacementRef(family.placement.kind, name.name, name.namespace)
         bindings = family.children(self._cache, family.binding, ref)
-        specs = (binding.get("spec") or {} for binding in bindings if not is_deleting(binding))
+        specs = (spec_of(binding) for binding in bindings if not is_deleting(binding))
         return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
 
     def _take_pool(self, old: JsonObject | None, new: JsonObject | None) -> None:

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from scorer.api.documents import is_deleting
+from scorer.api.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import (
-    IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
     PLACEMENT_GENERATION,
     POLICY_INDEX,
@@ -319,7 +318,7 @@ def changed_aspects(old: JsonObject | None, new: JsonObject | None, limits: Elig
         found.append("scores")
     if old["spec"] != new["spec"] and old["spec"].get("taints") != new["spec"].get("taints"):
         found.append("taints")
-    was, now = old.get("status") or {}, new.get("status") or {}
+    was, now = status_of(old), status_of(new)
     if was is now:
         return found
     if _values(was) != _values(now):
@@ -382,19 +381,19 @@ def _weight(run: PastRun) -> int:
 
 
 def _is_latest(snapshot: JsonObject) -> bool:
-    return (snapshot["metadata"].get("labels") or {}).get(IS_LATEST_SNAPSHOT) == "true"
+    return is_labelled_latest(snapshot)
 
 
 def _annotations(snapshot: JsonObject) -> Mapping[str, str]:
-    return snapshot["metadata"].get("annotations") or {}
+    return annotations_of(snapshot)
 
 
 def _index(snapshot: JsonObject) -> int:
-    text = (snapshot["metadata"].get("labels") or {}).get(POLICY_INDEX, "")
+    text = label(snapshot, POLICY_INDEX)
     return int(text) if text.isdecimal() else -1
 
 
 def _differing(before: JsonObject, after: JsonObject) -> list[str]:
     """Return which parts of the policy differ between two snapshots."""
-    was, now = (document["spec"].get("policy") or {} for document in (before, after))
+    was, now = (dict_at(document, "spec", "policy") for document in (before, after))
     return sorted(part for part in {*was, *now} - {"numberOfClusters"} if was.get(part) != now.get(part))

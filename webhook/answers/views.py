@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
-from scorer.api.documents import current_condition, find_current, generation_of, is_deleting
+from scorer.api.documents import (
+    current_condition,
+    dict_at,
+    find_current,
+    generation_of,
+    is_deleting,
+    list_at,
+    status_of,
+)
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
@@ -130,7 +138,7 @@ def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
 def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonObject:
     """Return one placement: what it wants and has, where, and why not everything is fine."""
     ref = family.ref(document)
-    spec, status = document["spec"], document.get("status") or {}
+    spec, status = document["spec"], status_of(document)
     policy = spec.get("policy") or {}
     generation = document["metadata"].get("generation", 0)
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
@@ -188,7 +196,7 @@ def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
     return {
         "clusterName": str(binding["spec"]["targetCluster"]),
         "conditions": [condition for condition in found if condition is not None],
-        "failedPlacements": (binding.get("status") or {}).get("failedPlacements") or [],
+        "failedPlacements": list_at(binding, "status", "failedPlacements"),
     }
 
 
@@ -284,7 +292,7 @@ def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tu
     if failed := by_state.get("failed"):
         return "failed", f"{failed[0]['cluster']}: {failed[0]['detail']}"
     busy = [entry for state in ("applying", "waiting", "removing") for entry in by_state.get(state, ())]
-    if busy and (document["spec"].get("strategy") or {}).get("type") == "External":
+    if busy and dict_at(document, "spec", "strategy").get("type") == "External":
         return "external", "waits for a staged update run"
     if busy:
         return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from scorer.api.documents import annotation
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.client import Answer, Client, Place, RefusedError, place_of
 from webhook.cli.documents import Loaded, in_order_of_dependence
@@ -130,7 +131,7 @@ async def find(client: Client, place: Place) -> JsonObject | None:
 
 
 def _last_applied(current: JsonObject) -> JsonObject:
-    text = (current["metadata"].get("annotations") or {}).get(LAST_APPLIED, "")
+    text = annotation(current, LAST_APPLIED)
     try:
         last = json.loads(text or "{}")
     except ValueError:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 import pydantic
 
+from scorer.api.documents import spec_of, status_of
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import quote
@@ -285,12 +286,12 @@ def pools_in_files(
     claims: dict[str, JsonObject] = {}
     for one in loaded:
         if one.kind == NODE_CLAIM:
-            status = one.document.get("status") or {}
+            status = status_of(one.document)
             claims |= {name: one.document for key in ("providerID", "nodeName") if (name := status.get(key))}
     nodes: dict[str, list[PoolNode]] = {}
     for one in loaded:
         if one.kind == NODE:
-            claim = claims.get(one.name) or claims.get((one.document.get("spec") or {}).get("providerID") or "")
+            claim = claims.get(one.name) or claims.get(spec_of(one.document).get("providerID") or "")
             if found := read_pool_node(one.document, claim):
                 nodes.setdefault(found.pool, []).append(found)
     pools: dict[str, BudgetedPool] = {}

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from scorer.api.documents import metadata_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.connection import Connection, namespace_of
@@ -167,7 +168,7 @@ class Client:
         while True:
             page = (await self._request("GET", place.path, query=query)).document
             items += page.get("items") or ()
-            if not (following := (page.get("metadata") or {}).get("continue")):
+            if not (following := metadata_of(page).get("continue")):
                 return {**page, "items": items}
             query["continue"] = following
 

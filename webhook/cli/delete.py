@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from scorer.api.documents import finalizers_of
 from webhook.cli.apply import known_objects
 from webhook.cli.applying import find
 from webhook.cli.client import Client, Place, RefusedError
@@ -115,7 +116,7 @@ async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float
     for place, uid in waiting:
         while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
             if asyncio.get_running_loop().time() >= end:
-                held = ", ".join(left["metadata"].get("finalizers") or ())
+                held = ", ".join(finalizers_of(left))
                 complain(f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {held}")
                 return False
             await asyncio.sleep(_POLL_SECONDS)

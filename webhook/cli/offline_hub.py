@@ -13,6 +13,7 @@ import pydantic
 
 from scorer.api import kinds
 from scorer.api.crd import MODELS
+from scorer.api.documents import status_of
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
@@ -166,7 +167,7 @@ def played(one: Loaded, now: datetime) -> JsonObject:
         UserError: An annotation that says how it is played is not understood.
     """
     document = one.document
-    status: dict[str, Any] = document.get("status") or {}
+    status: dict[str, Any] = status_of(document)
     if status.get("agentStatus"):
         return document
     kept = keep_status(document)

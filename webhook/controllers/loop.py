@@ -13,7 +13,16 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, current_condition, is_deleting, label, spec_of
+from scorer.api.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dict_at,
+    is_deleting,
+    label,
+    spec_of,
+    status_of,
+)
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     EVICTION,
@@ -418,7 +427,7 @@ class Loop:
             self._wake_bindings(new["metadata"]["name"])
 
     def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
-        policy = document["spec"].get("policy") or {}
+        policy = dict_at(document, "spec", "policy")
         kind = policy.get("placementType") or "PickAll"
         known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
         return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
@@ -531,18 +540,18 @@ def _binding_ref(family: Family, binding: JsonObject) -> BindingRef:
 
 
 def _served(definition: JsonObject) -> tuple[object, ...]:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(definition)
     return definition["metadata"].get("generation"), [
         (condition.get("type"), condition.get("status")) for condition in conditions
     ]
 
 
 def _selected(placement: JsonObject) -> object:
-    return (placement.get("status") or {}).get("selectedResources")
+    return status_of(placement).get("selectedResources")
 
 
 def _report_back(placement: JsonObject) -> object:
-    return (placement["spec"].get("strategy") or {}).get("reportBackStrategy")
+    return dict_at(placement, "spec", "strategy").get("reportBackStrategy")
 
 
 def _spec_changed(old: JsonObject, new: JsonObject) -> bool:
@@ -568,7 +577,7 @@ def _content_changed(old: JsonObject, new: JsonObject) -> bool:
 def _rollout_view(binding: JsonObject) -> tuple[object, ...]:
     """Return what of a binding makes the rollout look again (rollout.md 7.4)."""
     metadata = binding["metadata"]
-    conditions = (binding.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(binding)
     seen = tuple(
         (condition["type"], condition["status"], condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions
@@ -585,7 +594,7 @@ def _scheduling_view(binding: JsonObject) -> tuple[object, ...]:
 def _work_view(binding: JsonObject) -> tuple[object, ...]:
     """Return what of a binding makes the work generator look again (rollout.md 9.1)."""
     metadata = binding["metadata"]
-    conditions = (binding.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(binding)
     started = [
         (condition["status"], condition.get("observedGeneration"))
         for condition in conditions

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from scorer.api.documents import annotation, is_deleting, without_finalizer
+from scorer.api.documents import annotation, finalizers_of, is_deleting, spec_of, status_of, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
@@ -159,7 +159,7 @@ class MemberController:
         if (repair := plan_role(cluster, role)) is not None:
             await self._access.carry_out(repair, home)
             self._tell(member, repair)
-        identity = (member.get("spec") or {}).get("identity")
+        identity = spec_of(member).get("identity")
         refused, why = self._refused.get(cluster, (None, ""))
         if why and refused == identity:
             return why
@@ -213,7 +213,7 @@ class MemberController:
 
     async def _leave(self, member: JsonObject) -> Result:
         """Ask the agent to leave; when it has, or was waited for long enough, clear up and let the member go."""
-        if MEMBER_CLUSTER_FINALIZER not in (member["metadata"].get("finalizers") or ()):
+        if MEMBER_CLUSTER_FINALIZER not in finalizers_of(member):
             return DONE
         cluster = member["metadata"]["name"]
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
@@ -359,4 +359,4 @@ def _uid(document: JsonObject) -> str:
 
 
 def _status(document: JsonObject | None) -> JsonObject:
-    return (document or {}).get("status") or {}
+    return status_of(document or {})

@@ -6,7 +6,7 @@ Source: rollout.md 2 to 4, 16, 17, 20.
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
+from scorer.api.documents import dict_at, is_deleting, with_finalizer, without_finalizer
 from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
@@ -151,7 +151,7 @@ class PlacementController:
     async def _keep_resources(
         self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]
     ) -> tuple[SnapshotView | None, Result]:
-        if (placement["spec"].get("strategy") or {}).get("type") == "External":
+        if dict_at(placement, "spec", "strategy").get("type") == "External":
             return None, DONE
         snapshots = family.children(self._hub.cache, family.resource_snapshot, ref)
         bindings = family.children(self._hub.cache, family.binding, ref)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
-from scorer.api.documents import annotation, is_deleting, name_of, with_finalizer, without_finalizer
+from scorer.api.documents import annotation, annotations_of, is_deleting, name_of, with_finalizer, without_finalizer
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
@@ -98,7 +98,7 @@ class SchedulerController:
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         fleet, now = self._hub.cache.fleet, self._now()
-        number = (snapshot["metadata"].get("annotations") or {}).get(NUMBER_OF_CLUSTERS)
+        number = annotations_of(snapshot).get(NUMBER_OF_CLUSTERS)
         try:
             request = read_request(
                 snapshot["spec"].get("policy"), number=None if number is None else int(number), namespace=ref.namespace

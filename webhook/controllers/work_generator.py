@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scorer.api.documents import is_deleting, label, with_finalizer, without_finalizer
+from scorer.api.documents import is_deleting, label, spec_of, with_finalizer, without_finalizer
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
@@ -47,7 +47,7 @@ class BindingRef:
 
 def without_manifests(work: JsonObject) -> JsonObject:
     """Return what the loop needs of a Work: the manifests are most of it, and follow from snapshot and overrides."""
-    spec = {name: value for name, value in (work.get("spec") or {}).items() if name != "workload"}
+    spec = {name: value for name, value in spec_of(work).items() if name != "workload"}
     return {**work, "spec": spec}
 
 

@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from scorer.api.documents import annotations_of, is_deleting
 from scorer.api.duration import parse_sum
 from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject, format_time, parse_time
@@ -129,9 +130,9 @@ def progress(
         ready_after: How long things take that do not say so themselves.
     """
     simulate = _SIMULATED.get(group_kind(document))
-    if simulate is None or document["metadata"].get("deletionTimestamp"):
+    if simulate is None or is_deleting(document):
         return Progress(document)
-    annotations = document["metadata"].get("annotations") or {}
+    annotations = annotations_of(document)
     script = parse_script(annotations.get(SIMULATE, ""), ready_after)
     return simulate(document, _Moment(now, script, nodes))
 

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from scorer.api.documents import with_finalizer, without_finalizer
+from scorer.api.documents import spec_of, with_finalizer, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
@@ -371,7 +371,7 @@ class SimulatedMembers:
             return
         key = Key(cluster, member_namespace(cluster))
         try:
-            spec = (await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)).get("spec") or {}
+            spec = spec_of(await self._hub.get(INTERNAL_MEMBER_CLUSTER, key))
             member.state = MemberState(spec.get("state") or "")
         except (NotFoundError, ValueError):
             member.state = None
@@ -432,7 +432,7 @@ class SimulatedMembers:
             stored = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, now)
         except NotFoundError:
             return
-        period = (stored.get("spec") or {}).get("heartbeatPeriodSeconds") or 60
+        period = spec_of(stored).get("heartbeatPeriodSeconds") or 60
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
         else:  # all members start together; from then on they are spread over the period

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from scorer.api.documents import status_of
 from scorer.api.meta import JsonObject
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
@@ -77,5 +78,5 @@ class AccessReviewer:
             spec["extra"] = {key: list(values) for key, values in user.extra.items()}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
-        status = answer.get("status") or {}
+        status = status_of(answer)
         return status.get("allowed") is True and not status.get("denied")

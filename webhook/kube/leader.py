@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+from scorer.api.documents import spec_of
 from scorer.api.kinds import LEASE
 from scorer.api.meta import JsonObject
 from webhook.kube.ports import (
@@ -319,7 +320,7 @@ class Leader:
         }
 
     def _renewed(self, record: JsonObject) -> JsonObject:
-        spec = {**(record.get("spec") or {}), **self._held()}
+        spec = {**spec_of(record), **self._held()}
         if _holder(record) != self.identity:
             before = spec.get("leaseTransitions")
             spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
@@ -384,13 +385,13 @@ async def _expired(term: Term) -> None:
 
 
 def _holder(record: JsonObject | None) -> str:
-    return str(((record or {}).get("spec") or {}).get("holderIdentity") or "")
+    return str(spec_of(record or {}).get("holderIdentity") or "")
 
 
 def _duration(record: JsonObject, default: float) -> float:
     """Return how long the holder of a Lease asks to be waited for."""
     with suppress(TypeError, ValueError):
-        seconds = float((record.get("spec") or {}).get("leaseDurationSeconds") or 0)
+        seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
         if seconds > 0:
             return seconds
     return default

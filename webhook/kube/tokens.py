@@ -9,6 +9,7 @@ Source: serving.md 3.4.
 from dataclasses import dataclass
 from typing import Final
 
+from scorer.api.documents import status_of
 from scorer.api.meta import JsonObject
 from webhook.access.bearer import fingerprint
 from webhook.access.user import UserInfo
@@ -72,7 +73,7 @@ class TokenReviewer:
             "spec": {"token": token, "audiences": [self._audience]},
         }
         answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
-        status = answer.get("status") or {}
+        status = status_of(answer)
         user = UserInfo.read(status.get("user"))
         accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
         return _Holder(user if accepted and user.username else None)

@@ -210,7 +210,7 @@ class AppliedObjects:
         key = key_of(event.document)
         gone = event.type is EventType.DELETED
         if kind == APPLIED_WORK:
-            if (gone and key.name in self._held) or event.document["metadata"].get("deletionTimestamp"):
+            if (gone and key.name in self._held) or is_deleting(event.document):
                 self._wake_soon(key.name, DELETED_SECONDS)
             return
         identity = Identity(kind.group, kind.kind, key.namespace, key.name)

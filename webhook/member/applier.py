@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import annotation, with_finalizer, without_finalizer
+from scorer.api.documents import annotation, dict_at, is_deleting, spec_of, with_finalizer, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON, REMOVE, WORK_CLEANUP, WORK_OBJECTS
@@ -115,7 +115,7 @@ async def reconcile_work(
         work = await hub.get(WORK, key)
     except NotFoundError:
         return GONE
-    if work["metadata"].get("deletionTimestamp"):
+    if is_deleting(work):
         return await _clean_up(work, word, hub, member, now, hub_uid, limits)
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
@@ -131,7 +131,7 @@ async def reconcile_work(
     if await is_held(work, owner, word, hub, member, now):
         return HELD
     written = manifests_of(work)
-    strategy = ApplyStrategy.read((work.get("spec") or {}).get("applyStrategy") or {})
+    strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = strategy.type != "ReportDiff"
     decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
     wanted = {item.identity for item in decoded}
@@ -174,7 +174,7 @@ def _outcome(generation: int, status: JsonObject) -> Outcome:
 
 
 def _reports_status(work: JsonObject) -> bool:
-    strategy = (work.get("spec") or {}).get("reportBackStrategy") or {}
+    strategy = dict_at(work, "spec", "reportBackStrategy")
     return bool(strategy.get("type") == "Mirror")
 
 

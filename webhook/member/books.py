@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, make_condition
+from scorer.api.documents import list_at, status_of
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kind, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.work_status import ManifestReason
@@ -75,23 +76,23 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
     """
     identifiers = [
         entry.get("identifier") or {}
-        for entry in (work.get("status") or {}).get("manifestConditions") or ()
+        for entry in list_at(work, "status", "manifestConditions")
         if compared or _was_applied(entry)
     ]
     if owner is not None:
-        identifiers += (owner.get("status") or {}).get("appliedResources") or ()
+        identifiers += list_at(owner, "status", "appliedResources")
     return sorted({identity for identifier in identifiers if (identity := _identity(identifier))})
 
 
 def written_down(owner: JsonObject) -> list[Identity]:
     """Return what an AppliedWork says to own."""
-    entries = (owner.get("status") or {}).get("appliedResources") or ()
+    entries = list_at(owner, "status", "appliedResources")
     return sorted({identity for entry in entries if (identity := _identity(entry))})
 
 
 def with_resource(owner: JsonObject, identity: Identity) -> JsonObject:
     """Return an AppliedWork that says to own an object more."""
-    entries = (owner.get("status") or {}).get("appliedResources") or ()
+    entries = list_at(owner, "status", "appliedResources")
     return {**owner, "status": {"appliedResources": [*entries, _resource(identity, len(entries))]}}
 
 
@@ -153,14 +154,14 @@ async def write_ahead(
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
     """Write down at the Work what only its AppliedWork knows of, before that goes."""
-    known = (owner.get("status") or {}).get("appliedResources") or ()
+    known = list_at(owner, "status", "appliedResources")
     identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in known]
     return await _announced(work, identifiers, hub, now)
 
 
 async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: Store, now: datetime) -> JsonObject:
     """Return the Work with those of the objects written down as possibly applied that were not yet."""
-    status = work.get("status") or {}
+    status = status_of(work)
     entries = status.get("manifestConditions") or ()
     known = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
     new = {identity: each for each in identifiers if (identity := _identity(each)) and identity not in known}
@@ -191,7 +192,7 @@ async def record(
         refused: Left-overs that are still there.
         member: Where the AppliedWork is.
     """
-    before = {_identity(entry): entry for entry in (owner.get("status") or {}).get("appliedResources") or ()}
+    before = {_identity(entry): entry for entry in list_at(owner, "status", "appliedResources")}
     resources = []
     for item in decoded:
         document = live.get(item.identity)

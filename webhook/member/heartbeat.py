@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
+from scorer.api.documents import status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
@@ -169,7 +170,7 @@ async def report(
 async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool) -> JsonObject:
     document = await hub.get(kind, key)
     generation = document["metadata"].get("generation", 0)
-    status = heartbeat_status(kind, document.get("status") or {}, figures, now, generation=generation, joined=joined)
+    status = heartbeat_status(kind, status_of(document), figures, now, generation=generation, joined=joined)
     return await hub.replace_status(kind, {**document, "status": status})
 
 
@@ -182,7 +183,7 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
         StoreError: The hub did not keep it.
     """
     document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
-    old = document.get("status") or {}
+    old = status_of(document)
     generation = document["metadata"].get("generation", 0)
     made = make_condition(IDENTITY, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
     conditions = old.get("conditions") or ()

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE
-from scorer.api.documents import without_finalizer
+from scorer.api.documents import annotation, list_at, spec_of, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
 from scorer.api.member_cluster import MEMBER_AGENT
@@ -298,7 +298,7 @@ class Membership:
 
 def has_left(document: Mapping[str, Any]) -> bool:
     """Say whether an InternalMemberCluster shows the last report of an agent that left."""
-    for agent in (document.get("status") or {}).get("agentStatus") or ():
+    for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined: Mapping[str, Any] = next(
                 (each for each in agent.get("conditions") or () if each.get("type") == "Joined"), {}
@@ -310,16 +310,16 @@ def has_left(document: Mapping[str, Any]) -> bool:
 
 def hub_uid(document: Mapping[str, Any]) -> str:
     """Return which hub an InternalMemberCluster is of; empty: it does not say."""
-    return str((document["metadata"].get("annotations") or {}).get(HUB_UID) or "")
+    return annotation(document, HUB_UID)
 
 
 def _state(document: Mapping[str, Any]) -> str:
-    return str((document.get("spec") or {}).get("state") or "")
+    return str(spec_of(document).get("state") or "")
 
 
 def _period(document: Mapping[str, Any]) -> int:
     """Return the seconds between two heartbeats; what is out of bounds is moved to them."""
-    given = (document.get("spec") or {}).get("heartbeatPeriodSeconds")
+    given = spec_of(document).get("heartbeatPeriodSeconds")
     low, high = PERIOD_BOUNDS
     return min(max(given, low), high) if isinstance(given, int) else DEFAULT_PERIOD_SECONDS
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from scorer.api.documents import annotations_of
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import LAST_APPLIED
@@ -85,7 +86,7 @@ def three_way_merge(kind: Kind, last: JsonObject, wanted: JsonObject, live: Json
 
 def last_applied(live: Mapping[str, Any]) -> JsonObject:
     """Return the manifest applied last time; empty when none is kept or it is not readable."""
-    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    annotations = annotations_of(live)
     try:
         last = orjson.loads(annotations.get(LAST_APPLIED) or "{}")
     except orjson.JSONDecodeError:

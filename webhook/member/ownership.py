@@ -6,7 +6,7 @@ Source: rollout.md 11.1. Differs from the reference, which finds it by name alon
 from datetime import datetime
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
-from scorer.api.documents import conditions_of, list_at, with_finalizer, with_metadata
+from scorer.api.documents import conditions_of, is_deleting, list_at, with_finalizer, with_metadata
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
@@ -48,7 +48,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         found = await member.get(APPLIED_WORK, Key(key.name))
     except NotFoundError:
         return await _make(key, member, us)
-    if found["metadata"].get("deletionTimestamp"):
+    if is_deleting(found):
         raise GoingError(found)
     match standing(found, us):
         case Standing.OURS:

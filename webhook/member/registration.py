@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
+from scorer.api.documents import dict_at, is_deleting, with_finalizer, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
@@ -68,7 +68,7 @@ async def home_of(server: ApiServer, otherwise: str) -> str:
         answer = await server.request("POST", _REVIEW, question)
     except (NotFoundError, ForbiddenError):
         return otherwise
-    user = (answer.get("status") or {}).get("userInfo") or {}
+    user = dict_at(answer, "status", "userInfo")
     name = str(user.get("username") or "")
     return name.removeprefix(_ACCOUNT).partition(":")[0] if name.startswith(_ACCOUNT) else otherwise
 

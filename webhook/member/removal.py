@@ -291,7 +291,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
     try:
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
-        if not owner["metadata"].get("deletionTimestamp"):
+        if not is_deleting(owner):
             seen = owner["metadata"]
             version = seen.get("resourceVersion", "")
             await member.delete(APPLIED_WORK, key, uid=seen["uid"], resource_version=version, foreground=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
-from scorer.api.documents import without_finalizer
+from scorer.api.documents import finalizers_of, is_deleting, without_finalizer
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
@@ -111,12 +111,12 @@ async def free_without_work(name: str, member: MemberStore, us: HubMember) -> No
         found = await member.get(APPLIED_WORK, Key(name))
     except NotFoundError:
         return
-    if found["metadata"].get("deletionTimestamp") and _is_ours_to_free(found, us):
+    if is_deleting(found) and _is_ours_to_free(found, us):
         await _free(found, () if is_meant(found) else written_down(found), member)
 
 
 def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
-    held = APPLIED_WORK_CLEANUP in (found["metadata"].get("finalizers") or ())
+    held = APPLIED_WORK_CLEANUP in finalizers_of(found)
     return held and standing(found, us) is not Standing.ANOTHERS
 
 

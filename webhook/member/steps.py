@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from scorer.api.documents import annotations_of, status_of
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import SPEC_HASH
@@ -209,7 +210,7 @@ class Steps:
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
         """Return why a manifest that was applied before is not applied again; None when it may be."""
-        annotations = live["metadata"].get("annotations") or {}
+        annotations = annotations_of(live)
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
         with _step(ManifestReason.APPLY_FAILED, live, "not applied, since it cannot be told whether it was changed: "):
@@ -238,7 +239,7 @@ class Steps:
             live,
             availability=availability(live),
             drifts=found.details,
-            observed_status=(live.get("status") or {}) if self.reports_status else None,
+            observed_status=status_of(live) if self.reports_status else None,
         )
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from scorer.api.documents import labels_of, spec_of, status_of
 from scorer.api.meta import JsonObject
 from scorer.api.quantity import Quantity, format_binary_quantity, format_quantity, parse_quantity
 from scorer.cost import Node as PricedNode
@@ -147,8 +148,8 @@ class Usage:
 
 def read_node(document: Mapping[str, Any]) -> Node:
     """Return what counts of a node."""
-    status = document.get("status") or {}
-    labels = document["metadata"].get("labels") or {}
+    status = status_of(document)
+    labels = labels_of(document)
     return Node(
         _amounts(status.get("capacity")),
         _amounts(status.get("allocatable")),
@@ -159,8 +160,8 @@ def read_node(document: Mapping[str, Any]) -> Node:
 
 def read_pod(document: Mapping[str, Any]) -> Amounts | None:
     """Return what a pod takes away from its node; None when it does not count."""
-    spec = document.get("spec") or {}
-    if not spec.get("nodeName") or (document.get("status") or {}).get("phase") in _ENDED:
+    spec = spec_of(document)
+    if not spec.get("nodeName") or status_of(document).get("phase") in _ENDED:
         return None
     requested = Amounts()
     for container in spec.get("containers") or ():

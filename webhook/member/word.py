@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from scorer.api.documents import is_deleting, spec_of
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE
 from scorer.api.names import member_namespace
@@ -53,6 +54,6 @@ async def ask(hub: Store, cluster: str, now: datetime) -> Word:
         namespace = await hub.get(NAMESPACE, Key(space))
     except NotFoundError:
         return Word(leaving=True)
-    joined = (document.get("spec") or {}).get("state") == MemberState.JOIN
-    leaving = not joined or bool(namespace["metadata"].get("deletionTimestamp"))
+    joined = spec_of(document).get("state") == MemberState.JOIN
+    leaving = not joined or is_deleting(namespace)
     return Word(leaving=leaving, accepts_older=accepts_older(document, now))

@@ -18,6 +18,7 @@ from typing import Final
 
 import orjson
 
+from scorer.api.documents import annotations_of, is_deleting
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement import ApplyStrategy
@@ -70,7 +71,7 @@ class Writer:
         return await self._server_side(item, live, force=force)
 
     def _check(self, live: JsonObject) -> None:
-        if live["metadata"].get("deletionTimestamp"):
+        if is_deleting(live):
             raise StoreError("the object is being deleted on the member; it is applied once it is gone")
         others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
         if others and not self.strategy.allow_co_ownership:
@@ -80,7 +81,7 @@ class Writer:
     def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
         """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
         merged = three_way_merge(item.kind, last_applied(live or {}), item.document, live or {})
-        annotations = _annotations(item.document, merged["metadata"].get("annotations") or {}, live or {})
+        annotations = _annotations(item.document, annotations_of(merged), live or {})
         if annotations[LAST_APPLIED] == "":
             return None
         return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
@@ -127,7 +128,7 @@ class Writer:
     def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
         """Return what is sent: the fields that are ours, for the object that was read and no other."""
         document: JsonObject = without_nulls(item.document)
-        own = document["metadata"].get("annotations") or {}
+        own = annotations_of(document)
         annotations = _annotations(item.document, own, live or {})
         metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}
         if live is not None:
@@ -142,7 +143,7 @@ class Writer:
 
 def _carries(live: JsonObject, item: Manifest) -> bool:
     """Say whether the object was last applied with this manifest."""
-    return (live["metadata"].get("annotations") or {}).get(SPEC_HASH) == manifest_hash(item.document)
+    return annotations_of(live).get(SPEC_HASH) == manifest_hash(item.document)
 
 
 def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
@@ -151,7 +152,7 @@ def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObje
     A manifest that would make the annotations of the object too large is left out: nothing is then removed next time.
     """
     annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
-    before = (live.get("metadata") or {}).get("annotations") or {}
+    before = annotations_of(live)
     text = dump_json(manifest).decode()
     kept = before.get(LAST_APPLIED)
     if kept is not None and kept != text and _same(kept, manifest):

@@ -20,6 +20,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from scorer.api.documents import status_of
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.answers.advisor import HubAdvisor
@@ -152,7 +153,7 @@ class OwnAnswers:
             review = await self._hub.request("POST", _REVIEWS, dict(_REVIEW))
         except StoreError as error:
             raise NotReadableError(f"it cannot be found out who asks: {error}") from error
-        return UserInfo.read((review.get("status") or {}).get("userInfo"))
+        return UserInfo.read(status_of(review).get("userInfo"))
 
     async def _read(self, cache: Cache, services: Services) -> None:
         """Wait until everything has been read, or it is known that it cannot be."""
