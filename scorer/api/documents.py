@@ -44,6 +44,11 @@ def list_at(document: object, *members: str) -> list[Any]:
     return document if isinstance(document, list) else []
 
 
+def texts_at(document: object, *members: str) -> list[str]:
+    """Return those items of the list at a path that are text, none when there is no list."""
+    return [item for item in list_at(document, *members) if isinstance(item, str)]
+
+
 def text_at(document: object, *members: str) -> str:
     """Return the text at a path, empty when there is none."""
     for member in members:
@@ -128,7 +133,7 @@ def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
 
 def finalizers_of(document: Mapping[str, Any]) -> list[str]:
     """Return the finalizers that are text, empty when there are none."""
-    return [item for item in list_at(document, "metadata", "finalizers") if isinstance(item, str)]
+    return texts_at(document, "metadata", "finalizers")
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:

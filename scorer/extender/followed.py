@@ -4,10 +4,11 @@ Source: serving.md 2.4 and 2.5.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
+from scorer.api.documents import list_at, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.placement import PlacementType, Toleration
 from scorer.fleet import RESOURCE_PREFIX
@@ -38,8 +39,7 @@ class FollowedPlacement:
 
 def read_followed(document: JsonObject) -> FollowedPlacement:
     """Read a placement."""
-    spec = document.get("spec")
-    policy = spec.get("policy") if isinstance(spec, dict) else None
+    policy = spec_of(document).get("policy")
     if policy is not None and not isinstance(policy, dict):
         return FollowedPlacement(None, TaintToleration(), None)
     try:
@@ -62,9 +62,8 @@ def _roomy(affinity: ClusterAffinity) -> ClusterAffinity | None:
 
 def _tolerations(policy: JsonObject) -> TaintToleration:
     """Return what can be read of the tolerations of a policy that cannot be used as a whole."""
-    given: Any = policy.get("tolerations")
     found = []
-    for toleration in given if isinstance(given, list) else ():
+    for toleration in list_at(policy, "tolerations"):
         try:
             found.append(Toleration.read(toleration))
         except (ValidationError, TypeError):

@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from scorer.api.documents import metadata_of
+from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of, text_at
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.reservations import Reservation
 
@@ -103,13 +103,13 @@ def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservati
 
 def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
     """Return the members that a ClusterUpgradeRun is upgrading, with the hold of each, as far as it can be read."""
-    name = metadata_of(run).get("name", "")
+    name = name_of(run)
     return {
         member: Hold(MemberDisruption.UPGRADE, f"upgrade/{name}", f"member {member} is being upgraded by run {name}")
-        for stage in _dicts(run, "status", "stages")
-        for group in _dicts(stage, "groups")
-        for entry in _dicts(group, "members")
-        if entry.get("state") == UpgradeState.RUNNING and (member := _text(entry, "name"))
+        for stage in dicts_at(run, "status", "stages")
+        for group in dicts_at(stage, "groups")
+        for entry in dicts_at(group, "members")
+        if entry.get("state") == UpgradeState.RUNNING and (member := text_at(entry, "name"))
     }
 
 
@@ -118,43 +118,26 @@ def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
 
     A run that has ended works on nothing, whatever it has left half done.
     """
-    metadata = metadata_of(run)
-    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    name, namespace = name_of(run), namespace_of(run)
     full = f"{namespace}/{name}" if namespace else name
     if _condition(run.get("status"), "Succeeded"):
         return {}
-    stages = [*_dicts(run, "status", "stagesStatus"), _dict(run, "status", "deletionStageStatus")]
+    stages = [*dicts_at(run, "status", "stagesStatus"), dict_at(run, "status", "deletionStageStatus")]
     return {
         member: Hold(
             MemberDisruption.STAGED_UPDATE,
             f"staged-update/{full}",
-            f"member {member} is being updated by staged update run {full}, in its stage {_text(stage, 'stageName')}",
+            f"member {member} is being updated by staged update run {full}, in its stage {text_at(stage, 'stageName')}",
         )
         for stage in stages
-        for entry in _dicts(stage, "clusters")
+        for entry in dicts_at(stage, "clusters")
         if _condition(entry, "Started") == "True"
         and not _condition(entry, "Succeeded")
-        and (member := _text(entry, "clusterName"))
+        and (member := text_at(entry, "clusterName"))
     }
 
 
 def _condition(status: object, kind: str) -> str:
     """Return the status of a condition, empty when there is none of that type."""
-    found = (entry for entry in _dicts(status, "conditions") if entry.get("type") == kind)
-    return _text(next(found, {}), "status")
-
-
-def _text(document: Mapping[str, Any], member: str) -> str:
-    found = document.get(member)
-    return found if isinstance(found, str) else ""
-
-
-def _dict(document: object, *members: str) -> Mapping[str, Any]:
-    for member in members:
-        document = document.get(member) if isinstance(document, dict) else None
-    return document if isinstance(document, dict) else {}
-
-
-def _dicts(document: object, *members: str) -> list[Mapping[str, Any]]:
-    found = _dict(document, *members[:-1]).get(members[-1])
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    found = (entry for entry in dicts_at(status, "conditions") if entry.get("type") == kind)
+    return text_at(next(found, {}), "status")

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from scorer.api.documents import dicts_at, text_at
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import parse_time
 
@@ -72,8 +73,8 @@ def hear(reported: Mapping[str, Any], stored: Mapping[str, Any], heard: Heard, n
 def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the entries of ``agentStatus`` that name their type, the first of each type."""
     seen = set()
-    for agent in status.get("agentStatus") or ():
-        kind = agent.get("type") if isinstance(agent, Mapping) else None
+    for agent in dicts_at(status, "agentStatus"):
+        kind = agent.get("type")
         if isinstance(kind, str) and kind not in seen:
             seen.add(kind)
             yield agent
@@ -81,9 +82,7 @@ def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _moved(reported: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
     """Return how far the agent's clock went between two reports; nothing when they do not say, or it went back."""
-    then, since = (
-        read_time((status.get("resourceUsage") or {}).get("observationTime")) for status in (stored, reported)
-    )
+    then, since = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, reported))
     return max(timedelta(), since - then) if then is not None and since is not None else timedelta()
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from scorer.api.documents import annotations_of, spec_of
+from scorer.api.documents import annotation, annotations_of, text_at, with_metadata, with_spec
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     HUB_UID,
@@ -70,8 +70,7 @@ class Standing(Enum):
 
 def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
     """Return whose an AppliedWork is, as it says itself."""
-    annotations = annotations_of(applied_work)
-    return HubMember(annotations.get(HUB_UID) or "", str(spec_of(applied_work).get("workNamespace") or ""))
+    return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
 def standing(applied_work: Mapping[str, Any], us: HubMember) -> Standing:
@@ -96,20 +95,13 @@ def is_let_go(applied_work: Mapping[str, Any]) -> bool:
 
 def let_go(applied_work: JsonObject) -> JsonObject:
     """Return an AppliedWork that its member has let go of."""
-    return _annotated(applied_work, {LET_GO: "true"})
+    return with_metadata(applied_work, annotations={LET_GO: "true"})
 
 
 def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork as ours."""
-    spec = {**spec_of(applied_work), "workNamespace": us.namespace}
-    return {**_annotated(applied_work, {HUB_UID: us.hub, LET_GO: ""}), "spec": spec}
-
-
-def _annotated(document: JsonObject, changes: Mapping[str, str]) -> JsonObject:
-    """Return *document* with these annotations; an empty one is taken off."""
-    annotations = {**annotations_of(document), **changes}
-    kept = {key: value for key, value in annotations.items() if value}
-    return {**document, "metadata": {**document["metadata"], "annotations": kept}}
+    marked = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, LET_GO: None})
+    return with_spec(marked, workNamespace=us.namespace)
 
 
 def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:

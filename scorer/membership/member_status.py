@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
-from scorer.api.documents import status_of
+from scorer.api.documents import dicts_at, status_of
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
 from scorer.membership.heartbeats import Heard, agents_of, read_time
@@ -182,4 +182,4 @@ def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> 
 
 
 def _conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [entry for entry in status.get("conditions") or () if isinstance(entry, Mapping) and entry.get("type")]
+    return [entry for entry in dicts_at(status, "conditions") if entry.get("type")]

@@ -17,6 +17,19 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from scorer.api.documents import (
+    annotation,
+    annotations_of,
+    conditions_of,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
 from scorer.api.go_duration import parse_go_duration
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject, format_time, parse_time
@@ -149,18 +162,16 @@ class PodGuard:
 
 def read_node_pod(document: JsonObject) -> NodePod:
     """Read a pod. What has a wrong type counts as absent; a do-not-disrupt that makes no sense protects nothing."""
-    metadata, status = _object(document, "metadata"), _object(document, "status")
-    labels = _object(metadata, "labels")
-    protected, protected_for = _protection(_object(metadata, "annotations").get(DO_NOT_DISRUPT))
-    active = status.get("phase") not in ("Failed", "Succeeded") and metadata.get("deletionTimestamp") is None
-    conditions = _objects(status, "conditions")
+    status = status_of(document)
+    protected, protected_for = _protection(annotation(document, DO_NOT_DISRUPT))
+    active = status.get("phase") not in ("Failed", "Succeeded") and not is_deleting(document)
     return NodePod(
-        namespace=str(metadata.get("namespace") or ""),
-        name=str(metadata.get("name") or ""),
-        labels=labels,
+        namespace=namespace_of(document),
+        name=name_of(document),
+        labels=labels_of(document),
         active=active,
-        evictable=active and not _is_mirror(metadata) and not _tolerates_disruption(_object(document, "spec")),
-        unready=any(each.get("type") == "Ready" and each.get("status") == "False" for each in conditions),
+        evictable=active and not _is_mirror(document) and not _tolerates_disruption(document),
+        unready=any(each.get("type") == "Ready" and each.get("status") == "False" for each in conditions_of(document)),
         protected=protected,
         protected_for=protected_for,
         started=_instant(status.get("startTime")),
@@ -169,8 +180,7 @@ def read_node_pod(document: JsonObject) -> NodePod:
 
 def read_pod_guard(document: JsonObject) -> PodGuard:
     """Read a PodDisruptionBudget; one whose selector cannot be read guards every pod of its namespace."""
-    metadata, spec = _object(document, "metadata"), _object(document, "spec")
-    allowed = _object(document, "status").get("disruptionsAllowed")
+    spec, allowed = spec_of(document), status_of(document).get("disruptionsAllowed")
     selector = spec.get("selector")
     try:
         read = LabelSelector() if selector is None else LabelSelector.read(selector)
@@ -178,8 +188,8 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
         read = LabelSelector()
     expressions = LabelSelector(match_expressions=read.match_expressions) if read.match_expressions else None
     return PodGuard(
-        namespace=str(metadata.get("namespace") or ""),
-        name=str(metadata.get("name") or ""),
+        namespace=namespace_of(document),
+        name=name_of(document),
         equal=None if selector is None else read.match_labels,
         expressions=expressions,
         disruptions_allowed=allowed if isinstance(allowed, int) else 0,
@@ -189,19 +199,19 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
 
 def essential_pod(pod: JsonObject) -> JsonObject:
     """Return what `read_node_pod` looks at, and where the pod runs; whole, a pod is twenty times as large."""
-    metadata, spec, status = _object(pod, "metadata"), _object(pod, "spec"), _object(pod, "status")
+    metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
     kept: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
-    if DO_NOT_DISRUPT in (annotations := _object(metadata, "annotations")):
+    if DO_NOT_DISRUPT in (annotations := annotations_of(pod)):
         kept["annotations"] = {DO_NOT_DISRUPT: annotations[DO_NOT_DISRUPT]}
-    if _is_mirror(metadata):
+    if _is_mirror(pod):
         kept["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node"}]
     essential: JsonObject = {"apiVersion": pod["apiVersion"], "kind": pod["kind"], "metadata": kept, "spec": {}}
     if "nodeName" in spec:
         essential["spec"]["nodeName"] = spec["nodeName"]
-    if _tolerates_disruption(spec):
+    if _tolerates_disruption(pod):
         essential["spec"]["tolerations"] = [{"key": DISRUPTED_TAINT, "operator": "Exists"}]
     essential["status"] = {key: status[key] for key in ("phase", "startTime") if key in status}
-    unready = [each for each in _objects(status, "conditions") if each.get("type") == "Ready"]
+    unready = [each for each in conditions_of(pod) if each.get("type") == "Ready"]
     if unready:
         essential["status"]["conditions"] = [{"type": "Ready", "status": unready[0].get("status")}]
     return essential
@@ -318,11 +328,11 @@ def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Block
     return Blocker(BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, message, source=first)
 
 
-def _protection(text: Any) -> tuple[bool, timedelta | None]:
+def _protection(text: str) -> tuple[bool, timedelta | None]:
     """Return whether an annotation protects, and for how long; None: for ever."""
     if text == "true":
         return True, None
-    if not isinstance(text, str) or (duration := _positive_duration(text)) is None:
+    if (duration := _positive_duration(text)) is None:
         return False, None
     return True, duration
 
@@ -336,14 +346,14 @@ def _positive_duration(text: str) -> timedelta | None:
     return max(_FINEST, timedelta(microseconds=nanoseconds // 1000)) if nanoseconds > 0 else None
 
 
-def _is_mirror(metadata: JsonObject) -> bool:
-    owners = _objects(metadata, "ownerReferences")
+def _is_mirror(pod: JsonObject) -> bool:
+    owners = dicts_at(pod, "metadata", "ownerReferences")
     return any(owner.get("apiVersion") == "v1" and owner.get("kind") == "Node" for owner in owners)
 
 
-def _tolerates_disruption(spec: JsonObject) -> bool:
+def _tolerates_disruption(pod: JsonObject) -> bool:
     """Say whether a pod tolerates the taint that a disruption puts on the node, which has no value."""
-    for toleration in _objects(spec, "tolerations"):
+    for toleration in dicts_at(pod, "spec", "tolerations"):
         if toleration.get("effect") not in (None, "", "NoSchedule"):
             continue
         if toleration.get("key") not in (None, "", DISRUPTED_TAINT):
@@ -359,13 +369,3 @@ def _instant(text: Any) -> datetime | None:
         return parse_time(text) if isinstance(text, str) else None
     except (ValueError, OverflowError):
         return None
-
-
-def _object(parent: JsonObject, key: str) -> JsonObject:
-    value = parent.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(parent: JsonObject, key: str) -> list[JsonObject]:
-    value = parent.get(key)
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

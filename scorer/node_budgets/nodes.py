@@ -10,8 +10,9 @@ Source: nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disrupti
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from scorer.api.documents import annotation, conditions_of, dicts_at, is_deleting, label, name_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.node_budgets.budgets import NodeCounts
@@ -71,28 +72,23 @@ def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | Non
     A node that is being deleted counts as such from its own deletionTimestamp on; the reference waits for that of the
     claim, which its node controller deletes right after.
     """
-    metadata = _object(node, "metadata")
-    pool = _object(metadata, "labels").get(NODE_POOL_LABEL)
-    if not (isinstance(pool, str) and pool):
+    pool = label(node, NODE_POOL_LABEL)
+    if not pool:
         return None
-    taints = _object(node, "spec").get("taints")
     claim = claim or {}
     return PoolNode(
-        name=metadata["name"],
+        name=node["metadata"]["name"],
         pool=pool,
-        claim=str(_object(claim, "metadata").get("name") or ""),
+        claim=name_of(claim),
         deleting=(
-            metadata.get("deletionTimestamp") is not None
-            or _object(claim, "metadata").get("deletionTimestamp") is not None
-            or _has_condition(claim, "DisruptionReason")
-            or _is_tainted(taints)
+            is_deleting(node) or is_deleting(claim) or _has_condition(claim, "DisruptionReason") or _is_tainted(node)
         ),
         ready=_has_condition(node, "Ready"),
         rebooting=_has_condition(claim, "Rebooting"),
-        initialized=_object(metadata, "labels").get(INITIALIZED_LABEL) == _TRUE,
+        initialized=label(node, INITIALIZED_LABEL) == _TRUE,
         instance_gone=_has_condition(claim, "InstanceTerminating"),
-        do_not_disrupt=_object(metadata, "annotations").get(DO_NOT_DISRUPT) == _TRUE,
-        grace_bounded=_object(claim, "spec").get("terminationGracePeriod") is not None,
+        do_not_disrupt=annotation(node, DO_NOT_DISRUPT) == _TRUE,
+        grace_bounded=spec_of(claim).get("terminationGracePeriod") is not None,
     )
 
 
@@ -116,20 +112,14 @@ def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCo
 
 
 def _has_condition(document: JsonObject, kind: str) -> bool:
-    conditions = _object(document, "status").get("conditions")
-    return isinstance(conditions, list) and any(
-        isinstance(condition, dict) and condition.get("type") == kind and condition.get("status") == _CONDITION_TRUE
-        for condition in conditions
+    return any(
+        condition.get("type") == kind and condition.get("status") == _CONDITION_TRUE
+        for condition in conditions_of(document)
     )
 
 
-def _is_tainted(taints: Any) -> bool:
-    return isinstance(taints, list) and any(
-        isinstance(taint, dict) and taint.get("key") == DISRUPTED_TAINT and taint.get("effect") == "NoSchedule"
-        for taint in taints
+def _is_tainted(node: JsonObject) -> bool:
+    return any(
+        taint.get("key") == DISRUPTED_TAINT and taint.get("effect") == "NoSchedule"
+        for taint in dicts_at(node, "spec", "taints")
     )
-
-
-def _object(parent: JsonObject, key: str) -> JsonObject:
-    value = parent.get(key)
-    return value if isinstance(value, dict) else {}

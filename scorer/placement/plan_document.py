@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import dict_at, is_labelled_latest, labels_of, spec_of
+from scorer.api.documents import dict_at, is_labelled_latest, label, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
@@ -76,8 +76,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
     return [
         document
         for document in documents
-        if labels_of(document).get(PARENT_PLACEMENT) == owner["name"]
-        and document["metadata"].get("namespace", "") == namespace
+        if label(document, PARENT_PLACEMENT) == owner["name"] and document["metadata"].get("namespace", "") == namespace
     ]
 
 

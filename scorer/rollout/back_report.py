@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from scorer.api.binding import BindingState
 from scorer.api.conditions import TRUE
-from scorer.api.documents import current_condition, is_deleting, label, name_of, spec_of, status_of
+from scorer.api.documents import current_condition, dicts_at, is_deleting, label, name_of, spec_of, status_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING
@@ -90,7 +90,7 @@ def plan_back_reports(
     if len(holders) != 1:
         return []
     holder = name_of(holders[0])
-    selected = {_identity(item): item for item in status_of(placement).get("selectedResources") or ()}
+    selected = {_identity(item): item for item in dicts_at(placement, "status", "selectedResources")}
     found: dict[tuple[str, ...], BackReport] = {}
     for work in sorted(works, key=name_of):
         if label(work, PARENT_BINDING) != holder or is_deleting(work) or EnvelopeKey.of_work(work) is not None:
@@ -106,7 +106,7 @@ def plan_back_reports(
 
 
 def _statuses(work: JsonObject) -> Iterator[tuple[tuple[str, str, str, str], JsonObject]]:
-    for entry in status_of(work).get("manifestConditions") or ():
+    for entry in dicts_at(work, "status", "manifestConditions"):
         status = (entry.get("backReportedStatus") or {}).get("observedStatus")
         if isinstance(status, dict) and status:
             yield _identity(entry.get("identifier") or {}), status

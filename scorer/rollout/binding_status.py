@@ -13,6 +13,7 @@ from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, 
 from scorer.api.documents import (
     conditions_of,
     current_condition,
+    dicts_at,
     generation_of,
     is_deleting,
     name_of,
@@ -154,7 +155,7 @@ def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonOb
     """Yield each manifest's entry in the status of its Work, with the identifier a placement uses for it."""
     for work in works:
         envelope = EnvelopeKey.of_work(work)
-        for entry in status_of(work).get("manifestConditions") or ():
+        for entry in dicts_at(work, "status", "manifestConditions"):
             given = entry.get("identifier") or {}
             fields = ("group", "version", "kind", "name", "namespace")
             identifier = {

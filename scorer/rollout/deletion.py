@@ -16,7 +16,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scorer.api.binding import BindingState
-from scorer.api.documents import annotation, is_deleting, metadata_of, name_of, namespace_of, spec_of, with_metadata
+from scorer.api.documents import (
+    annotation,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+    with_metadata,
+)
 from scorer.api.meta import JsonObject
 from scorer.rollout.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.intent import is_meant, meant, unmeant
@@ -82,7 +90,7 @@ def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Ma
     writes = []
     for binding in said:
         left = with_metadata(binding, annotations={ABANDON: None})
-        if spec_of(binding).get("state") != BindingState.UNSCHEDULED and metadata_of(binding).get("uid") not in behind:
+        if spec_of(binding).get("state") != BindingState.UNSCHEDULED and uid_of(binding) not in behind:
             left = unmeant(left)
         if left != binding:
             writes.append(replace(left))

@@ -23,10 +23,10 @@ from scorer.api.documents import (
     current_condition,
     generation_of,
     is_deleting,
-    metadata_of,
     name_of,
     spec_of,
     status_of,
+    uid_of,
     with_metadata,
 )
 from scorer.api.int_or_percent import scaled_up
@@ -169,7 +169,7 @@ def decide_eviction(
         ValueError: The state of a binding is none of the three states.
     """
     meant = annotation(eviction, EVICTED_BINDING)
-    if meant and not any(metadata_of(each).get("uid") == meant and not is_deleting(each) for each in bindings):
+    if meant and not any(uid_of(each) == meant and not is_deleting(each) for each in bindings):
         return Eviction("", EvictionReason.EXECUTED, "it has been removed")
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
 
@@ -189,12 +189,12 @@ def is_under_way(
     if not meant or (is_finished(eviction) and not executed):
         return False
     begun = executed or withdrawn
-    return any(metadata_of(each).get("uid") == meant and (is_deleting(each) or not begun) for each in bindings)
+    return any(uid_of(each) == meant and (is_deleting(each) or not begun) for each in bindings)
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
     """Return the eviction with the binding that it deletes written on it, None when it is already."""
-    uid = str(metadata_of(binding).get("uid") or "")
+    uid = uid_of(binding)
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None
     return with_metadata(eviction, annotations={EVICTED_BINDING: uid})

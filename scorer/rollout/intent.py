@@ -12,7 +12,7 @@ says the opposite (`unmeant`).
 from collections.abc import Mapping
 from typing import Any
 
-from scorer.api.documents import annotation, metadata_of, with_metadata
+from scorer.api.documents import annotation, uid_of, with_metadata
 from scorer.api.meta import JsonObject
 from scorer.api.names import REMOVE
 
@@ -36,4 +36,4 @@ def is_meant(document: Mapping[str, Any]) -> bool:
 
 
 def _uid(document: Mapping[str, Any]) -> str:
-    return str(metadata_of(document).get("uid") or "")
+    return uid_of(document)

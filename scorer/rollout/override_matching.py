@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scorer.api.documents import name_of, namespace_of
+from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.override import PlacementScope
@@ -34,8 +34,7 @@ class Selected(NamedTuple):
 def selected_by(snapshot: JsonObject) -> Iterator[Selected]:
     """Yield what an override snapshot selects."""
     namespace, spec = namespace_of(snapshot), override_spec(snapshot)
-    selectors = spec.get("resourceSelectors" if namespace else "clusterResourceSelectors") or ()
-    for selector in filter(lambda entry: isinstance(entry, Mapping), selectors):
+    for selector in dicts_at(spec, "resourceSelectors" if namespace else "clusterResourceSelectors"):
         group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
         yield Selected(namespace, group, version, kind, name)
 
@@ -112,8 +111,7 @@ def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iter
 
 def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
     """Yield the objects in an envelope that can be placed; what is wrong with the others is said when they are."""
-    data = envelope.get("data")
-    for entry, content in data.items() if isinstance(data, Mapping) else ():
+    for entry, content in dict_at(envelope, "data").items():
         found = unwrap({**envelope, "data": {entry: content}}, kinds)
         if not isinstance(found, EnvelopeError):
             yield from found

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scorer.api.documents import label, metadata_of, name_of, namespace_of, spec_of
+from scorer.api.documents import label, labels_of, name_of, namespace_of, spec_of
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import LabelSelectorRequirement, holds_for, selector_error
 from scorer.api.meta import JsonObject
@@ -110,7 +110,7 @@ def override_spec(snapshot: JsonObject) -> Mapping[str, Any]:
 
 def member_labels(member: JsonObject) -> dict[str, str]:
     """Return the labels of a MemberCluster, its name under `MEMBER_NAME` among them whoever has written them."""
-    return {**(metadata_of(member).get("labels") or {}), MEMBER_NAME: name_of(member)}
+    return {**labels_of(member), MEMBER_NAME: name_of(member)}
 
 
 def describe(snapshot: JsonObject) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import orjson
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
-from scorer.api.documents import annotation, conditions_of, generation_of, metadata_of, status_of, with_metadata
+from scorer.api.documents import annotation, conditions_of, generation_of, metadata_of, status_of, uid_of, with_metadata
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
 
@@ -59,7 +59,7 @@ def stand_of(work: Mapping[str, Any]) -> Stand:
     """Return how far a Work has come."""
     made = str(metadata_of(work).get("creationTimestamp") or "")
     written = _time(annotation(work, WRITTEN)) or _time(made)
-    return Stand(str(metadata_of(work).get("uid") or ""), generation_of(work), written)
+    return Stand(uid_of(work), generation_of(work), written)
 
 
 def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
@@ -97,7 +97,7 @@ def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
     A time that is gone says nothing, nor does another one over the same content: the loop does not write that again.
     """
     written = _time(annotation(work, WRITTEN))
-    changed = metadata_of(work).get("uid") == applied.uid and generation_of(work) > applied.generation
+    changed = uid_of(work) == applied.uid and generation_of(work) > applied.generation
     return changed and written is not None and applied.written is not None and written < applied.written
 
 

@@ -11,7 +11,14 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from scorer.api.documents import is_deleting, metadata_of, name_of, namespace_of, spec_of, status_of
+from scorer.api.documents import (
+    dicts_at,
+    is_deleting,
+    labels_of,
+    name_of,
+    namespace_of,
+    spec_of,
+)
 from scorer.api.kinds import KINDS, NAMESPACE, Kind, group_kind
 from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.meta import JsonObject
@@ -209,9 +216,7 @@ class _Selector:
             return
         matches = _label_matcher(term)
         found = self._inventory.list(kind, namespace)
-        yield from self._live(
-            kind, (document for document in found if matches(metadata_of(document).get("labels") or {}))
-        )
+        yield from self._live(kind, (document for document in found if matches(labels_of(document))))
 
     def _live(self, kind: Kind, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for document in documents:
@@ -290,7 +295,7 @@ def is_concerned(
     if candidate is not None and any(_reaches(term, candidate) for term in terms):
         return True
     identity = _identity(resource_identifier(changed))
-    return any(identity == _identity(item) for item in status_of(placement).get("selectedResources") or ())
+    return any(identity == _identity(item) for item in dicts_at(placement, "status", "selectedResources"))
 
 
 def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:
@@ -299,7 +304,7 @@ def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:
     if name := term.get("name"):
         return bool(name == name_of(document))
     try:
-        return _label_matcher(term)(metadata_of(document).get("labels") or {})
+        return _label_matcher(term)(labels_of(document))
     except _UserError:
         return True  # selecting again reports what is wrong with the term
 

@@ -10,12 +10,12 @@ from typing import Any
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.documents import (
     conditions_of,
+    dicts_at,
     generation_of,
     name_of,
     namespace_of,
     owner_reference,
     spec_of,
-    status_of,
 )
 from scorer.api.kinds import NAMESPACE, PLACEMENT_STATUS
 from scorer.api.meta import JsonObject, format_time
@@ -31,7 +31,7 @@ def reported_namespace(placement: JsonObject) -> str:
     for term in spec.get("resourceSelectors") or ():
         if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind and term.get("name"):
             return str(term["name"])
-    for item in status_of(placement).get("selectedResources") or ():
+    for item in dicts_at(placement, "status", "selectedResources"):
         if (item.get("group") or "", item.get("kind")) == NAMESPACE.group_kind:
             return str(item.get("name") or "")
     return ""

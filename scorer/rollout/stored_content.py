@@ -6,7 +6,7 @@ Source: rollout.md 2.5 to 2.7; KubeFleet pkg/controllers/placement/resource_sele
 from collections.abc import Mapping
 from typing import Any
 
-from scorer.api.documents import metadata_of, name_of, namespace_of, spec_of
+from scorer.api.documents import labels_of, metadata_of, name_of, namespace_of, spec_of
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
 
@@ -47,7 +47,7 @@ def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: 
         case "v1", "Endpoints":
             return not has_service
         case "discovery.k8s.io/v1", "EndpointSlice":
-            return "endpointslice.kubernetes.io/managed-by" not in (metadata_of(document).get("labels") or {})
+            return "endpointslice.kubernetes.io/managed-by" not in labels_of(document)
         case _:
             return True
 

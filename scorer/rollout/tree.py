@@ -19,6 +19,8 @@ from scorer.api.conditions import FALSE, TRUE, UNKNOWN
 from scorer.api.documents import (
     conditions_of,
     current_condition,
+    dicts_at,
+    finalizers_of,
     generation_of,
     index_of,
     is_deleting,
@@ -28,7 +30,6 @@ from scorer.api.documents import (
     name_of,
     namespace_of,
     spec_of,
-    status_of,
 )
 from scorer.api.kinds import WORK, Kind, split_api_version
 from scorer.api.meta import JsonObject
@@ -192,7 +193,7 @@ def _placement(
 
 def _ending(document: JsonObject) -> JsonObject:
     """Return whether the object is being deleted, and what holds it."""
-    return {"deleting": is_deleting(document), "finalizers": list(metadata_of(document).get("finalizers") or ())}
+    return {"deleting": is_deleting(document), "finalizers": finalizers_of(document)}
 
 
 def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
@@ -255,7 +256,7 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 def _missing(placement: JsonObject) -> list[JsonObject]:
     """Return what the status says of the clusters that are wanted and were not found."""
     found = []
-    for entry in status_of(placement).get("placementStatuses") or ():
+    for entry in dicts_at(placement, "status", "placementStatuses"):
         if not entry.get("clusterName"):
             condition: Mapping[str, Any] = next(iter(entry.get("conditions") or ()), {})
             found.append({key: str(condition.get(key, "")) for key in ("reason", "message")})
@@ -420,7 +421,7 @@ def _envelope(work: JsonObject) -> JsonObject | None:
 def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
     """Return the objects of a Work, the worst first; one that the agent has not mentioned yet is waiting."""
     reported = {}
-    for entry in status_of(work).get("manifestConditions") or ():
+    for entry in dicts_at(work, "status", "manifestConditions"):
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
     manifests = list_at(work, "spec", "workload", "manifests")
     objects = [_object(ordinal, each, reported.get(ordinal), envelope) for ordinal, each in enumerate(manifests)]

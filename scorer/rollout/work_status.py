@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.documents import conditions_of, generation_of, status_of
+from scorer.api.documents import conditions_of, dicts_at, generation_of
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.availability import Availability, AvailabilityReason
@@ -117,7 +117,7 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
         now: When the pass was made.
     """
     report_diff = reports_diff(work)
-    entries = status_of(work).get("manifestConditions") or ()
+    entries = dicts_at(work, "status", "manifestConditions")
     stored = dict(zip(_identities(entry.get("identifier") or {} for entry in entries), entries, strict=True))
     before = [stored.get(identity) for identity in _identities(result.identifier() for result in results)]
     conditions = work_conditions(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scorer.api.documents import dict_at, text_at, texts_at
+
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
@@ -16,20 +18,9 @@ class UserInfo:
     @classmethod
     def read(cls, document: object) -> "UserInfo":
         """Return the user of a request's ``userInfo``; what cannot be read is nobody."""
-        if not isinstance(document, dict):
-            return cls()
-        extra = document.get("extra")
         return cls(
-            _text(document.get("username")),
-            frozenset(_texts(document.get("groups"))),
-            _text(document.get("uid")),
-            {key: _texts(values) for key, values in extra.items()} if isinstance(extra, dict) else {},
+            text_at(document, "username"),
+            frozenset(texts_at(document, "groups")),
+            text_at(document, "uid"),
+            {key: tuple(texts_at(values)) for key, values in dict_at(document, "extra").items()},
         )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(values: object) -> tuple[str, ...]:
-    return tuple(value for value in values if isinstance(value, str)) if isinstance(values, list) else ()

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
-from scorer.api.documents import name_of, namespace_of
+from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
@@ -145,11 +145,6 @@ def _at(document: JsonObject, path: Sequence[str]) -> Any:
     return value
 
 
-def _list_at(document: JsonObject, *path: str) -> Sequence[Any]:
-    value = _at(document, path)
-    return value if isinstance(value, list) else ()
-
-
 _POLICY: Final = ("spec", "policy")
 _OF_A_PLACEMENT: Final = (("spec", "resourceSelectors"), _POLICY, ("spec", "strategy", "applyStrategy"))
 """Who may scale a placement, or change its pace, need not read what it places."""
@@ -159,7 +154,7 @@ def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
     """What selects objects of the hub."""
     namespace = namespace_of(document)
     yield from _of_system_namespace(namespace, context)
-    for term in _list_at(document, "spec", "resourceSelectors"):
+    for term in dicts_at(document, "spec", "resourceSelectors"):
         yield from _of_term(term, namespace, context)
 
 
@@ -170,7 +165,7 @@ def _overriding(*path: str) -> Needs:
         namespace = namespace_of(document)
         yield from _of_system_namespace(namespace, context)
         for member in ("clusterResourceSelectors", "resourceSelectors"):
-            for term in _list_at(document, *path, member):
+            for term in dicts_at(document, *path, member):
                 yield from _of_overridden(term, namespace, context)
 
     return needs
@@ -179,26 +174,24 @@ def _overriding(*path: str) -> Needs:
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
     """Every entry needs what a selector of that object would need; a Namespace comes alone."""
     namespace = namespace_of(document)
-    data = document.get("data")
-    for entry in data.values() if isinstance(data, dict) else ():
-        yield from _of_object(entry, namespace, context)
+    for entry in dict_at(document, "data").values():
+        if isinstance(entry, dict):
+            yield from _of_object(entry, namespace, context)
 
 
 def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Access]:
     """What is in a snapshot that somebody writes by hand is placed like what is in an envelope."""
     yield from _of_system_namespace(namespace_of(document), context)
-    for entry in _list_at(document, "spec", "selectedResources"):
-        if isinstance(entry, dict):
-            yield from _of_object(entry, namespace_of(entry), context)
-            if group_kind(entry) in (kinds.ENVELOPE.group_kind, kinds.NAMESPACED_ENVELOPE.group_kind):
-                yield from _of_envelope(entry, context)
+    for entry in dicts_at(document, "spec", "selectedResources"):
+        yield from _of_object(entry, namespace_of(entry), context)
+        if group_kind(entry) in (kinds.ENVELOPE.group_kind, kinds.NAMESPACED_ENVELOPE.group_kind):
+            yield from _of_envelope(entry, context)
 
 
 def _of_work(document: JsonObject, context: Context) -> Iterator[Access]:
     """What is in a Work that somebody writes by hand is placed without any envelope around it."""
-    for entry in _list_at(document, "spec", "workload", "manifests"):
-        if isinstance(entry, dict):
-            yield from _of_object(entry, namespace_of(entry), context)
+    for entry in dicts_at(document, "spec", "workload", "manifests"):
+        yield from _of_object(entry, namespace_of(entry), context)
 
 
 def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
@@ -206,8 +199,8 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
 
     Where nobody knows that placement, the right to have it placed is what is left to ask for.
     """
-    name, namespace = _at(document, _PARENT), namespace_of(document)
-    if not isinstance(name, str) or not name:
+    name, namespace = label(document, PARENT_PLACEMENT), namespace_of(document)
+    if not name:
         return
     kind = kinds.RESOURCE_PLACEMENT if namespace else kinds.PLACEMENT
     try:
@@ -251,8 +244,8 @@ _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
 }
 
 
-def _of_term(term: Any, namespace: str, context: Context) -> Iterator[Access]:
-    if not isinstance(term, dict) or not isinstance(term.get("group", ""), str):
+def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
+    if not isinstance(term.get("group", ""), str):
         return
     kind = context.kinds.find(term.get("group", ""), str(term.get("kind")))
     if kind is None:  # refused by the rules, or unknown to them too
@@ -266,13 +259,13 @@ def _of_term(term: Any, namespace: str, context: Context) -> Iterator[Access]:
         yield from _of_system_namespace(name, context)
 
 
-def _of_overridden(term: Any, namespace: str, context: Context) -> Iterator[Access]:
+def _of_overridden(term: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
     """What it takes to rewrite an object, or, where a Namespace is named, all that is placed in it.
 
     An override asks for no scope, and what it rewrites may come out of an envelope: then the hub need not know it, and
     no API server has seen what a role that comes out of it allows.
     """
-    if not isinstance(term, dict) or not isinstance(term.get("group", ""), str):
+    if not isinstance(term.get("group", ""), str):
         return
     if not term.get("kind"):  # refused by the rules
         return
@@ -288,12 +281,12 @@ def _of_overridden(term: Any, namespace: str, context: Context) -> Iterator[Acce
         yield from _of_system_namespace(name, context)
 
 
-def _of_object(entry: Any, namespace: str, context: Context) -> Iterator[Access]:
+def _of_object(entry: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
     """What it takes to place one object that its author has written out.
 
     The hub need not know its kind, members do: then the author needs the right to all kinds of that group.
     """
-    if not isinstance(entry, dict) or not entry.get("kind"):  # refused by the rules
+    if not entry.get("kind"):  # refused by the rules
         return
     group, word = group_kind(entry)
     kind = context.kinds.find(group, word)

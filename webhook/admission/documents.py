@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from scorer.api.documents import metadata_of, name_of, namespace_of
+from scorer.api.documents import labels_of, name_of, namespace_of
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
@@ -73,9 +73,8 @@ class DocumentSet:
         if index is None:
             made: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
             for document in self.existing(kind):
-                labels = metadata_of(document).get("labels")
-                if isinstance(labels, dict) and isinstance(labels.get(label), str):
-                    made[labels[label], namespace_of(document)].append(document)
+                if (found := labels_of(document).get(label)) is not None:
+                    made[found, namespace_of(document)].append(document)
             index = self._labelled[kind.group_kind, label] = dict(made)
         return index.get((value, namespace), ())
 

@@ -22,9 +22,9 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from scorer.api.documents import metadata_of, name_of
+from scorer.api.documents import dict_at, is_deleting, metadata_of, name_of, spec_of, text_at
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
@@ -165,19 +165,18 @@ class Enforcement:
 
     async def _disruption(self, asked: JsonObject, user: str) -> _Disruption | None:
         """Return which node a write takes away; None: none."""
-        operation, resource = asked.get("operation"), asked.get("resource")
-        plural = resource.get("resource") if isinstance(resource, dict) else None
-        name, old = str(asked.get("name") or ""), _object(asked.get("oldObject"))
+        operation, plural = asked.get("operation"), text_at(asked, "resource", "resource")
+        name, old = str(asked.get("name") or ""), dict_at(asked, "oldObject")
         if operation == "CREATE" and plural == POD.plural and asked.get("subResource") == "eviction":
             return await self._drain(Key(name, str(asked.get("namespace") or "")), user)
-        if operation != "DELETE" or asked.get("subResource") or metadata_of(old).get("deletionTimestamp"):
+        if operation != "DELETE" or asked.get("subResource") or is_deleting(old):
             return None
         if plural == NODE.plural:
             name = name or name_of(old)
             return _deletion(NODE, name, old, name, f'deleting Node "{name}"', user)
         if plural == NODE_CLAIM.plural:
             name = name or name_of(old)
-            node = str(self._pools.node_of_claim(name) or _object(old.get("status")).get("nodeName") or "")
+            node = self._pools.node_of_claim(name) or text_at(old, "status", "nodeName")
             deed = f'deleting NodeClaim "{name}" of node "{node}"'
             return _deletion(NODE_CLAIM, name, old, node, deed, user)
         return None
@@ -189,10 +188,10 @@ class Enforcement:
         """
         try:
             pod = await self._hub.get(POD, key)
-            node = str(_object(pod.get("spec")).get("nodeName") or "")
+            node = text_at(pod, "spec", "nodeName")
             if _is_over(pod) or self._pools.node(node) is None:
                 return None
-            cordoned = _object((await self._hub.get(NODE, Key(node))).get("spec")).get("unschedulable") is True
+            cordoned = spec_of(await self._hub.get(NODE, Key(node))).get("unschedulable") is True
         except NotFoundError:
             return None
         deed = f'evicting Pod "{key.namespace}/{key.name}", which drains node "{node}",'
@@ -236,7 +235,7 @@ class Enforcement:
             document = await self._hub.get(disruption.kind, Key(disruption.name))
         except NotFoundError:
             return f"{what} is gone already"
-        stored, node = metadata_of(document), _object(document.get("status")).get("nodeName")
+        stored, node = metadata_of(document), text_at(document, "status", "nodeName")
         if any(told.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
             return f"{what} is stored as another one than the review has"
         if disruption.kind == NODE_CLAIM and node and node != disruption.node:
@@ -259,7 +258,7 @@ class Enforcement:
     async def _is_leaving(self, pool: str) -> bool:
         """Say whether the whole pool is being deleted, which takes its nodes along."""
         try:
-            return bool(metadata_of(await self._hub.get(NODE_POOL, Key(pool))).get("deletionTimestamp"))
+            return is_deleting(await self._hub.get(NODE_POOL, Key(pool)))
         except NotFoundError:
             return True
 
@@ -376,16 +375,10 @@ def _state(node: PoolNode, pool: PoolView) -> str:
 
 def _is_over(pod: JsonObject) -> bool:
     """Say whether nothing of a pod runs any more, or it is on its way out already."""
-    done = _object(pod.get("status")).get("phase") in {"Succeeded", "Failed"}
-    return done or bool(metadata_of(pod).get("deletionTimestamp"))
+    return text_at(pod, "status", "phase") in {"Succeeded", "Failed"} or is_deleting(pod)
 
 
 def _is_dry_run(asked: JsonObject) -> bool:
     """Say whether nothing is to happen; an eviction may say so in its body."""
-    eviction = _object(_object(asked.get("object")).get("deleteOptions"))
-    options = _object(asked.get("options"))
+    eviction, options = dict_at(asked, "object", "deleteOptions"), dict_at(asked, "options")
     return bool(asked.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}

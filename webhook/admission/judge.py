@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
-from scorer.api.documents import metadata_of, name_of
+from scorer.api.documents import is_deleting, name_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import api_version, split_api_version
 from scorer.api.meta import JsonObject, without_nulls
@@ -246,7 +246,7 @@ def _delete(question: Question) -> Judgement | None:
 def _being_deleted(question: Question) -> Judgement | None:
     if question.operation != "UPDATE":
         return None
-    return ALLOWED if metadata_of(question.document).get("deletionTimestamp") else None
+    return ALLOWED if is_deleting(question.document) else None
 
 
 def _is_bounded(question: Question) -> Judgement | None:
@@ -276,7 +276,7 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
         entry is None
         or entry.default is None
         or question.operation not in {"CREATE", "UPDATE"}
-        or metadata_of(document).get("deletionTimestamp")
+        or is_deleting(document)
     ):
         return ALLOWED, document
     defaulted = entry.default(document, question.old if question.operation == "UPDATE" else None)

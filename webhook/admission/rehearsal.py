@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from scorer.api.documents import metadata_of
+from scorer.api.documents import is_deleting, metadata_of
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
@@ -127,7 +127,7 @@ def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObje
 
 def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
     """Return *document* without a deletion mark that only its author sets; it would let the write past every rule."""
-    if "deletionTimestamp" not in metadata_of(document) or metadata_of(old or {}).get("deletionTimestamp"):
+    if "deletionTimestamp" not in metadata_of(document) or is_deleting(old or {}):
         return document
     metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}
     return {**document, "metadata": metadata}

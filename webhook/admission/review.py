@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
-from scorer.api.documents import name_of
+from scorer.api.documents import text_at
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
@@ -232,13 +232,11 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
     }
     if judgement.code == 400:
         return status
-    kind = request.get("kind")
-    kind = kind if isinstance(kind, dict) else {}
     document = request.get("object") or request.get("oldObject")
     details: JsonObject = {
-        "name": _short(name_of(document) if isinstance(document, dict) else ""),
-        "group": _short(kind.get("group")),
-        "kind": _short(kind.get("kind")),
+        "name": _short(text_at(document, "metadata", "name")),
+        "group": _short(text_at(request, "kind", "group")),
+        "kind": _short(text_at(request, "kind", "kind")),
     }
     if judgement.errors:
         details["causes"] = [
@@ -251,10 +249,8 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
     return status
 
 
-def _short(name: object) -> str:
+def _short(name: str) -> str:
     """Return a name for an answer; one that nothing can have is cut."""
-    if not isinstance(name, str):
-        return ""
     return printable(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "...")
 
 

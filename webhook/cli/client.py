@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from scorer.api.documents import metadata_of
+from scorer.api.documents import dicts_at, metadata_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.connection import Connection, namespace_of
@@ -86,10 +86,9 @@ class RefusedError(Exception):
         return [f"Error from server ({self.reason or self.code}): {self.message}"]
 
 
-def _errors(problem: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
     """Return the mistakes that problem details name, each with its JSON Pointer."""
-    errors = problem.get("errors")
-    return [each for each in errors if isinstance(each, Mapping)] if isinstance(errors, list) else []
+    return dicts_at(problem, "errors")
 
 
 class Event(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from scorer.api.documents import dict_at, dicts_at
 from scorer.api.quoting import printable
 from webhook.cli.failure import UserError
 from webhook.settings.hub import KubeconfigSettings
@@ -124,16 +125,14 @@ def _check_unambiguous(
 
 
 def _entries(document: Mapping[str, Any], section: str) -> Sequence[Mapping[str, Any]]:
-    entries = document.get(section)
-    return [each for each in entries if isinstance(each, dict) and "name" in each] if isinstance(entries, list) else []
+    return [each for each in dicts_at(document, section) if "name" in each]
 
 
 def _entry(document: Mapping[str, Any], section: str, name: object, member: str) -> Mapping[str, Any] | None:
     """Return what is said in *section* under *name*; None: nothing."""
     for each in _entries(document, section):
         if each["name"] == name and name:
-            found = each.get(member)
-            return found if isinstance(found, dict) else {}
+            return dict_at(each, member)
     return None
 
 

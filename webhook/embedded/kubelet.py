@@ -24,7 +24,15 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from scorer.api.documents import annotations_of, is_deleting
+from scorer.api.documents import (
+    annotation,
+    conditions_of,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    spec_of,
+    status_of,
+)
 from scorer.api.duration import parse_sum
 from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject, format_time, parse_time
@@ -132,32 +140,13 @@ def progress(
     simulate = _SIMULATED.get(group_kind(document))
     if simulate is None or is_deleting(document):
         return Progress(document)
-    annotations = annotations_of(document)
-    script = parse_script(annotations.get(SIMULATE, ""), ready_after)
+    script = parse_script(annotation(document, SIMULATE), ready_after)
     return simulate(document, _Moment(now, script, nodes))
 
 
 def is_simulated(kind: Kind) -> bool:
     """Say whether anything happens to objects of this kind by itself."""
     return kind.group_kind in _SIMULATED
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    """Return *value* if it is an object; what a member stores was never checked against a schema."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def _maps(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects in *value* if it is a list."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _status(document: JsonObject) -> Mapping[str, Any]:
-    return _map(document.get("status"))
-
-
-def _spec(document: JsonObject) -> Mapping[str, Any]:
-    return _map(document.get("spec"))
 
 
 def _created(document: JsonObject, moment: _Moment) -> datetime:
@@ -170,7 +159,7 @@ def _count(value: object, default: int) -> int:
 
 
 def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
-    found = (entry for entry in _maps(_status(document).get("conditions")) if entry.get("type") == kind)
+    found = (entry for entry in conditions_of(document) if entry.get("type") == kind)
     return next(found, {})
 
 
@@ -195,13 +184,13 @@ def _whole_seconds(instant: datetime) -> datetime:
 def _rollout_start(document: JsonObject, moment: _Moment) -> datetime:
     """Return when the rollout of the present generation began: as the status says, else with the object, else now."""
     if not _observed(document):
-        return _whole_seconds(moment.now) if "observedGeneration" in _status(document) else _created(document, moment)
+        return _whole_seconds(moment.now) if "observedGeneration" in status_of(document) else _created(document, moment)
     text = _condition(document, "Progressing").get("lastUpdateTime")
     return parse_time(text) if text else _created(document, moment)
 
 
 def _observed(document: JsonObject) -> bool:
-    return bool(_status(document).get("observedGeneration") == document["metadata"].get("generation"))
+    return bool(status_of(document).get("observedGeneration") == document["metadata"].get("generation"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +211,7 @@ def _pods(document: JsonObject, stage: str, wanted: int, fields: tuple[str, str]
         return _Pods(wanted, wanted, wanted)
     if stage == "crashed":
         return _Pods(wanted, wanted, 0)
-    status = _status(document)
+    status = status_of(document)
     updated, serving = (_count(status.get(field), 0) for field in fields)
     if not _observed(document):
         updated = 0 if "observedGeneration" in status else wanted
@@ -262,7 +251,7 @@ def _workload(counts: _Counts) -> Callable[[JsonObject, _Moment], Progress]:
 
 
 def _replicas(document: JsonObject) -> int:
-    return _count(_spec(document).get("replicas"), 1)
+    return _count(spec_of(document).get("replicas"), 1)
 
 
 def _deployment(document: JsonObject, stage: str, _: _Moment) -> JsonObject:
@@ -286,7 +275,7 @@ def _stateful_set(document: JsonObject, stage: str, _: _Moment) -> JsonObject:
         "availableReplicas": pods.serving,
         "currentReplicas": pods.wanted if done else pods.wanted - pods.updated,
         "updatedReplicas": pods.updated,
-        "currentRevision": update if done else _status(document).get("currentRevision", update),
+        "currentRevision": update if done else status_of(document).get("currentRevision", update),
         "updateRevision": update,
     }
 
@@ -320,7 +309,7 @@ def _job(document: JsonObject, moment: _Moment) -> Progress:
     stage, changes_at = moment.stage(started)
     if stage == "ready" and moment.script.crash_after is not None:
         stage = "starting"
-    spec, start = _spec(document), format_time(started)
+    spec, start = spec_of(document), format_time(started)
     completions = _count(spec.get("completions"), 1)
     if stage == "starting":
         active = min(_count(spec.get("parallelism"), 1), completions)
@@ -355,7 +344,7 @@ def _address(document: JsonObject, block: tuple[int, int]) -> str:
 
 def _service(document: JsonObject, moment: _Moment) -> Progress:
     """Give the Service a cluster IP at once, and a load balancer its address after a while."""
-    spec = _spec(document)
+    spec = spec_of(document)
     if spec.get("type") == "ExternalName":
         return Progress(document)
     address = spec.get("clusterIP") or _address(document, (10, 96))
@@ -375,20 +364,20 @@ def _ingress(document: JsonObject, moment: _Moment) -> Progress:
 
 
 def _namespace(document: JsonObject, _: _Moment) -> Progress:
-    return Progress({**document, "status": {**_status(document), "phase": "Active"}})
+    return Progress({**document, "status": {**status_of(document), "phase": "Active"}})
 
 
 def _volume(document: JsonObject, _: _Moment) -> Progress:
-    phase = "Bound" if _spec(document).get("claimRef") else "Available"
-    return Progress({**document, "status": {**_status(document), "phase": phase}})
+    phase = "Bound" if spec_of(document).get("claimRef") else "Available"
+    return Progress({**document, "status": {**status_of(document), "phase": phase}})
 
 
 def _claim(document: JsonObject, moment: _Moment) -> Progress:
     stage, changes_at = moment.stage(_created(document, moment))
     status: JsonObject = {"phase": "Pending"}
     if stage == "ready":
-        spec = _spec(document)
-        capacity = _map(_map(spec.get("resources")).get("requests"))
+        spec = spec_of(document)
+        capacity = dict_at(spec, "resources", "requests")
         status = {"phase": "Bound", "accessModes": spec.get("accessModes") or [], "capacity": capacity}
     elif stage == "crashed":
         status = {"phase": "Lost"}
@@ -411,7 +400,7 @@ def _disruption_budget(document: JsonObject, moment: _Moment) -> Progress:
 
 
 def _custom_resource_definition(document: JsonObject, moment: _Moment) -> Progress:
-    spec = _spec(document)
+    spec = spec_of(document)
     established = moment.script.ready_after is not None
     conditions = _conditions(
         document,
@@ -419,7 +408,7 @@ def _custom_resource_definition(document: JsonObject, moment: _Moment) -> Progre
         ("NamesAccepted", True, "NoConflicts", "no conflicts found"),
         ("Established", established, "InitialNamesAccepted" if established else "Installing", "the kind is served"),
     )
-    stored = [version.get("name") for version in _maps(spec.get("versions")) if version.get("storage")]
+    stored = [version.get("name") for version in dicts_at(spec, "versions") if version.get("storage")]
     status = {"acceptedNames": spec.get("names") or {}, "storedVersions": stored, "conditions": conditions}
     return Progress({**document, "status": status})
 
@@ -496,12 +485,12 @@ def requests(document: JsonObject, *, nodes: int = NODES) -> dict[str, int]:
     if pods is None:
         return {}
     count = pods(document, nodes)
-    spec = _spec(document)
+    spec = spec_of(document)
     if document["kind"] != "Pod":
-        spec = _map(_map(spec.get("template")).get("spec"))
+        spec = dict_at(spec, "template", "spec")
     total: dict[str, int] = {}
-    for container in _maps(spec.get("containers")):
-        wanted = _map(_map(container.get("resources")).get("requests"))
+    for container in dicts_at(spec, "containers"):
+        wanted = dict_at(container, "resources", "requests")
         for name, text in wanted.items():
             quantity = read_quantity(str(text))
             if quantity is not None and quantity.nano > 0:
@@ -510,11 +499,11 @@ def requests(document: JsonObject, *, nodes: int = NODES) -> dict[str, int]:
 
 
 def _job_pods(document: JsonObject, _: int) -> int:
-    return _count(_status(document).get("active"), 0)
+    return _count(status_of(document).get("active"), 0)
 
 
 def _single_pod(document: JsonObject, _: int) -> int:
-    return int(_status(document).get("phase") not in ("Succeeded", "Failed"))
+    return int(status_of(document).get("phase") not in ("Succeeded", "Failed"))
 
 
 _PODS: Mapping[tuple[str, str], Callable[[JsonObject, int], int]] = MappingProxyType(

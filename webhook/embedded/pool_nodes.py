@@ -13,6 +13,7 @@ from functools import partial
 
 import orjson
 
+from scorer.api.documents import annotations_of
 from scorer.api.kinds import NODE, NODE_CLAIM, Kind
 from scorer.api.meta import JsonObject
 from webhook.embedded.simulation import SIMULATE_STATUS
@@ -73,9 +74,8 @@ class SimulatedNodes:
 
 def wanted_status(document: JsonObject) -> JsonObject | None:
     """Return the status that a document asks for in its annotation; None when it asks for none, or makes no sense."""
-    annotations = document["metadata"].get("annotations")
-    text = annotations.get(SIMULATE_STATUS) if isinstance(annotations, dict) else None
-    if not isinstance(text, str):
+    text = annotations_of(document).get(SIMULATE_STATUS)
+    if text is None:
         return None
     try:
         status = orjson.loads(text)

@@ -22,13 +22,14 @@ from typing import Final
 
 import orjson
 
+from scorer.api.documents import labels_of
 from scorer.api.kinds import NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from webhook.embedded import lifecycle
 from webhook.embedded.journal import RETAINED, Journal, KindId
 from webhook.embedded.objects import ObjectTable
 from webhook.embedded.stored_kinds import DEFINITION, StoredKinds
-from webhook.embedded.watcher import LabelTest, Watcher, labels_of
+from webhook.embedded.watcher import LabelTest, Watcher
 from webhook.embedded.write import Write
 from webhook.kube.ports import (
     AlreadyExistsError,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from scorer.api.documents import labels_of
 from scorer.api.meta import JsonObject
 from webhook.embedded.journal import Journal, KindId, Row
 from webhook.kube.ports import EventType, StoreError, WatchEvent
@@ -43,12 +44,6 @@ class Change(NamedTuple):
         document = orjson.loads(row.body)
         old_labels = labels_of(document) if row.old_labels is None else orjson.loads(row.old_labels)
         return cls(row.version, row.type, document, old_labels)
-
-
-def labels_of(document: JsonObject) -> Mapping[str, str]:
-    """Return the labels of an object."""
-    labels: Mapping[str, str] = document["metadata"].get("labels", {})
-    return labels
 
 
 class Watcher(AsyncIterator[WatchEvent]):

@@ -10,13 +10,14 @@ from datetime import datetime
 
 import orjson
 
+from scorer.api.documents import labels_of
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject, dump_json
 from webhook.embedded import lifecycle
 from webhook.embedded.journal import KindId, Row
 from webhook.embedded.objects import ObjectTable, Place, owner_references, owner_uids
 from webhook.embedded.stored_kinds import DEFINITION, StoredKinds
-from webhook.embedded.watcher import Change, labels_of
+from webhook.embedded.watcher import Change
 from webhook.kube.ports import EventType, Key, key_of
 
 

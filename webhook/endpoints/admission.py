@@ -23,6 +23,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from certs.context import StaleClientError
+from scorer.api.documents import text_at
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
@@ -390,15 +391,12 @@ class _Desk:
         return _status(code, message)
 
     def _record(self, hook: Hook, asked: JsonObject, response: JsonObject, seconds: float) -> None:
-        resource = asked.get("resource")
-        plural = resource.get("resource") if isinstance(resource, dict) else None
-        operation = asked.get("operation")
         allowed = response["allowed"]
         code = "200" if allowed else str(response["status"]["code"])
         self._metrics.reviews.decided(
             hook,
-            operation if isinstance(operation, str) else "",
-            plural if isinstance(plural, str) else "",
+            text_at(asked, "operation"),
+            text_at(asked, "resource", "resource"),
             "allowed" if allowed else "denied",
             code,
             seconds,

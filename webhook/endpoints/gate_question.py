@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import pydantic
 from pydantic import Field, WithJsonSchema
 
+from scorer.api.documents import name_of
 from scorer.api.field_path import json_pointer
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import NodePool
@@ -101,8 +102,7 @@ class DisruptionModel(RequestModel):
         )
 
     def _inline_name(self) -> str:
-        metadata = (self.node_pool or {}).get("metadata")
-        return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+        return name_of(self.node_pool or {})
 
     def _mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
         if (self.pool is None) == (self.node_pool is None):

@@ -9,13 +9,14 @@ Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from scorer.api import kinds
+from scorer.api.documents import annotation, dict_at, name_of, text_at
 from scorer.api.label_selector import label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL, Budget
@@ -106,9 +107,7 @@ class HubNodePools:
         Args:
             document: As the user wrote it.
         """
-        metadata = document.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        return self._view(name if isinstance(name, str) else "", _read_pool(document))
+        return self._view(name_of(document), _read_pool(document))
 
     def node(self, name: str) -> tuple[str, PoolNode] | None:
         """Return the name of a node's pool, which need not exist, and the node; None when it belongs to no pool."""
@@ -287,10 +286,10 @@ class _Links:
             return ""
         if name := _node_name(document):
             return name
-        return min(self._nodes_with_id.get(_text(document, "status", "providerID"), ("",)))
+        return min(self._nodes_with_id.get(text_at(document, "status", "providerID"), ("",)))
 
     def _index(self, claim: str, document: JsonObject, *, add: bool) -> set[str]:
-        name, instance = _node_name(document), _text(document, "status", "providerID")
+        name, instance = _node_name(document), text_at(document, "status", "providerID")
         for index, key in ((self._named, name), (self._with_id, instance)):
             if key and add:
                 index.setdefault(key, {})[claim] = None
@@ -313,12 +312,12 @@ class _Pods:
 
     def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
         """Take in a changed pod."""
-        if old is not None and (node := _text(old, "spec", "nodeName")):
+        if old is not None and (node := text_at(old, "spec", "nodeName")):
             pods = self._on.get(node, {})
             pods.pop(_key(old), None)
             if not pods:
                 self._on.pop(node, None)
-        if new is not None and (node := _text(new, "spec", "nodeName")):
+        if new is not None and (node := text_at(new, "spec", "nodeName")):
             self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
 
     def take_guard(self, old: JsonObject | None, new: JsonObject | None) -> None:
@@ -370,10 +369,7 @@ def _unusable(why: str) -> Budget:
 
 
 def _read_pool(document: JsonObject) -> _Pool:
-    value: Any = document
-    for name in ("spec", "template", "metadata", "annotations"):
-        value = value.get(name) if isinstance(value, dict) else None
-    protected = isinstance(value, dict) and value.get(DO_NOT_DISRUPT) == "true"
+    protected = annotation(dict_at(document, "spec", "template"), DO_NOT_DISRUPT) == "true"
     return _Pool(PoolBudgets(read_budgets(default(document).document)), do_not_disrupt=protected)
 
 
@@ -385,21 +381,11 @@ def _without(index: dict[str, dict[str, None]], key: str, name: str) -> None:
 
 
 def _node_name(claim: JsonObject) -> str:
-    return _text(claim, "status", "nodeName")
+    return text_at(claim, "status", "nodeName")
 
 
 def _provider_id(node: JsonObject) -> str:
-    return _text(node, "spec", "providerID")
-
-
-def _text(document: JsonObject, block: str, name: str) -> str:
-    value = _object(document, block).get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _object(document: Mapping[str, Any], name: str) -> JsonObject:
-    value = document.get(name)
-    return value if isinstance(value, dict) else {}
+    return text_at(node, "spec", "providerID")
 
 
 def _key(document: JsonObject) -> tuple[str, str]:

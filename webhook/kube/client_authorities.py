@@ -9,6 +9,7 @@ Source: serving.md 3.4.
 from typing import Final
 
 from certs.context import CertificateError
+from scorer.api.documents import text_at
 from scorer.api.kinds import KINDS
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import path_of
@@ -41,8 +42,7 @@ class HubAuthorities:
             document = await self._server.request("GET", _PATH, seconds=READ_SECONDS)
         except StoreError as error:
             raise CertificateError(f"{where}: {error}") from error
-        data = document.get("data")
-        pem = data.get(KEY) if isinstance(data, dict) else None
-        if not isinstance(pem, str) or not pem.strip():
+        pem = text_at(document, "data", KEY)
+        if not pem.strip():
             raise CertificateError(f"{where}: has no {KEY}; the hub accepts no client certificates")
         return pem.encode()

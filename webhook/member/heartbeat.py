@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
-from scorer.api.documents import status_of
+from scorer.api.documents import dicts_at, status_of
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, format_time
@@ -104,7 +104,7 @@ def heartbeat_status(
         joined: False for the last report of an agent that leaves.
     """
     at = format_time(now)
-    agents = [agent for agent in old.get("agentStatus") or () if isinstance(agent, Mapping)]
+    agents = dicts_at(old, "agentStatus")
     ours = next((agent for agent in agents if agent.get("type") == MEMBER_AGENT), {})
     agent = {
         "type": MEMBER_AGENT,

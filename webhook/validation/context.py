@@ -17,6 +17,7 @@ from typing import Final, NoReturn, Protocol
 
 from pydantic import ValidationError
 
+from scorer.api.documents import labels_of, name_of, namespace_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import ApiModel, JsonObject
@@ -135,38 +136,29 @@ class DocumentHub:
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
         wanted = (name, namespace)
-        return next((document for document in self.list(kind) if _place_of(document) == wanted), None)
+        return next(
+            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == wanted), None
+        )
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
         found = self._documents.get(kind.group_kind)
         if not found:
             raise NotKnownError(kind)
-        return [document for document in found if namespace in ("", _place_of(document)[1])]
+        return [document for document in found if namespace in ("", namespace_of(document))]
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
         return [
             document
             for document in self.list(kind)
-            if _place_of(document)[1] == namespace and _labels_of(document).get(label) == value
+            if namespace_of(document) == namespace and labels_of(document).get(label) == value
         ]
 
     @cached_property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`; a member that cannot be read is left out."""
         return Fleet.of(filter(None, map(_read_member, self.list(MEMBER_CLUSTER))))
-
-
-def _place_of(document: JsonObject) -> tuple[object, object]:
-    metadata = document.get("metadata")
-    return (metadata.get("name"), metadata.get("namespace") or "") if isinstance(metadata, dict) else ("", "")
-
-
-def _labels_of(document: JsonObject) -> Mapping[str, object]:
-    metadata = document.get("metadata")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return labels if isinstance(labels, dict) else {}
 
 
 def _read_member(document: JsonObject) -> MemberCluster | None:

@@ -10,7 +10,7 @@ Source: placement-api.md 8, whose table these two rows extend.
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.documents import metadata_of, name_of
+from scorer.api.documents import annotation, is_deleting, name_of
 from scorer.api.kinds import MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.names import ALLOW_DELETION, CLUSTER_GROUP, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
 from scorer.api.quoting import quote
@@ -55,15 +55,13 @@ def guard_definition_in_use(write: Write, context: Context) -> Iterator[str]:
 
 def _is_guarded(write: Write, context: Context) -> bool:
     """Say whether a write is the beginning of a deletion that nobody has allowed."""
-    metadata = metadata_of(write.old or {})
-    annotations = metadata.get("annotations")
-    allowed = annotations.get(ALLOW_DELETION) if isinstance(annotations, dict) else None
+    old = write.old or {}
     return (
         context.settings.protect_deletions
         and write.operation == "DELETE"
         and not write.subresource
-        and allowed != "true"
-        and not metadata.get("deletionTimestamp")
+        and annotation(old, ALLOW_DELETION) != "true"
+        and not is_deleting(old)
     )
 
 

@@ -6,7 +6,7 @@ Source: placement-api.md 7.8; KubeFleet pkg/utils/validator/clusterresourceplace
 from collections.abc import Iterator
 from typing import Final
 
-from scorer.api.documents import metadata_of
+from scorer.api.documents import is_deleting
 from scorer.api.eviction import ClusterResourcePlacementEviction, EvictionSpec
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import PLACEMENT
@@ -67,7 +67,7 @@ def validate_placement(spec: EvictionSpec, context: Context) -> Iterator[FieldEr
     """The placement is not being deleted (V-03) and not PickFixed (V-04); an unknown one passes (V-05)."""
     at = SPEC / "placementName"
     for placement in placements_named(spec.placement_name, context.existing(PLACEMENT)):
-        if metadata_of(placement).get("deletionTimestamp"):
+        if is_deleting(placement):
             yield invalid(at, spec.placement_name, "the placement is being deleted", "V-03")
         if placement_type_of(placement) == "PickFixed":
             yield invalid(at, spec.placement_name, "is PickFixed: edit its clusterNames instead", "V-04")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scorer.api.documents import name_of
+from scorer.api.documents import dict_at, name_of
 from scorer.api.meta import JsonObject
 
 
@@ -14,7 +14,5 @@ def placements_named(name: str, placements: Iterable[JsonObject]) -> Iterator[Js
 
 def placement_type_of(placement: Mapping[str, Any]) -> str:
     """Return the type of a stored placement; without a policy, or without a type in it, that is PickAll."""
-    spec = placement.get("spec")
-    policy = spec.get("policy") if isinstance(spec, dict) else None
-    kind = policy.get("placementType") if isinstance(policy, dict) else None
+    kind = dict_at(placement, "spec", "policy").get("placementType")
     return kind if isinstance(kind, str) else "PickAll"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from scorer.api.documents import metadata_of, name_of, namespace_of
+from scorer.api.documents import dict_at, name_of, namespace_of, spec_of
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, POD
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import CLUSTER_GROUP, FLEET, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES
@@ -190,7 +190,7 @@ def guard_member_work(write: Write, context: Context) -> Iterator[str]:
 
 def _agent_names(member: JsonObject) -> set[str]:
     """Return the user names that the identity of a member may appear as."""
-    identity = _object(_object(member, "spec"), "identity")
+    identity = dict_at(member, "spec", "identity")
     name, namespace = str(identity.get("name", "")), str(identity.get("namespace") or "fleet-system")
     return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
 
@@ -235,7 +235,7 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
     """Whoever sets a member's identity may read and write its Works: only admins may change it (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
-    new, old = _object(_object(write.new, "spec"), "identity"), _object(_object(write.old, "spec"), "identity")
+    new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
     if not _same(new, old) and not is_admin(context.user, context):
         yield "only admins may change the identity of a member cluster"
 
@@ -249,21 +249,17 @@ def guard_approval(write: Write, context: Context) -> Iterator[str]:
 
 
 def _fleet_annotations(member: Mapping[str, Any]) -> dict[str, Any]:
-    annotations = _object(metadata_of(member), "annotations")
+    annotations = dict_at(member, "metadata", "annotations")
     return {key: value for key, value in annotations.items() if key.startswith(_FLEET_ANNOTATION)}
 
 
 def _user_labels(member: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in _object(metadata_of(member), "labels").items() if not key.startswith(FLEET)}
+    labels = dict_at(member, "metadata", "labels")
+    return {key: value for key, value in labels.items() if not key.startswith(FLEET)}
 
 
 def _without_taints(member: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in _object(member, "spec").items() if key != "taints"}
-
-
-def _object(holder: Mapping[str, Any] | None, key: str) -> dict[str, Any]:
-    value = holder.get(key) if holder is not None else None
-    return value if isinstance(value, dict) else {}
+    return {key: value for key, value in spec_of(member).items() if key != "taints"}
 
 
 def _same(left: object, right: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from scorer.api.documents import metadata_of, name_of, namespace_of
+from scorer.api.documents import is_deleting, name_of, namespace_of, text_at
 from scorer.api.external_score import parse_score, score_names
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import Kind
@@ -151,12 +151,10 @@ def refuse_deletion(old: JsonObject, context: Context) -> str:
         return ""
     namespace = member_namespace(name_of(old))
     for export in context.existing(INTERNAL_SERVICE_EXPORT):
-        if namespace_of(export) == namespace and not metadata_of(export).get("deletionTimestamp"):
+        if namespace_of(export) == namespace and not is_deleting(export):
             return f"the cluster still exports services; remove InternalServiceExport {name_of(export)} first"
     return ""
 
 
 def _skips_validation(cluster: JsonObject) -> bool:
-    spec = cluster.get("spec")
-    options = spec.get("deleteOptions") if isinstance(spec, dict) else None
-    return isinstance(options, dict) and options.get("validationMode") == "Skip"
+    return text_at(cluster, "spec", "deleteOptions", "validationMode") == "Skip"

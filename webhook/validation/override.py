@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from scorer.api.documents import name_of, namespace_of
+from scorer.api.documents import dicts_at, name_of, namespace_of
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
@@ -372,8 +372,5 @@ def _object(selector: Selector) -> tuple[str, str, str]:
 
 def _objects_of(override: JsonObject, field: str) -> Iterator[tuple[str, str, str]]:
     """Yield what a stored override selects; what cannot be read selects nothing."""
-    spec = override.get("spec")
-    selectors = spec.get(field) if isinstance(spec, dict) else None
-    for selector in selectors if isinstance(selectors, list) else ():
-        if isinstance(selector, dict):
-            yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))
+    for selector in dicts_at(override, "spec", field):
+        yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))

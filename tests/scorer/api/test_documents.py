@@ -28,6 +28,7 @@ from scorer.api.documents import (
     spec_of,
     status_of,
     text_at,
+    texts_at,
     uid_of,
     with_finalizer,
     with_metadata,
@@ -87,6 +88,12 @@ READERS = {
         lambda document: dicts_at(document, "spec", "policy", "terms"),
         ("spec", "policy", "terms"),
         [{"kind": "Secret"}],
+        [],
+    ),
+    "texts_at": (
+        lambda document: texts_at(document, "spec", "policy", "names"),
+        ("spec", "policy", "names"),
+        ["a"],
         [],
     ),
     "list_at": (lambda document: list_at(document, "spec", "policy", "names"), ("spec", "policy", "names"), ["a"], []),
@@ -176,6 +183,7 @@ def test_a_path_leads_nowhere_in_what_is_no_object(document, members):
     assert isinstance(list_at(document, *members), list)
     assert isinstance(text_at(document, *members), str)
     assert all(isinstance(item, dict) for item in dicts_at(document, *members))
+    assert all(isinstance(item, str) for item in texts_at(document, *members))
 
 
 @pytest.mark.parametrize("value", ONE_OF_EACH_TYPE, ids=repr)

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import dicts_at, is_deleting, labels_of, name_of, namespace_of
+from scorer.api.documents import dicts_at, is_deleting, label, name_of, namespace_of
 from scorer.api.field_path import FieldPath
 from scorer.api.member_cluster import Taint
 from scorer.api.meta import JsonObject
@@ -73,7 +73,7 @@ def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Relations, Js
 
 def _tolerations(scope: Relations, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
     """Return what the placement of a binding tolerates, None where that does not matter or cannot be read."""
-    name = labels_of(binding).get(PARENT_PLACEMENT, "")
+    name = label(binding, PARENT_PLACEMENT)
     placement = context.hub.get(scope.placement, name, namespace_of(binding))
     if placement is None or placement_type_of(placement) == "PickFixed":
         return None

@@ -13,7 +13,17 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, name_of, namespace_of, text_at
+from scorer.api.documents import (
+    dict_at,
+    dicts_at,
+    is_deleting,
+    label,
+    labels_of,
+    name_of,
+    namespace_of,
+    text_at,
+    texts_at,
+)
 from scorer.api.field_path import FieldPath
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.label_selector import LabelSelector
@@ -112,14 +122,10 @@ def warn_about_unknown_clusters(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
     """A listed cluster is not in the fleet (X-07)."""
-    before = dict_at(old, "spec", "policy").get("clusterNames")
-    for i, name in enumerate(_names(dict_at(document, "spec", "policy").get("clusterNames"))):
-        if not (isinstance(before, list) and name in before) and context.hub.get(MEMBER_CLUSTER, name) is None:
+    named, before = (texts_at(state, "spec", "policy", "clusterNames") for state in (document, old))
+    for i, name in enumerate(named):
+        if name not in before and context.hub.get(MEMBER_CLUSTER, name) is None:
             yield FieldWarning(POLICY / "clusterNames" / i, f"there is no member cluster {quote(name)} yet", "X-07")
-
-
-def _names(value: object) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def warn_about_unknown_properties(
@@ -318,7 +324,7 @@ def warn_about_history(document: JsonObject | None, old: JsonObject | None, cont
     if not used:
         return
     snapshots = relations.children(relations.resource_snapshot, name, namespace, context)
-    kept = sorted({labels_of(snapshot).get(RESOURCE_INDEX, "") for snapshot in snapshots}, key=_number)
+    kept = sorted({label(snapshot, RESOURCE_INDEX) for snapshot in snapshots}, key=_number)
     pruned = used & (_surplus(kept, limit) - _surplus(kept, before))
     if pruned:
         index = min(pruned, key=_number)
