@@ -1,0 +1,98 @@
+"""The two families of kinds, one for each scope: everything holds for both, only the kinds differ.
+
+What belongs to a ClusterResourcePlacement is cluster-scoped, what belongs to a ResourcePlacement lies in its namespace.
+So a namespace, even an empty one, tells the family.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api import kinds
+from scorer.api.documents import label, name_of, namespace_of
+from scorer.api.kinds import Kind
+from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.references import PlacementRef
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The kinds of one scope.
+
+    Args:
+        placement: What places objects on members.
+        policy_snapshot: Made for a placement: its policy at one time, and what was decided by it.
+        resource_snapshot: Made for a placement: what it selected at one time.
+        binding: Made for a placement: that it is on one member.
+        override: What changes objects on their way to some members.
+        override_snapshot: Made for an override: what it said at one time.
+        envelope: What holds objects that are to be placed and not to take effect on the hub.
+        strategy: The stages of a staged update.
+        run: A staged update.
+        approval_request: Made for a run: that a stage waits for approval.
+    """
+
+    placement: Kind
+    policy_snapshot: Kind
+    resource_snapshot: Kind
+    binding: Kind
+    override: Kind
+    override_snapshot: Kind
+    envelope: Kind
+    strategy: Kind
+    run: Kind
+    approval_request: Kind
+
+    def ref(self, document: Mapping[str, Any]) -> PlacementRef:
+        """Return the reference of a placement of this family."""
+        return PlacementRef(self.placement.kind, name_of(document), namespace_of(document))
+
+    def parent(self, document: Mapping[str, Any]) -> PlacementRef:
+        """Return the placement that a snapshot or binding of this family was made for."""
+        return PlacementRef(self.placement.kind, label(document, PARENT_PLACEMENT), namespace_of(document))
+
+
+CLUSTER: Final = Family(
+    placement=kinds.PLACEMENT,
+    policy_snapshot=kinds.POLICY_SNAPSHOT,
+    resource_snapshot=kinds.RESOURCE_SNAPSHOT,
+    binding=kinds.BINDING,
+    override=kinds.OVERRIDE,
+    override_snapshot=kinds.OVERRIDE_SNAPSHOT,
+    envelope=kinds.ENVELOPE,
+    strategy=kinds.STAGED_STRATEGY,
+    run=kinds.STAGED_RUN,
+    approval_request=kinds.APPROVAL_REQUEST,
+)
+NAMESPACED: Final = Family(
+    placement=kinds.RESOURCE_PLACEMENT,
+    policy_snapshot=kinds.NAMESPACED_POLICY_SNAPSHOT,
+    resource_snapshot=kinds.NAMESPACED_RESOURCE_SNAPSHOT,
+    binding=kinds.NAMESPACED_BINDING,
+    override=kinds.NAMESPACED_OVERRIDE,
+    override_snapshot=kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+    envelope=kinds.NAMESPACED_ENVELOPE,
+    strategy=kinds.NAMESPACED_STAGED_STRATEGY,
+    run=kinds.NAMESPACED_STAGED_RUN,
+    approval_request=kinds.NAMESPACED_APPROVAL_REQUEST,
+)
+FAMILIES: Final = (CLUSTER, NAMESPACED)
+FAMILY_OF: Final[Mapping[str, Family]] = {family.placement.kind: family for family in FAMILIES}
+"""By the kind of placement."""
+PLACEMENTS: Final = tuple(family.placement for family in FAMILIES)
+"""The kinds of placements."""
+
+
+def family_in(namespace: str) -> Family:
+    """Return the family of what lies in a namespace; empty: of what is cluster-scoped."""
+    return NAMESPACED if namespace else CLUSTER
+
+
+def placement_ref(name: str, namespace: str = "") -> PlacementRef:
+    """Return the reference of a placement, of the family that its namespace tells."""
+    return PlacementRef(family_in(namespace).placement.kind, name, namespace)
+
+
+def placement_of_work(work: Mapping[str, Any]) -> PlacementRef:
+    """Return the placement that a Work says it was made for, whichever family that is of; its labels may be edited."""
+    return placement_ref(label(work, PARENT_PLACEMENT), label(work, PARENT_PLACEMENT_NAMESPACE))

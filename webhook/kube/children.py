@@ -1,0 +1,38 @@
+"""What the cache holds of what was made for a placement: its snapshots, its bindings and their Works."""
+
+from collections.abc import Iterable
+
+from scorer.api.binding import BindingState
+from scorer.api.kinds import WORK, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, member_namespace
+from scorer.api.references import PlacementRef
+from webhook.kube.cache import Cache
+
+
+def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
+    """Return the objects of *kind*, of the placement's family, that were made for a placement, by name."""
+    return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
+
+
+def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
+    """Count the objects of *kind* that were made for placements of this name; quicker than to look at them."""
+    return len(cache.shelf(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
+
+
+def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
+    """Return the Works that belong to a binding."""
+    metadata = binding["metadata"]
+    namespace = member_namespace(binding["spec"]["targetCluster"])
+    parent = metadata["labels"][PARENT_PLACEMENT]
+    found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
+    return [work for work in found if work["metadata"]["labels"].get(PARENT_PLACEMENT) == parent]
+
+
+def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:
+    """Return the names of the Unscheduled ones of *bindings* that have no Works."""
+    return {
+        binding["metadata"]["name"]
+        for binding in bindings
+        if binding["spec"].get("state") == BindingState.UNSCHEDULED and not works_of(cache, binding)
+    }
