@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import dict_at, list_at
+from scorer.api.family import FAMILY_OF
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement import PlacementPolicy
 from scorer.api.references import PlacementRef, UnknownObjectError
@@ -29,7 +30,7 @@ from webhook.answers.questions import InvalidQuestionError, Question, Verdict
 from webhook.answers.ranking import RankedClusters, RejectedClusters
 from webhook.answers.views import cluster_view, clusters_view, placement_view
 from webhook.kube.cache import Cache
-from webhook.kube.family import FAMILY_OF
+from webhook.kube.children import children
 
 STEP = timedelta(seconds=10)
 """How long one instant is used."""
@@ -103,7 +104,7 @@ class HubAdvisor:
         if not isinstance(ref, PlacementRef):
             return Occasion()
         family = FAMILY_OF[ref.kind]
-        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+        snapshots = children(self._cache, family.policy_snapshot, ref)
         trigger = self._history.last_trigger(ref) if self._history else None
         return Occasion(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
 
@@ -175,8 +176,8 @@ class HubAdvisor:
     def _deciding(self, ref: PlacementRef, now: datetime) -> Callable[[Fleet], Schedule]:
         """Look up what the decision on a placement depends on, and return what decides on a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
-        bindings = family.children(self._cache, family.binding, ref)
-        snapshots = family.children(self._cache, family.policy_snapshot, ref)
+        bindings = children(self._cache, family.binding, ref)
+        snapshots = children(self._cache, family.policy_snapshot, ref)
 
         def decide_on(fleet: Fleet) -> Schedule:
             try:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from scorer.api.family import FAMILIES, Family
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from webhook.answers.questions import Change
 from webhook.kube.cache import Cache, Handler
-from webhook.kube.family import FAMILIES, Family
 
 
 class HubChanges:

@@ -14,6 +14,7 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.binding import BindingState
 from scorer.api.documents import dict_at, is_deleting, spec_of
+from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
@@ -30,7 +31,7 @@ from scorer.extender.surroundings import Rules, Surroundings
 from scorer.fleet import Fleet
 from scorer.member_gate.holds import upgrade_holds
 from webhook.kube.cache import Cache
-from webhook.kube.family import CLUSTER, NAMESPACED
+from webhook.kube.children import children
 from webhook.kube.trimming import essential_node
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
 
@@ -152,7 +153,7 @@ class HubExtender:
     def _selected(self, name: PlacementName) -> Collection[str]:
         family = NAMESPACED if name.namespace else CLUSTER
         ref = PlacementRef(family.placement.kind, name.name, name.namespace)
-        bindings = family.children(self._cache, family.binding, ref)
+        bindings = children(self._cache, family.binding, ref)
         specs = (spec_of(binding) for binding in bindings if not is_deleting(binding))
         return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
 

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scorer.api.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
+from scorer.api.family import FAMILIES, FAMILY_OF, Family
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
@@ -29,7 +30,7 @@ from scorer.api.references import PlacementRef
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
 from webhook.kube.cache import Cache, Handler
-from webhook.kube.family import FAMILIES, FAMILY_OF, Family
+from webhook.kube.children import children
 
 MOST_RUNS: Final = 20
 """So many runs of one placement are kept."""
@@ -177,7 +178,7 @@ class RunHistory:
         past.runs.sort(key=lambda run: run.index)
         self._weight += _weight(past.runs[-1])
         past.mark = self._members.counter
-        self._date(ref, FAMILY_OF[ref.kind].children(self._cache, FAMILY_OF[ref.kind].binding, ref))
+        self._date(ref, children(self._cache, FAMILY_OF[ref.kind].binding, ref))
         self._forget(ref)
 
     def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:

@@ -20,6 +20,7 @@ from scorer.api.documents import (
 )
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
+from scorer.api.family import FAMILIES, Family
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import PARENT_PLACEMENT
@@ -38,7 +39,6 @@ from scorer.rollout.placement_status import (
 )
 from scorer.rollout.stalling import STALLED, failed_object
 from webhook.kube.cache import Cache
-from webhook.kube.family import FAMILIES, Family
 
 _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
 """In these states not all is well, whether or not there are clusters enough."""

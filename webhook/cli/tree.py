@@ -11,6 +11,7 @@ from typing import Final
 
 import click
 
+from scorer.api.family import FAMILY_OF
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
@@ -24,7 +25,6 @@ from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import output_option, run
 from webhook.cli.output import is_terminal, print_document
 from webhook.cli.tree_output import Changes, make_nodes, plain_lines, rich_tree
-from webhook.kube.family import FAMILY_OF
 
 Draw = Callable[[JsonObject, str], None]
 """Shows a tree, and why it may be out of date."""

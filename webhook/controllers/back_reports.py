@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scorer.api.documents import is_deleting, label
+from scorer.api.family import FAMILY_OF
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
@@ -24,7 +25,7 @@ from scorer.rollout.back_report import (
 )
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result
-from webhook.kube.family import FAMILY_OF
+from webhook.kube.children import children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, ServedKinds
 from webhook.kube.retry import RetryError
@@ -62,7 +63,7 @@ class BackReportController:
         if error := report_back_error(placement):
             self._tell(ref, placement, "InvalidReportBackStrategy", error)
             return DONE
-        bindings = family.children(self._hub.cache, family.binding, ref)
+        bindings = children(self._hub.cache, family.binding, ref)
         reports = plan_back_reports(placement, bindings, self._works(ref))
         if reports and not self._served.kinds:
             raise RetryError("it is not known yet what the hub serves")

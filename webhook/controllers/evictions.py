@@ -44,7 +44,7 @@ from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError
 from webhook.controllers.turns import LOOK_AGAIN, Turns
 from webhook.kube.catching_up import list_again
-from webhook.kube.family import CLUSTER
+from webhook.kube.children import children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
 
@@ -121,7 +121,7 @@ class EvictionController:
         """Take the word off the evicted binding that it is to go: it was said, and then decided otherwise."""
         uid = annotation(eviction, EVICTED_BINDING)
         ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
-        for binding in CLUSTER.children(self._hub.cache, BINDING, ref) if uid else ():
+        for binding in children(self._hub.cache, BINDING, ref) if uid else ():
             if binding["metadata"].get("uid") == uid and is_meant(binding) and not is_deleting(binding):
                 await self._hub.replace(BINDING, unmeant(binding))
 
@@ -148,7 +148,7 @@ class EvictionController:
             return DONE
         self._reserving[name_of(eviction)] = eviction
         ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
-        bindings = CLUSTER.children(self._hub.cache, BINDING, ref)
+        bindings = children(self._hub.cache, BINDING, ref)
         if is_under_way(eviction, bindings, withdrawn=withdrawn):
             await self._turns.keep(member, holder)
             return Result(LOOK_AGAIN)
@@ -171,7 +171,7 @@ class EvictionController:
             if not label_value_error(name):  # bindings know their placement by a label
                 await self._catch_up(name)
         ref = PlacementRef(PLACEMENT.kind, name)
-        bindings = CLUSTER.children(self._hub.cache, BINDING, ref)
+        bindings = children(self._hub.cache, BINDING, ref)
         try:
             outcome = decide_eviction(eviction, placement, bindings, budget)
         except ValueError as error:
@@ -197,7 +197,7 @@ class EvictionController:
 
     async def _catch_up(self, placement: str) -> None:
         """Bring what the cache knows of the bindings of a placement up to the store's state of this moment."""
-        known = CLUSTER.children(self._hub.cache, BINDING, PlacementRef(PLACEMENT.kind, placement))
+        known = children(self._hub.cache, BINDING, PlacementRef(PLACEMENT.kind, placement))
         await list_again(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
 
 

@@ -23,6 +23,7 @@ from scorer.api.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.family import CLUSTER, FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     EVICTION,
@@ -75,7 +76,7 @@ from webhook.gate.holds import HubMemberHolds, seen_in
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Handler, read_member
-from webhook.kube.family import CLUSTER, FAMILIES, FAMILY_OF, Family, placement_of_work
+from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, ServedKinds, StoreError
 from webhook.settings.loop import LoopSettings
@@ -288,7 +289,7 @@ class Loop:
             if new is not None and (old is None or _selected(old) != _selected(new) or _spec_changed(old, new)):
                 self._mirror(ref)
             if old is not None and new is not None and _report_back(old) != _report_back(new):  # Works carry it
-                for binding in family.children(self._hub.cache, family.binding, ref):
+                for binding in children(self._hub.cache, family.binding, ref):
                     self.works.add(_binding_ref(family, binding))
 
         return handle
@@ -321,7 +322,7 @@ class Loop:
             document = new or old
             assert document is not None
             ref = family.parent(document)
-            count = family.count(self._hub.cache, family.binding, ref)
+            count = count_children(self._hub.cache, family.binding, ref)
             self.placements.add_after(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
             if old is None or new is None or _rollout_view(old) != _rollout_view(new):
                 if count > FEW:
@@ -438,7 +439,7 @@ class Loop:
         if said.get("status") != TRUE:
             return False
         family = FAMILY_OF[ref.kind]
-        records = latest_policy_snapshots(family.children(self._hub.cache, family.policy_snapshot, ref))
+        records = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
         return all((current_condition(record, "Scheduled") or {}).get("status") == TRUE for record in records)
 
     def _wake_bindings(self, cluster: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from scorer.api.documents import dict_at, is_deleting, with_finalizer, without_finalizer
+from scorer.api.family import FAMILY_OF, Family
 from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
@@ -31,8 +32,8 @@ from scorer.rollout.status_copy import (
 )
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
+from webhook.kube.children import children
 from webhook.kube.definitions import goes_with_its_definition
-from webhook.kube.family import FAMILY_OF, Family
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
 from webhook.settings.loop import LoopSettings
@@ -121,7 +122,7 @@ class PlacementController:
 
     def _placed(self, family: Family, ref: PlacementRef) -> list[JsonObject]:
         """Return group, version and kind of what is placed now, each once."""
-        latest = latest_group(snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref)))
+        latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
         objects = latest.objects() if latest else ()
         found = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
         names = ((*split_api_version(version), kind) for version, kind in found)
@@ -140,9 +141,9 @@ class PlacementController:
         return ""
 
     async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
-        snapshots = family.children(self._hub.cache, family.policy_snapshot, ref)
+        snapshots = children(self._hub.cache, family.policy_snapshot, ref)
         digest = policy_hash(placement["spec"].get("policy"))
-        bindings = family.children(self._hub.cache, family.binding, ref)
+        bindings = children(self._hub.cache, family.binding, ref)
         plan = plan_policy_snapshots(placement, snapshots, digest, bindings=bindings)
         if plan.error:
             raise TerminalError(plan.error)
@@ -153,8 +154,8 @@ class PlacementController:
     ) -> tuple[SnapshotView | None, Result]:
         if dict_at(placement, "spec", "strategy").get("type") == "External":
             return None, DONE
-        snapshots = family.children(self._hub.cache, family.resource_snapshot, ref)
-        bindings = family.children(self._hub.cache, family.binding, ref)
+        snapshots = children(self._hub.cache, family.resource_snapshot, ref)
+        bindings = children(self._hub.cache, family.binding, ref)
         throttle = self._settings.snapshots
         plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), throttle, bindings=bindings)
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
@@ -164,11 +165,11 @@ class PlacementController:
         self, family: Family, ref: PlacementRef, placement: JsonObject, latest: SnapshotView | None
     ) -> PlacementReport:
         cache = self._hub.cache
-        policies = latest_policy_snapshots(family.children(cache, family.policy_snapshot, ref))
-        bindings = family.children(cache, family.binding, ref)
+        policies = latest_policy_snapshots(children(cache, family.policy_snapshot, ref))
+        bindings = children(cache, family.binding, ref)
         snapshots = {}
         if latest is None:
-            groups = snapshot_groups(family.children(cache, family.resource_snapshot, ref))
+            groups = snapshot_groups(children(cache, family.resource_snapshot, ref))
             snapshots = {
                 group.name: SnapshotView(group.name, group.index, tuple(group.identifiers()))
                 for group in groups
@@ -227,7 +228,7 @@ class PlacementController:
             snapshots = [
                 self._hub.delete(kind, snapshot)
                 for kind in (family.policy_snapshot, family.resource_snapshot)
-                for snapshot in family.children(self._hub.cache, kind, ref)
+                for snapshot in children(self._hub.cache, kind, ref)
             ]
             await at_once(snapshots)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is not None:

@@ -13,6 +13,7 @@ from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 
 from scorer.api.documents import current_condition, is_deleting
+from scorer.api.family import FAMILY_OF, Family
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
 from scorer.api.references import PlacementRef
@@ -36,7 +37,7 @@ from scorer.rollout.writes import replace
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
-from webhook.kube.family import FAMILY_OF, Family
+from webhook.kube.children import children, without_works
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.overrides import wanted_overrides
 from webhook.settings.loop import LoopSettings
@@ -77,7 +78,7 @@ class RolloutController:
             self._numbers.pop(ref, None)
             return await self._follow(ref, [])
         spec = placement["spec"]
-        documents = family.children(self._hub.cache, family.binding, ref)
+        documents = children(self._hub.cache, family.binding, ref)
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
             for document in filter(is_lost_and_found, documents):
                 self._mark(family, document, started=True, message="on what it was rolled out with before")
@@ -85,11 +86,11 @@ class RolloutController:
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
             return Result(timedelta())
-        latest = latest_group(snapshot_groups(family.children(self._hub.cache, family.resource_snapshot, ref)))
+        latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
         name = latest.name if latest and latest.name else None
         wanted = Wanted.of(spec.get("policy"))
         overrides = wanted_overrides(self._hub.cache, placement, latest, documents)
-        found = views(documents, family.empty(self._hub.cache, documents))
+        found = views(documents, without_works(self._hub.cache, documents))
         holds, promised = self._holds(found), self._promised(ref, found)
         holds |= promised
         unsaid = DONE
@@ -116,7 +117,7 @@ class RolloutController:
             Result(plan.requeue_after),
             unsaid,
             Result(LOOK_AGAIN) if holds else DONE,
-            await self._follow(ref, views(family.children(self._hub.cache, family.binding, ref))),
+            await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
 
     def _holds(self, bindings: Sequence[BindingView]) -> dict[str, Hold]:

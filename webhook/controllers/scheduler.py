@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from scorer.api.documents import annotation, annotations_of, is_deleting, name_of, with_finalizer, without_finalizer
+from scorer.api.family import FAMILY_OF, Family
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
@@ -32,8 +33,8 @@ from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
 from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.kube.children import children
 from webhook.kube.definitions import goes_with_its_definition
-from webhook.kube.family import FAMILY_OF, Family
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, key_of
 from webhook.kube.retry import RetryError
@@ -64,14 +65,14 @@ class SchedulerController:
             return DONE
         if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             placement = await self._hub.replace(family.placement, held)
-        documents = family.children(self._hub.cache, family.binding, ref)
+        documents = children(self._hub.cache, family.binding, ref)
         await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
         if any(is_deleting(document) and not is_to_go(document) for document in documents):
             return DONE  # deleted by somebody else: once it is gone, it is made anew before anything is decided
         name = snapshot["metadata"]["name"]
         if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
             await self._hub.carry_out_at_once(family.binding, taken_back)
-            documents = family.children(self._hub.cache, family.binding, ref)
+            documents = children(self._hub.cache, family.binding, ref)
         documents = await self._with_lost(family, placement, name, documents)
         run = self.decide(ref, snapshot, documents)
         blank = _blank(family)
@@ -108,7 +109,7 @@ class SchedulerController:
         return schedule(request, fleet, bindings, now)
 
     def _latest(self, family: Family, ref: PlacementRef) -> JsonObject | None:
-        latest = latest_policy_snapshots(family.children(self._hub.cache, family.policy_snapshot, ref))
+        latest = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
         if len(latest) > 1:
             names = ", ".join(snapshot["metadata"]["name"] for snapshot in latest)
             raise TerminalError(f"several policy snapshots are labelled latest: {names}")
@@ -153,12 +154,12 @@ class SchedulerController:
                 return DONE
             if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
                 raise RetryError(f"what is known of placement {ref} is out of date")
-            documents = family.children(self._hub.cache, family.binding, ref)
+            documents = children(self._hub.cache, family.binding, ref)
             await at_once(
                 self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
                 for document in documents
             )
-            documents = family.children(self._hub.cache, family.binding, ref)
+            documents = children(self._hub.cache, family.binding, ref)
             await at_once(self._let_go(family, document) for document in documents)
             await self._take_orphans_away(placement, documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scorer.api.documents import is_deleting, label, spec_of, with_finalizer, without_finalizer
+from scorer.api.family import FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
@@ -21,7 +22,7 @@ from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, 
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, StuckError
-from webhook.kube.family import FAMILY_OF, Family, placement_of_work, works_of
+from webhook.kube.children import children, works_of
 from webhook.kube.hub import Hub
 from webhook.kube.overrides import override_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
@@ -166,7 +167,7 @@ class WorkGenerator:
 
     def _group(self, family: Family, binding: JsonObject) -> SnapshotGroup | None:
         name = binding["spec"].get("resourceSnapshotName")
-        snapshots = family.children(self._hub.cache, family.resource_snapshot, family.parent(binding))
+        snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
         return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:

@@ -7,6 +7,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.documents import annotation, name_of, spec_of
+from scorer.api.family import CLUSTER, NAMESPACED, Family
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
@@ -23,7 +24,7 @@ from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
 from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
 from webhook.kube.cache import Cache
-from webhook.kube.family import CLUSTER, NAMESPACED, Family
+from webhook.kube.children import children
 from webhook.kube.ports import Key, key_of
 
 _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
@@ -107,7 +108,7 @@ class HubMemberHolds:
 
     def _bindings(self, eviction: JsonObject) -> list[JsonObject]:
         name = spec_of(eviction).get("placementName") or ""
-        return CLUSTER.children(self._cache, CLUSTER.binding, PlacementRef(CLUSTER.placement.kind, name))
+        return children(self._cache, CLUSTER.binding, PlacementRef(CLUSTER.placement.kind, name))
 
     def _follow(self, kind: Kind, handler: Callable[[JsonObject | None, JsonObject | None], None]) -> None:
         self._ends.append(self._cache.subscribe(kind, handler))

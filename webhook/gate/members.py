@@ -17,6 +17,7 @@ import pydantic
 
 from scorer.api import kinds
 from scorer.api.documents import annotation, is_deleting, spec_of
+from scorer.api.family import FAMILIES, FAMILY_OF, Family
 from scorer.api.kinds import Kind
 from scorer.api.label_selector import label_value_error
 from scorer.api.meta import ApiObject, JsonObject, format_time
@@ -39,7 +40,7 @@ from webhook.gate.nodes import HubGate
 from webhook.gate.reservations import Held
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
-from webhook.kube.family import FAMILIES, FAMILY_OF, Family
+from webhook.kube.children import children
 from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key, key_of
 from webhook.kube.retry import RetryError
@@ -167,7 +168,7 @@ class HubMemberGates:
         if label_value_error(ref.name):  # bindings know their placement by a label
             return
         family, store = FAMILY_OF[ref.kind], self._gate.store
-        bindings = family.children(self._cache, family.binding, ref)
+        bindings = children(self._cache, family.binding, ref)
         await look_again(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
         await list_again(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
 
@@ -180,7 +181,7 @@ class HubMemberGates:
         self._member(cluster)
         if is_deleting(placement):
             return MemberAnswer(MemberReason.NOTHING_TO_DO, f"{ref} is being deleted")
-        documents = family.children(self._cache, family.binding, ref)
+        documents = children(self._cache, family.binding, ref)
         if not any(spec_of(each).get("targetCluster") == cluster for each in documents):
             return MemberAnswer(MemberReason.NOT_SELECTED, f"{ref} has not picked cluster {cluster}")
         kind, reserved = self.kind_of(ref), tuple(reserved)
@@ -275,7 +276,7 @@ class HubMemberGates:
     ) -> MemberAnswer:
         """Answer out of the plan that the rollout would make now."""
         spec = spec_of(placement)
-        latest = latest_group(snapshot_groups(family.children(self._cache, family.resource_snapshot, ref)))
+        latest = latest_group(snapshot_groups(children(self._cache, family.resource_snapshot, ref)))
         name = latest.name if latest and latest.name else None
         try:
             plan = plan_rollout(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scorer.api import kinds
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
@@ -31,7 +32,6 @@ from webhook.gate.holds import seen_in
 from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
-from webhook.kube.family import FAMILIES
 from webhook.member.registration import RECORD
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 

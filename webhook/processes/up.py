@@ -20,6 +20,7 @@ import orjson
 from aiohttp import web
 
 from certs.client_authorities import AuthorityFile
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
@@ -42,7 +43,6 @@ from webhook.endpoints.services import Services
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
 from webhook.kube.cache import Cache
-from webhook.kube.family import FAMILIES
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder

@@ -54,7 +54,7 @@ from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube import hub as hub_module
-from webhook.kube.family import CLUSTER
+from webhook.kube.children import children
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.kube.retry import RetryError
 from webhook.settings.loop import LoopSettings
@@ -201,7 +201,7 @@ class History:
         """Let one controller work once, and look at what it did."""
         family = {"rollout": self._roll, "placement": self._snapshot, "scheduler": self._schedule}
         if what == "works":
-            bindings = CLUSTER.children(self.life.cache, BINDING, REF)
+            bindings = children(self.life.cache, BINDING, REF)
             if bindings:
                 name = bindings[at % len(bindings)]["metadata"]["name"]
                 await self._step(lambda: self.works.reconcile(BindingRef(PLACEMENT.kind, name)), may_retry=True)
@@ -243,7 +243,7 @@ class History:
             hub = self.life.hub
             placement = self.life.cache.get(PLACEMENT, "p")
             assert placement is not None
-            policies = CLUSTER.children(self.life.cache, POLICY_SNAPSHOT, REF)
+            policies = children(self.life.cache, POLICY_SNAPSHOT, REF)
             policy = plan_policy_snapshots(placement, policies, policy_hash(placement["spec"].get("policy")))
             assert not policy.error
             await hub.carry_out(POLICY_SNAPSHOT, policy.writes)
@@ -251,16 +251,16 @@ class History:
             data = {"number": str(number), "health": health}
             metadata = {"name": "rates", "namespace": "shop"}
             content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            snapshots = CLUSTER.children(self.life.cache, RESOURCE_SNAPSHOT, REF)
+            snapshots = children(self.life.cache, RESOURCE_SNAPSHOT, REF)
             plan = plan_resource_snapshots(placement, snapshots, [content], self.now, UNTHROTTLED)
             await hub.carry_out(RESOURCE_SNAPSHOT, plan.writes)
 
         await self._step(work)
 
     async def _roll(self) -> None:
-        before = {each["metadata"]["name"]: each for each in CLUSTER.children(self.life.cache, BINDING, REF)}
+        before = {each["metadata"]["name"]: each for each in children(self.life.cache, BINDING, REF)}
         parents = {each["metadata"]["labels"][PARENT_BINDING] for each in self.life.cache.list(WORK)}
-        snapshots = snapshot_groups(CLUSTER.children(self.life.cache, RESOURCE_SNAPSHOT, REF))
+        snapshots = snapshot_groups(children(self.life.cache, RESOURCE_SNAPSHOT, REF))
         latest = latest_group(snapshots)
         placement = self.life.cache.get(PLACEMENT, "p")
         assert placement is not None
@@ -346,7 +346,7 @@ class History:
         await self.life.settle()
 
     async def _all_works(self) -> None:
-        for at in range(len(CLUSTER.children(self.life.cache, BINDING, REF)) - 1, -1, -1):
+        for at in range(len(children(self.life.cache, BINDING, REF)) - 1, -1, -1):
             await self.reconcile("works", at)
 
     async def finish(self, rounds: int = 80) -> None:

@@ -4,13 +4,13 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from scorer.api.family import CLUSTER
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
 from scorer.rollout.tree import Sources, placement_tree
 from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
 from webhook.controllers import loop
-from webhook.kube.family import CLUSTER
 from webhook.kube.ports import Key
 
 AGES = 86_400_000_000_000

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from scorer.api.documents import is_deleting
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
@@ -18,7 +19,6 @@ from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
-from webhook.kube.family import FAMILIES
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import KINDS, OUR_KINDS
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import agent_rules
@@ -12,7 +13,6 @@ from webhook.controllers.loop import required
 from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED
 from webhook.gate.pools import WATCHED as POOL_KINDS
-from webhook.kube.family import FAMILIES
 from webhook.processes.rbac import (
     OWN,
     UnknownKindError,
