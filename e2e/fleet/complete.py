@@ -21,8 +21,9 @@ from e2e.fleet.conditions import (
     work_rows,
 )
 from e2e.fleet.objects import is_deleting, labels_of, name_of
-from e2e.fleet.settled import FAMILIES, FLEET
+from e2e.fleet.settled import FLEET
 from e2e.fleet.waiting import wait_until
+from scorer.api.family import family_in
 from scorer.api.kinds import WORK
 
 LISTS = ("failedPlacements", "driftedPlacements", "diffedPlacements")
@@ -63,14 +64,14 @@ class Complete:
 
 def wait_complete(fleet: Fleet, wanted: Complete, seconds: float = 60) -> JsonObject:
     """Wait until a placement says all of that; return it."""
-    family = FAMILIES[1 if wanted.namespace else 0]
+    family = family_in(wanted.namespace)
     wait_until(f"{wanted.name} completes", lambda: incomplete(fleet, wanted), seconds)
     return fleet.on_hub.get(family.placement, wanted.name, wanted.namespace)
 
 
 def incomplete(fleet: Fleet, wanted: Complete) -> str:
     """Say what a placement does not say yet, or says wrongly; empty when all is as wanted."""
-    family = FAMILIES[1 if wanted.namespace else 0]
+    family = family_in(wanted.namespace)
     hub = fleet.on_hub
     placement = hub.find(family.placement, wanted.name, wanted.namespace)
     if placement is None:

@@ -18,22 +18,12 @@ from e2e.fleet.bed import Fleet
 from e2e.fleet.conditions import check_policy_snapshot, check_rows, placement_rows, rows_of
 from e2e.fleet.objects import Objects, annotations_of, is_deleting, labels_of, name_of
 from e2e.fleet.waiting import wait_until
+from scorer.api.family import FAMILIES, NAMESPACED
 from scorer.api.kinds import (
     APPLIED_WORK,
-    BINDING,
-    ENVELOPE,
     KINDS,
     NAMESPACE,
-    NAMESPACED_BINDING,
-    NAMESPACED_ENVELOPE,
-    NAMESPACED_POLICY_SNAPSHOT,
-    NAMESPACED_RESOURCE_SNAPSHOT,
-    PLACEMENT,
-    POLICY_SNAPSHOT,
-    RESOURCE_PLACEMENT,
-    RESOURCE_SNAPSHOT,
     WORK,
-    Kind,
 )
 
 FLEET = "kubernetes-fleet.io/"
@@ -60,22 +50,7 @@ CONTENT = tuple(
     )
 )
 """The kinds that the tests place; of others nothing is on the members."""
-
-
-@dataclass(frozen=True)
-class Family:
-    """A placement kind with what belongs to it."""
-
-    placement: Kind
-    policy_snapshot: Kind
-    resource_snapshot: Kind
-    binding: Kind
-
-
-FAMILIES = (
-    Family(PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, BINDING),
-    Family(RESOURCE_PLACEMENT, NAMESPACED_POLICY_SNAPSHOT, NAMESPACED_RESOURCE_SNAPSHOT, NAMESPACED_BINDING),
-)
+_ENVELOPES = {family.envelope.kind for family in FAMILIES}
 
 
 @dataclass(frozen=True)
@@ -265,7 +240,7 @@ class _Hub:
                     continue
                 found[identity_of(document)] = document
                 if kind == NAMESPACE and term.get("selectionScope", WHOLE) == WHOLE:
-                    for inner in (*(kind for kind in CONTENT if kind.namespaced), NAMESPACED_ENVELOPE):
+                    for inner in (*(kind for kind in CONTENT if kind.namespaced), NAMESPACED.envelope):
                         for item in hub.all(inner, document["metadata"]["name"]):
                             if not _is_left_out(item):
                                 found[identity_of(item)] = item
@@ -337,7 +312,7 @@ def _work_names(placement: JsonObject, shards: list[JsonObject]) -> Iterator[str
         work = f"{base}-work" if index is None else f"{base}-{index}"
         yield work
         for item in shard["spec"].get("selectedResources") or ():
-            if item["kind"] in {ENVELOPE.kind, NAMESPACED_ENVELOPE.kind}:
+            if item["kind"] in _ENVELOPES:
                 metadata = item["metadata"]
                 text = f"{item['kind']}/{metadata.get('namespace', '')}/{metadata['name']}"
                 yield f"{work}-envelope-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -371,7 +346,7 @@ def _unwrapped(selected: Mapping[Identity, JsonObject]) -> dict[Identity, JsonOb
     """The content as it comes out on a member: envelopes are opened."""
     found: dict[Identity, JsonObject | None] = {}
     for identity, document in selected.items():
-        if document["kind"] in {ENVELOPE.kind, NAMESPACED_ENVELOPE.kind}:
+        if document["kind"] in _ENVELOPES:
             for inner in document["data"].values():
                 found[identity_of(inner)] = None  # was not defaulted by the hub's API server
         else:

@@ -27,6 +27,7 @@ from scorer.api.cel import CEL_RULES
 from scorer.api.disruption_budget import ClusterResourcePlacementDisruptionBudget
 from scorer.api.envelope import ClusterResourceEnvelope, ResourceEnvelope
 from scorer.api.eviction import ClusterResourcePlacementEviction
+from scorer.api.family import FAMILIES
 from scorer.api.internal_member_cluster import InternalMemberCluster
 from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.member_cluster import MemberCluster
@@ -343,7 +344,7 @@ def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.IN
     document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Generator)
     schema = _structural(document, document.get("$defs", {}))
     schema["properties"]["metadata"] = {"type": "object"}
-    if kind in (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN):
+    if any(kind == family.run for family in FAMILIES):
         schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
     for path, rules in CEL_RULES.get(kind, {}).items():
         _attach(schema, path, rules)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from scorer.api.documents import label, name_of, namespace_of
-from scorer.api.kinds import KINDS, Kind, group_kind
+from scorer.api.kinds import ENVELOPE, KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
@@ -109,7 +109,7 @@ def _content_error(
     if why := settings.why_never_wrapped(content):
         return f"is {name} {name_of(content)}, which {why}"
     kind, where = kinds.get((group, name)), namespace_of(content)
-    if key.type == "ClusterResourceEnvelope":
+    if key.type == ENVELOPE.kind:
         if where or (kind and kind.namespaced):
             return f"is a namespaced {name}; wrap it in a ResourceEnvelope"
     elif kind and not kind.namespaced:

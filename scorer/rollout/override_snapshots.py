@@ -27,7 +27,7 @@ from scorer.api.documents import (
     spec_of,
     with_metadata,
 )
-from scorer.api.kinds import NAMESPACED_OVERRIDE_SNAPSHOT, OVERRIDE_SNAPSHOT
+from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
 from scorer.rollout.writes import Write, create, delete, replace
@@ -136,7 +136,7 @@ def _index(snapshot: JsonObject) -> int:
 
 def _make(override: JsonObject, index: int, digest: str) -> JsonObject:
     namespace, name = namespace_of(override), name_of(override)
-    kind = NAMESPACED_OVERRIDE_SNAPSHOT if namespace else OVERRIDE_SNAPSHOT
+    kind = family_in(namespace).override_snapshot
     labels = {PARENT_OVERRIDE: name, OVERRIDE_INDEX: str(index), IS_LATEST_SNAPSHOT: "true"}
     return {
         "apiVersion": kind.api_version,

@@ -25,6 +25,7 @@ from scorer.api.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement import PlacementType, StrategyType
 from scorer.rollout.bindings import (
@@ -171,7 +172,7 @@ class PlacementReport:
 
 def condition_type(placement: JsonObject, word: str) -> str:
     """Return the full type of a condition on the placement: ``ClusterResourcePlacementApplied``."""
-    return ("ResourcePlacement" if namespace_of(placement) else "ClusterResourcePlacement") + word
+    return family_in(namespace_of(placement)).placement.kind + word
 
 
 def expected_conditions(placement: JsonObject) -> tuple[str, ...]:

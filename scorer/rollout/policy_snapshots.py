@@ -19,7 +19,7 @@ from scorer.api.documents import (
     spec_of,
     with_metadata,
 )
-from scorer.api.kinds import NAMESPACED_POLICY_SNAPSHOT, POLICY_SNAPSHOT
+from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     IS_LATEST_SNAPSHOT,
@@ -111,7 +111,7 @@ def _annotations(placement: JsonObject) -> dict[str, str | None]:
 
 def _make(placement: JsonObject, index: int, text: str, annotations: Mapping[str, str | None]) -> JsonObject:
     namespace, name = namespace_of(placement), name_of(placement)
-    kind = NAMESPACED_POLICY_SNAPSHOT if namespace else POLICY_SNAPSHOT
+    kind = family_in(namespace).policy_snapshot
     meta: JsonObject = {
         "name": f"{name}-{index}",
         "labels": {PARENT_PLACEMENT: name, IS_LATEST_SNAPSHOT: "true", POLICY_INDEX: str(index)},

@@ -27,7 +27,7 @@ from scorer.api.documents import (
     spec_of,
     with_metadata,
 )
-from scorer.api.kinds import NAMESPACED_RESOURCE_SNAPSHOT, RESOURCE_SNAPSHOT
+from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
     IS_LATEST_SNAPSHOT,
@@ -285,7 +285,7 @@ def _make_group(
     placement: JsonObject, index: int, objects: Sequence[JsonObject], parts: Sequence[bytes], digest: str
 ) -> list[JsonObject]:
     lengths = shard_lengths(map(len, parts))
-    kind = NAMESPACED_RESOURCE_SNAPSHOT if namespace_of(placement) else RESOURCE_SNAPSHOT
+    kind = family_in(namespace_of(placement)).resource_snapshot
     enveloped = sum(is_envelope(content) for content in objects)
     made, start = [], 0
     for at, length in enumerate(lengths):

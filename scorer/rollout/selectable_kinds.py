@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scorer.api.documents import name_of, namespace_of
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import NAMESPACE, group_kind, split_api_version
 from scorer.api.names import PLACEMENT_GROUP, is_reserved_namespace
 from scorer.rollout.kind_rules import KindRule, parse_kind_rules
@@ -16,7 +17,7 @@ from scorer.rollout.never_placed import is_fleet_group, why_never_placed
 HOME = "harbormaster-system"
 """Where harbormaster runs unless the operator says otherwise."""
 
-ENVELOPE_KINDS = frozenset({"ClusterResourceEnvelope", "ResourceEnvelope"})
+ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
 
 _BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
 _BLOCKED_KINDS = frozenset(

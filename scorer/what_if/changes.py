@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from scorer.api.documents import generation_of, is_deleting, metadata_of, name_of, namespace_of, spec_of
-from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACED_BINDING, group_kind
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import MEMBER_CLUSTER, group_kind
 from scorer.api.member_cluster import MemberCluster, Taint
 from scorer.api.meta import JsonObject, format_time
 from scorer.fleet import Fleet
@@ -19,7 +20,7 @@ from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_o
 CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
 """The taint that ``kubectl fleet drain`` puts on a member cluster."""
 
-_BINDING_KINDS: Final = (BINDING.group_kind, NAMESPACED_BINDING.group_kind)
+_BINDING_KINDS: Final = tuple(family.binding.group_kind for family in FAMILIES)
 
 
 class Evicted(NamedTuple):

@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from scorer.api import kinds
 from scorer.api.documents import label, name_of, namespace_of
-from scorer.api.kinds import group_kind
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import DISRUPTION_BUDGET, group_kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
@@ -102,17 +102,12 @@ def _by_parent(documents: Iterable[JsonObject]) -> _ByParent:
     return found
 
 
-PLACEMENT_KINDS = (kinds.PLACEMENT.group_kind, kinds.RESOURCE_PLACEMENT.group_kind)
-
 FIELDS: Mapping[tuple[str, str], str] = {
-    **dict.fromkeys(PLACEMENT_KINDS, "placements"),
-    kinds.BINDING.group_kind: "bindings",
-    kinds.NAMESPACED_BINDING.group_kind: "bindings",
-    kinds.POLICY_SNAPSHOT.group_kind: "policy_snapshots",
-    kinds.NAMESPACED_POLICY_SNAPSHOT.group_kind: "policy_snapshots",
-    kinds.RESOURCE_SNAPSHOT.group_kind: "resource_snapshots",
-    kinds.NAMESPACED_RESOURCE_SNAPSHOT.group_kind: "resource_snapshots",
-    kinds.DISRUPTION_BUDGET.group_kind: "budgets",
+    **{family.placement.group_kind: "placements" for family in FAMILIES},
+    **{family.binding.group_kind: "bindings" for family in FAMILIES},
+    **{family.policy_snapshot.group_kind: "policy_snapshots" for family in FAMILIES},
+    **{family.resource_snapshot.group_kind: "resource_snapshots" for family in FAMILIES},
+    DISRUPTION_BUDGET.group_kind: "budgets",
 }
 """Where in a `HubState` the objects of a kind are; member clusters are in its fleet."""
 

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from scorer.api import kinds
 from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of
+from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import PARENT_PLACEMENT, SYSTEM_NAMESPACE_PREFIXES
@@ -184,7 +185,7 @@ def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Ac
     yield from _of_system_namespace(namespace_of(document), context)
     for entry in dicts_at(document, "spec", "selectedResources"):
         yield from _of_object(entry, namespace_of(entry), context)
-        if group_kind(entry) in (kinds.ENVELOPE.group_kind, kinds.NAMESPACED_ENVELOPE.group_kind):
+        if any(group_kind(entry) == family.envelope.group_kind for family in FAMILIES):
             yield from _of_envelope(entry, context)
 
 
@@ -202,7 +203,7 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
     name, namespace = label(document, PARENT_PLACEMENT), namespace_of(document)
     if not name:
         return
-    kind = kinds.RESOURCE_PLACEMENT if namespace else kinds.PLACEMENT
+    kind = family_in(namespace).placement
     try:
         placement = context.hub.get(kind, name, namespace)
     except NotKnownError:
@@ -220,26 +221,20 @@ _OF_A_MACHINE: Final = (("spec",), _PARENT)
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
     for each in (
-        _Authored(kinds.PLACEMENT, _of_placement, _OF_A_PLACEMENT),
-        _Authored(kinds.RESOURCE_PLACEMENT, _of_placement, _OF_A_PLACEMENT),
-        _Authored(kinds.OVERRIDE, _overriding("spec")),
-        _Authored(kinds.NAMESPACED_OVERRIDE, _overriding("spec")),
-        _Authored(kinds.ENVELOPE, _of_envelope, (("data",),)),
-        _Authored(kinds.NAMESPACED_ENVELOPE, _of_envelope, (("data",),)),
-        _Authored(kinds.RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
-        _Authored(kinds.NAMESPACED_RESOURCE_SNAPSHOT, _of_resource_snapshot, _OF_A_MACHINE),
-        _Authored(kinds.WORK, _of_work),
         *(
-            _Authored(kind, _of_its_placement, _OF_A_MACHINE)
-            for kind in (
-                kinds.BINDING,
-                kinds.NAMESPACED_BINDING,
-                kinds.POLICY_SNAPSHOT,
-                kinds.NAMESPACED_POLICY_SNAPSHOT,
+            authored
+            for family in FAMILIES
+            for authored in (
+                _Authored(family.placement, _of_placement, _OF_A_PLACEMENT),
+                _Authored(family.override, _overriding("spec")),
+                _Authored(family.envelope, _of_envelope, (("data",),)),
+                _Authored(family.resource_snapshot, _of_resource_snapshot, _OF_A_MACHINE),
+                _Authored(family.binding, _of_its_placement, _OF_A_MACHINE),
+                _Authored(family.policy_snapshot, _of_its_placement, _OF_A_MACHINE),
+                _Authored(family.override_snapshot, _overriding("spec", "overrideSpec")),
             )
         ),
-        _Authored(kinds.OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
-        _Authored(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, _overriding("spec", "overrideSpec")),
+        _Authored(kinds.WORK, _of_work),
     )
 }
 

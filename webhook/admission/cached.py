@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api import kinds
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
@@ -19,21 +20,25 @@ from webhook.validation.context import Context, KnownKinds, NotKnownError
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
     kinds.NAMESPACE,
-    kinds.PLACEMENT,
-    kinds.RESOURCE_PLACEMENT,
-    kinds.POLICY_SNAPSHOT,
-    kinds.NAMESPACED_POLICY_SNAPSHOT,
-    kinds.RESOURCE_SNAPSHOT,
-    kinds.NAMESPACED_RESOURCE_SNAPSHOT,
-    kinds.BINDING,
-    kinds.NAMESPACED_BINDING,
-    kinds.STAGED_STRATEGY,
-    kinds.NAMESPACED_STAGED_STRATEGY,
-    kinds.STAGED_RUN,
-    kinds.NAMESPACED_STAGED_RUN,
+    *(
+        kind
+        for family in FAMILIES
+        for kind in (
+            family.placement,
+            family.policy_snapshot,
+            family.resource_snapshot,
+            family.binding,
+            family.strategy,
+            family.run,
+        )
+    ),
 )
 """What live checks look at."""
-ADMISSION_KINDS: Final = (kinds.CUSTOM_RESOURCE_DEFINITION, kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE, *LIVE_KINDS)
+ADMISSION_KINDS: Final = (
+    kinds.CUSTOM_RESOURCE_DEFINITION,
+    *(family.override for family in FAMILIES),
+    *LIVE_KINDS,
+)
 """What admission looks at at all."""
 
 

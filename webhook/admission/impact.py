@@ -25,7 +25,7 @@ from scorer.placement.policy_hash import canonical_policy
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LONGEST, LiveCheck, counted, with_names
-from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
+from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.placement import POLICY, SELECTORS
 
 RULE: Final = "X-26"
@@ -87,8 +87,8 @@ def current_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     Raises:
         NotKnownError: The bindings are not known.
     """
-    relations = relations_of(document)
-    bindings = relations.children(relations.binding, name_of(document), namespace_of(document), context)
+    family = family_of(document)
+    bindings = children(family.binding, name_of(document), namespace_of(document), context)
     return frozenset(cluster_of(binding) for binding in bindings if holds_cluster(binding))
 
 
@@ -98,16 +98,16 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     Raises:
         NotKnownError: Something that the decision depends on is not known, or cannot be read.
     """
-    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
-    bindings = relations.children(relations.binding, name, namespace, context)
-    snapshots = relations.children(relations.policy_snapshot, name, namespace, context)
+    family, name, namespace = family_of(document), name_of(document), namespace_of(document)
+    bindings = children(family.binding, name, namespace, context)
+    snapshots = children(family.policy_snapshot, name, namespace, context)
     if bindings and not snapshots:
-        raise NotKnownError(relations.policy_snapshot, name)
+        raise NotKnownError(family.policy_snapshot, name)
     wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": _policy_of(document)}}
     try:
         run = decide(wanted, context.hub.fleet, bindings, tuple(snapshots), context.now)
     except BrokenBindingError as error:
-        raise NotKnownError(relations.binding, name) from error
+        raise NotKnownError(family.binding, name) from error
     return frozenset({pick.cluster for pick in run.picked} | {binding.cluster for binding in run.kept})
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from scorer.api import kinds
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
@@ -37,16 +38,9 @@ ENFORCEMENT_PATH: Final = "/validate/disruption"
 FailurePolicy = Literal["Fail", "Ignore"]
 
 _WRITTEN_BY_MACHINES: Final = frozenset(
-    {
-        kinds.BINDING,
-        kinds.NAMESPACED_BINDING,
-        kinds.POLICY_SNAPSHOT,
-        kinds.NAMESPACED_POLICY_SNAPSHOT,
-        kinds.RESOURCE_SNAPSHOT,
-        kinds.NAMESPACED_RESOURCE_SNAPSHOT,
-        kinds.OVERRIDE_SNAPSHOT,
-        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
-    }
+    kind
+    for family in FAMILIES
+    for kind in (family.binding, family.policy_snapshot, family.resource_snapshot, family.override_snapshot)
 )
 """What is in one is placed, changes what is, or says where: whoever writes one by hand is asked for the rights."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from scorer.api import kinds
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
@@ -95,51 +96,49 @@ class Admitted:
 
 
 _ENTRIES: Final = (
-    Admitted(
-        kinds.PLACEMENT,
-        placement.validate_cluster_placement,
-        placement_defaults.default,
-        _CUD,
-        warn_about_deletion=placement.warn_about_deletion,
-        live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
-    ),
-    Admitted(
-        kinds.RESOURCE_PLACEMENT,
-        placement.validate_resource_placement,
-        placement_defaults.default,
-        _CUD,
-        warn_about_deletion=placement.warn_about_deletion,
-        live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
+    *(
+        Admitted(
+            family.placement,
+            validate,
+            placement_defaults.default,
+            _CUD,
+            warn_about_deletion=placement.warn_about_deletion,
+            live=(*impact.CHECKS, *taking_over.CHECKS, *live_placement.CHECKS),
+        )
+        for family, validate in (
+            (CLUSTER, placement.validate_cluster_placement),
+            (NAMESPACED, placement.validate_resource_placement),
+        )
     ),
     *(
         Admitted(
-            kind,
+            family.strategy,
             staged_update.validate,
             operations=_CUD,
             live=live_staged_update.STRATEGY_CHECKS,
             live_on_deletion=live_staged_update.STRATEGY_DELETION_CHECKS,
         )
-        for kind in (kinds.STAGED_STRATEGY, kinds.NAMESPACED_STAGED_STRATEGY)
+        for family in FAMILIES
     ),
     *(
         Admitted(
-            kind,
+            family.run,
             update_run.validate,
             operations=_CUD,
             warn_about_deletion=update_run.warn_about_deletion,
             live=live_staged_update.RUN_CHECKS,
         )
-        for kind in (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN)
+        for family in FAMILIES
     ),
     *(
         Admitted(
-            kind,
+            family.approval_request,
             approval.validate,
             operations=_C,
             warn_about_status=approval.warn_about_status,
             guards=(guard_rail.guard_approval,),
         )
-        for kind in (kinds.APPROVAL_REQUEST, kinds.NAMESPACED_APPROVAL_REQUEST)
+        for family in FAMILIES
     ),
     Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
     Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
@@ -162,18 +161,16 @@ _ENTRIES: Final = (
         live_on_deletion=live_member_cluster.DELETION_CHECKS,
     ),
     Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
-    Admitted(kinds.BINDING, machine_written.validate_resource_binding),
-    Admitted(kinds.NAMESPACED_BINDING, machine_written.validate_resource_binding),
-    Admitted(kinds.POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
-    Admitted(kinds.NAMESPACED_POLICY_SNAPSHOT, machine_written.validate_policy_snapshot, operations=_U),
+    *(Admitted(family.binding, machine_written.validate_resource_binding) for family in FAMILIES),
+    *(Admitted(family.policy_snapshot, machine_written.validate_policy_snapshot, operations=_U) for family in FAMILIES),
     *(
         Admitted(
-            kind,
+            family.resource_snapshot,
             machine_written.validate_resource_snapshot,
             operations=_U,
             most_values=MOST_VALUES_OF_MANIFESTS,
         )
-        for kind in (kinds.RESOURCE_SNAPSHOT, kinds.NAMESPACED_RESOURCE_SNAPSHOT)
+        for family in FAMILIES
     ),
     Admitted(kinds.OVERRIDE_SNAPSHOT, machine_written.validate_cluster_override_snapshot, operations=_U),
     Admitted(kinds.NAMESPACED_OVERRIDE_SNAPSHOT, machine_written.validate_resource_override_snapshot, operations=_U),

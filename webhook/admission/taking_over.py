@@ -21,7 +21,7 @@ from webhook.admission.impact import planned_clusters
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.live.relations import cluster_of, holds_cluster, relations_of
+from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.placement import SELECTORS
 
 RULE: Final = "X-29"
@@ -67,8 +67,8 @@ def _changes(document: JsonObject, old: JsonObject) -> bool:
 
 
 def _bindings_by_cluster(document: JsonObject, context: Context) -> Mapping[str, JsonObject]:
-    relations = relations_of(document)
-    bindings = relations.children(relations.binding, name_of(document), namespace_of(document), context)
+    family = family_of(document)
+    bindings = children(family.binding, name_of(document), namespace_of(document), context)
     return {cluster_of(binding): binding for binding in bindings if holds_cluster(binding)}
 
 

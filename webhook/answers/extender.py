@@ -14,10 +14,9 @@ from typing import Final
 from scorer.api import kinds
 from scorer.api.binding import BindingState
 from scorer.api.documents import dict_at, is_deleting, spec_of
-from scorer.api.family import CLUSTER, NAMESPACED
+from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
-from scorer.api.references import PlacementRef
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import FollowedPlacement, read_followed
 from scorer.extender.node import Node, as_member, read_node
@@ -41,10 +40,7 @@ WATCHED: Final = (
     kinds.MEMBER_CLUSTER,
     kinds.NODE,
     kinds.NODE_POOL,
-    kinds.PLACEMENT,
-    kinds.RESOURCE_PLACEMENT,
-    kinds.BINDING,
-    kinds.NAMESPACED_BINDING,
+    *(kind for family in FAMILIES for kind in (family.placement, family.binding)),
     kinds.UPGRADE_RUN,
 )
 _LIVE: Final = frozenset({BindingState.SCHEDULED, BindingState.BOUND})
@@ -137,8 +133,7 @@ class HubExtender:
         )
 
     def _placement(self, name: PlacementName) -> FollowedPlacement | None:
-        kind = kinds.RESOURCE_PLACEMENT if name.namespace else kinds.PLACEMENT
-        document = self._cache.get(kind, name.name, name.namespace)
+        document = self._cache.get(family_in(name.namespace).placement, name.name, name.namespace)
         if document is None:
             return None
         known = self._followed.get(name)
@@ -151,9 +146,7 @@ class HubExtender:
         return followed
 
     def _selected(self, name: PlacementName) -> Collection[str]:
-        family = NAMESPACED if name.namespace else CLUSTER
-        ref = PlacementRef(family.placement.kind, name.name, name.namespace)
-        bindings = children(self._cache, family.binding, ref)
+        bindings = children(self._cache, family_in(name.namespace).binding, placement_ref(name.name, name.namespace))
         specs = (spec_of(binding) for binding in bindings if not is_deleting(binding))
         return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
 

@@ -16,6 +16,7 @@ from scorer.api import kinds
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.crd import MODELS
 from scorer.api.documents import dict_at, metadata_of
+from scorer.api.family import CLUSTER, NAMESPACED, PLACEMENTS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
@@ -110,7 +111,7 @@ class Audience:
         only: The placements they ask about; None: all.
     """
 
-    kinds: Collection[Kind] = frozenset({kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT})
+    kinds: Collection[Kind] = frozenset(PLACEMENTS)
     only: Collection[Identity] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
@@ -118,13 +119,14 @@ class Audience:
 
         Only placements may be a secret, and with them what is made for them: its names are made of theirs.
         """
-        return identity not in FIELDS or _PLACEMENT_KINDS[KINDS[identity].namespaced] in self.kinds
+        if identity not in FIELDS:
+            return True
+        family = NAMESPACED if KINDS[identity].namespaced else CLUSTER
+        return family.placement in self.kinds
 
 
 PLANNED_KINDS: Final = (kinds.MEMBER_CLUSTER, *(KINDS[identity] for identity in FIELDS))
 """What a plan depends on."""
-_PLACEMENT_KINDS: Final = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)
-"""By whether they are namespaced."""
 EVERYBODY: Final = Audience()
 _NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
 

@@ -14,6 +14,7 @@ import pydantic
 from scorer.api import kinds
 from scorer.api.crd import MODELS
 from scorer.api.documents import status_of
+from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import Kind
 from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster
 from scorer.api.meta import JsonObject, format_time
@@ -28,9 +29,8 @@ from webhook.embedded.simulation import figures, keep_status, parse_behaviour, s
 from webhook.member.heartbeat import heartbeat_status
 from webhook.validation.field import shape_errors
 
-PLACEMENTS = (kinds.PLACEMENT, kinds.RESOURCE_PLACEMENT)
-BINDINGS = (kinds.BINDING, kinds.NAMESPACED_BINDING)
-SNAPSHOTS = (kinds.POLICY_SNAPSHOT, kinds.NAMESPACED_POLICY_SNAPSHOT)
+BINDINGS = tuple(family.binding for family in FAMILIES)
+SNAPSHOTS = tuple(family.policy_snapshot for family in FAMILIES)
 _READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
 """What decisions read, but for placements."""
 

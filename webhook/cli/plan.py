@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.family import PLACEMENTS
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
@@ -163,8 +163,8 @@ def _plan_files(
     loaded: Sequence[Loaded], lost: Sequence[str], drained: Sequence[str], output: str, now: datetime | None
 ) -> int:
     """Plan files that are the hub and what is planned on it."""
-    placements = [one for one in loaded if one.kind in (PLACEMENT, RESOURCE_PLACEMENT)]
-    others = [one for one in loaded if one.kind not in (PLACEMENT, RESOURCE_PLACEMENT)]
+    placements = [one for one in loaded if one.kind in PLACEMENTS]
+    others = [one for one in loaded if one.kind not in PLACEMENTS]
     stored = store(others, now=now, clock=datetime.now(UTC))
     adopted = [Given(one.kind, one.document) for one in placements]
     document = _plan(stored, loaded, Proposal(adopted=adopted, lost=lost, drained=drained), ())
@@ -299,7 +299,7 @@ def _place(one: Loaded) -> JsonObject:
 
 def _the_placement(file: str) -> Loaded:
     """Return the only placement in *file*. Raises `UserError`."""
-    found = [one for one in load([file]) if one.kind in (PLACEMENT, RESOURCE_PLACEMENT)]
+    found = [one for one in load([file]) if one.kind in PLACEMENTS]
     if len(found) != 1:
         raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
     return found[0]

@@ -12,7 +12,8 @@ from typing import Any, Final
 from scorer.api.crd import PRINTER_COLUMNS, Column
 from scorer.api.duration import format_duration
 from scorer.api.external_score import read_score, score_names
-from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
+from scorer.api.family import PLACEMENTS
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import SCORE_PREFIX
@@ -45,7 +46,7 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
         columns = _defined(definition) if definition else (AGE,)
     if kind == MEMBER_CLUSTER:
         columns = (*(JOINED if column.name == JOINED.name else column for column in columns), SCORES)
-    if kind in (PLACEMENT, RESOURCE_PLACEMENT):
+    if kind in PLACEMENTS:
         columns = (*(column for column in columns if column != AGE), UPDATED, AGE)
     return tuple(column for column in columns if wide or not column.wide)
 

@@ -21,12 +21,12 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
-from scorer.api.documents import annotation, is_deleting, name_of, spec_of, status_of
+from scorer.api.documents import annotation, is_deleting, name_of, status_of, text_at
+from scorer.api.family import placement_ref
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT, Kind
 from scorer.api.label_selector import dns_subdomain_error, label_value_error
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
-from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import Hold, eviction_holder, rollout_holder
 from scorer.rollout.eviction import (
     EVICTED_BINDING,
@@ -120,7 +120,7 @@ class EvictionController:
     async def _take_back(self, eviction: JsonObject) -> None:
         """Take the word off the evicted binding that it is to go: it was said, and then decided otherwise."""
         uid = annotation(eviction, EVICTED_BINDING)
-        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        ref = placement_ref(text_at(eviction, "spec", "placementName"))
         for binding in children(self._hub.cache, BINDING, ref) if uid else ():
             if binding["metadata"].get("uid") == uid and is_meant(binding) and not is_deleting(binding):
                 await self._hub.replace(BINDING, unmeant(binding))
@@ -128,7 +128,7 @@ class EvictionController:
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
         assert self._turns is not None
         self._reserving[name_of(eviction)] = eviction
-        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        ref = placement_ref(text_at(eviction, "spec", "placementName"))
         holder = eviction_holder(name_of(eviction))
         return await self._turns.take(_member(eviction), holder, ending=rollout_holder(str(ref)))
 
@@ -147,7 +147,7 @@ class EvictionController:
             self._reserving.pop(name_of(eviction), None)
             return DONE
         self._reserving[name_of(eviction)] = eviction
-        ref = PlacementRef(PLACEMENT.kind, spec_of(eviction).get("placementName") or "")
+        ref = placement_ref(text_at(eviction, "spec", "placementName"))
         bindings = children(self._hub.cache, BINDING, ref)
         if is_under_way(eviction, bindings, withdrawn=withdrawn):
             await self._turns.keep(member, holder)
@@ -163,14 +163,14 @@ class EvictionController:
 
     async def _decide(self, eviction: JsonObject) -> tuple[Eviction, JsonObject | None]:
         """Return what the eviction comes to, and the binding that has to be deleted for it."""
-        name = spec_of(eviction).get("placementName") or ""
+        name = text_at(eviction, "spec", "placementName")
         placement = budget = None
         if not dns_subdomain_error(name):  # no object has any other name, and none is asked for by one
             placement = await self._find(PLACEMENT, name)
             budget = await self._find(DISRUPTION_BUDGET, name)
             if not label_value_error(name):  # bindings know their placement by a label
                 await self._catch_up(name)
-        ref = PlacementRef(PLACEMENT.kind, name)
+        ref = placement_ref(name)
         bindings = children(self._hub.cache, BINDING, ref)
         try:
             outcome = decide_eviction(eviction, placement, bindings, budget)
@@ -197,9 +197,9 @@ class EvictionController:
 
     async def _catch_up(self, placement: str) -> None:
         """Bring what the cache knows of the bindings of a placement up to the store's state of this moment."""
-        known = children(self._hub.cache, BINDING, PlacementRef(PLACEMENT.kind, placement))
+        known = children(self._hub.cache, BINDING, placement_ref(placement))
         await list_again(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
 
 
 def _member(eviction: JsonObject) -> str:
-    return str(spec_of(eviction).get("clusterName") or "")
+    return text_at(eviction, "spec", "clusterName")

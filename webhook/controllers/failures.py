@@ -7,13 +7,10 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import (
-    BINDING,
     EVICTION,
     MEMBER_CLUSTER,
-    NAMESPACED_BINDING,
-    PLACEMENT,
-    RESOURCE_PLACEMENT,
     Kind,
 )
 from scorer.api.meta import JsonObject
@@ -26,7 +23,9 @@ from webhook.kube.ports import Key
 
 K = TypeVar("K", bound=Hashable)
 
-WITH_STATUS: Final = frozenset({PLACEMENT, RESOURCE_PLACEMENT, BINDING, NAMESPACED_BINDING, MEMBER_CLUSTER, EVICTION})
+WITH_STATUS: Final = frozenset(
+    {MEMBER_CLUSTER, EVICTION, *(kind for family in FAMILIES for kind in (family.placement, family.binding))}
+)
 """Kinds whose status is the loop's to write."""
 
 

@@ -6,14 +6,9 @@ Source: rollout.md 6 and 20.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scorer.api.documents import is_deleting, with_finalizer, without_finalizer
+from scorer.api.documents import is_deleting, label, namespace_of, with_finalizer, without_finalizer
+from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import (
-    NAMESPACED_OVERRIDE,
-    NAMESPACED_OVERRIDE_SNAPSHOT,
-    OVERRIDE,
-    OVERRIDE_SNAPSHOT,
-    PLACEMENT,
-    RESOURCE_PLACEMENT,
     Kind,
 )
 from scorer.api.meta import JsonObject
@@ -26,7 +21,7 @@ from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result, TerminalError
 from webhook.kube.hub import Hub, at_once
 
-WATCHED = (OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+WATCHED = tuple(kind for family in FAMILIES for kind in (family.override, family.override_snapshot))
 """The kinds that have to be in the cache."""
 
 
@@ -45,18 +40,17 @@ class OverrideRef:
     @classmethod
     def parent(cls, snapshot: JsonObject) -> "OverrideRef":
         """Return the override that a snapshot was made of."""
-        metadata = snapshot["metadata"]
-        return cls((metadata.get("labels") or {}).get(PARENT_OVERRIDE, ""), metadata.get("namespace", ""))
+        return cls(label(snapshot, PARENT_OVERRIDE), namespace_of(snapshot))
 
     @property
     def kind(self) -> Kind:
         """Which of the two kinds it is."""
-        return NAMESPACED_OVERRIDE if self.namespace else OVERRIDE
+        return family_in(self.namespace).override
 
     @property
     def snapshot_kind(self) -> Kind:
         """The kind of its snapshots."""
-        return NAMESPACED_OVERRIDE_SNAPSHOT if self.namespace else OVERRIDE_SNAPSHOT
+        return family_in(self.namespace).override_snapshot
 
     def __str__(self) -> str:
         return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
@@ -111,8 +105,6 @@ def placement_of(snapshot: JsonObject) -> PlacementRef | None:
 
     An override that names no placement is taken up at the next reconcile of each rollout (rollout.md 6.5).
     """
-    key = placement_key(override_spec(snapshot), snapshot["metadata"].get("namespace", ""))
-    namespace, slash, name = key.rpartition("/")
-    if not name:
-        return None
-    return PlacementRef((RESOURCE_PLACEMENT if slash else PLACEMENT).kind, name, namespace)
+    key = placement_key(override_spec(snapshot), namespace_of(snapshot))
+    namespace, _, name = key.rpartition("/")
+    return placement_ref(name, namespace) if name else None

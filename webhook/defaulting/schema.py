@@ -8,7 +8,7 @@ Source: placement-api.md 6 (D1).
 from dataclasses import replace
 from typing import Final
 
-from scorer.api.kinds import NAMESPACED_STAGED_RUN, STAGED_RUN
+from scorer.api.family import FAMILIES
 from webhook.validation.rule import CRD, default
 
 RULES: Final = (
@@ -25,7 +25,7 @@ RULES: Final = (
         default(
             "F-14", "The state of a staged run is Initialize, or what stagedRuns.defaultState says.", CRD, "spec.state"
         ),
-        only=(STAGED_RUN, NAMESPACED_STAGED_RUN),
+        only=tuple(family.run for family in FAMILIES),
     ),
     default(
         "F-15",

@@ -27,7 +27,8 @@ from typing import Final, Literal, TypeAlias
 from aiohttp import web
 
 from certs.context import StaleClientError, Subject
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, Kind
+from scorer.api.family import PLACEMENTS, family_in
+from scorer.api.kinds import Kind
 from scorer.api.quoting import printable
 from scorer.api.references import PlacementRef
 from webhook.access.bearer import bearer_token, fingerprint, may_be_good
@@ -46,7 +47,7 @@ Surface: TypeAlias = Literal["api", "extender"]
 SURFACES: Final[tuple[Surface, ...]] = ("api", "extender")
 ANONYMOUS: Final = UserInfo("system:anonymous", frozenset({"system:unauthenticated"}))
 AUTHENTICATED: Final = "system:authenticated"
-PLACEMENT_KINDS: Final = frozenset({PLACEMENT, RESOURCE_PLACEMENT})
+PLACEMENT_KINDS: Final = frozenset(PLACEMENTS)
 REVIEW_AGAIN_SECONDS: Final = 5
 TURN_SECONDS: Final = 5.0
 """How long a token waits until those before it, from the same address, have been looked at."""
@@ -218,7 +219,7 @@ class Callers:
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
         """Say whether *caller* may read a placement. Raises `ProblemError` when it cannot be found out."""
-        kind = RESOURCE_PLACEMENT if ref.namespace else PLACEMENT
+        kind = family_in(ref.namespace).placement
         return await self._may(caller, Access("get", kind.group, kind.plural, ref.name, ref.namespace))
 
     async def readable_kinds(self, caller: UserInfo) -> frozenset[Kind]:

@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from scorer.api.family import placement_ref
 from scorer.api.references import PlacementRef, ref_prefixes, unknown_placement
 from webhook.endpoints.answers import tagged
 from webhook.endpoints.api import Api
@@ -10,9 +11,7 @@ from webhook.endpoints.problems import Problem, ProblemError
 
 def ref_in_path(request: web.Request) -> PlacementRef:
     """Return the placement that a path with ``{name}``, and perhaps ``{namespace}``, means."""
-    namespace = request.match_info.get("namespace", "")
-    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
-    return PlacementRef(kind, request.match_info["name"], namespace)
+    return placement_ref(request.match_info["name"], request.match_info.get("namespace", ""))
 
 
 def add_routes(api: Api) -> None:

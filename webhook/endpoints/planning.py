@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
+from scorer.api.family import FAMILY_OF
 from scorer.api.field_path import json_pointer
-from scorer.api.kinds import KINDS, PLACEMENT, RESOURCE_PLACEMENT, Kind, api_version, group_kind, split_api_version
+from scorer.api.kinds import KINDS, api_version, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
@@ -29,7 +30,6 @@ MOST_OBJECTS: Final = 500
 MOST_CLUSTERS: Final = 1000
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
-_KINDS: Final[dict[str, Kind]] = {kind.kind: kind for kind in (PLACEMENT, RESOURCE_PLACEMENT)}
 
 
 class DeletedModel(RequestModel):
@@ -82,7 +82,7 @@ def add_routes(api: Api, planner: HubPlanner) -> None:
 def _only(body: PlanModel) -> list[Identity] | None:
     if body.placements is None:
         return None
-    return [Identity(*_KINDS[ref.kind].group_kind, ref.name, ref.namespace) for ref in body.placements]
+    return [Identity(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
 
 
 def _proposal(body: PlanModel, known: KnownKinds) -> Proposal:

@@ -9,6 +9,7 @@ import pydantic
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from scorer.api.field_path import json_pointer
+from scorer.api.kinds import PLACEMENT
 from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
@@ -20,7 +21,6 @@ from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.validation.field import FieldError, shape_errors
 
-CLUSTER_PLACEMENT: Final = "ClusterResourcePlacement"
 MOST_EXPLAINED: Final = 50
 """Clusters whose explanation may be asked for by name at once."""
 USUAL_PAGE: Final = 100
@@ -38,7 +38,7 @@ class RefModel(RequestModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.kind == CLUSTER_PLACEMENT) == bool(self.namespace):
+        if (self.kind == PLACEMENT.kind) == bool(self.namespace):
             raise ValueError("a ResourcePlacement has a namespace, a ClusterResourcePlacement has none")
         return self
 

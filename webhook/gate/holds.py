@@ -7,10 +7,9 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.documents import annotation, name_of, spec_of
-from scorer.api.family import CLUSTER, NAMESPACED, Family
+from scorer.api.family import CLUSTER, FAMILIES, Family, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.references import PlacementRef
 from scorer.member_gate.holds import (
     Hold,
     MemberDisruption,
@@ -28,9 +27,9 @@ from webhook.kube.children import children
 from webhook.kube.ports import Key, key_of
 
 _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
-    MemberDisruption.EVICTION: (kinds.EVICTION, kinds.BINDING),
-    MemberDisruption.ROLLOUT: (kinds.BINDING, kinds.NAMESPACED_BINDING),
-    MemberDisruption.STAGED_UPDATE: (kinds.STAGED_RUN, kinds.NAMESPACED_STAGED_RUN),
+    MemberDisruption.EVICTION: (kinds.EVICTION, CLUSTER.binding),
+    MemberDisruption.ROLLOUT: tuple(family.binding for family in FAMILIES),
+    MemberDisruption.STAGED_UPDATE: tuple(family.run for family in FAMILIES),
     MemberDisruption.UPGRADE: (kinds.UPGRADE_RUN,),
 }
 
@@ -72,7 +71,7 @@ class HubMemberHolds:
         if MemberDisruption.EVICTION in disruptions:
             self._follow(kinds.EVICTION, self._take_eviction)
         if MemberDisruption.ROLLOUT in disruptions:
-            for family in (CLUSTER, NAMESPACED):
+            for family in FAMILIES:
                 self._follow(family.binding, partial(self._take, partial(_rollout_holds, family)))
         if MemberDisruption.STAGED_UPDATE in disruptions:
             for kind in _SEEN_IN[MemberDisruption.STAGED_UPDATE]:
@@ -108,7 +107,7 @@ class HubMemberHolds:
 
     def _bindings(self, eviction: JsonObject) -> list[JsonObject]:
         name = spec_of(eviction).get("placementName") or ""
-        return children(self._cache, CLUSTER.binding, PlacementRef(CLUSTER.placement.kind, name))
+        return children(self._cache, CLUSTER.binding, placement_ref(name))
 
     def _follow(self, kind: Kind, handler: Callable[[JsonObject | None, JsonObject | None], None]) -> None:
         self._ends.append(self._cache.subscribe(kind, handler))

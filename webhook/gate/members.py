@@ -46,18 +46,13 @@ from webhook.kube.ports import Key, key_of
 from webhook.kube.retry import RetryError
 from webhook.settings.gate import MemberGateSettings
 
-_RUNS: Final = {
-    kinds.PLACEMENT.kind: kinds.STAGED_RUN,
-    kinds.RESOURCE_PLACEMENT.kind: kinds.NAMESPACED_STAGED_RUN,
-}
-"""The kind of staged update run, by that of the placement."""
-
 _OWN: Final = (
     kinds.MEMBER_CLUSTER,
-    *(kind for family in FAMILIES for kind in (family.placement, family.binding, family.resource_snapshot)),
-    kinds.OVERRIDE_SNAPSHOT,
-    kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
-    *_RUNS.values(),
+    *(
+        kind
+        for family in FAMILIES
+        for kind in (family.placement, family.binding, family.resource_snapshot, family.override_snapshot, family.run)
+    ),
     kinds.UPGRADE_RUN,
 )
 
@@ -104,7 +99,7 @@ class HubMemberGates:
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
         self._shelves = [cache.shelf(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
         self.holds = HubMemberHolds(cache, settings.gate_members, gate.reservations_on)
-        for kind in (*_RUNS.values(), kinds.UPGRADE_RUN):
+        for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
             cache.subscribe(kind, partial(self._forget, kind))
 
     @property
@@ -256,7 +251,7 @@ class HubMemberGates:
         """Answer for a placement that only staged update runs change."""
         runs = [
             run
-            for run in self._read_all(_RUNS[ref.kind], ref.namespace, ClusterStagedUpdateRun)
+            for run in self._read_all(FAMILY_OF[ref.kind].run, ref.namespace, ClusterStagedUpdateRun)
             if run.spec.placement_name == ref.name and not staged_turn.has_ended(run)
         ]
         run = next((run for run in runs if staged_turn.covers(run, cluster)), next(iter(runs), None))

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from scorer.api.binding import BindingState
 from scorer.api.documents import is_deleting, namespace_of
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
 from scorer.api.kinds import (
     MEMBER_CLUSTER,
-    NAMESPACED_OVERRIDE_SNAPSHOT,
-    OVERRIDE_SNAPSHOT,
 )
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
@@ -37,15 +36,13 @@ def wanted_overrides(
         RetryError: The group is still being made, or a cluster has no MemberCluster any more and the scheduler is
             about to take it away.
     """
-    if group is None or not any(
-        cache.shelf(kind).objects for kind in (OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
-    ):
+    if group is None or not any(cache.shelf(family.override_snapshot).objects for family in FAMILIES):
         return {}
     if not group.is_complete:
         raise RetryError(f"resource snapshots of index {group.index} are still being made")
-    snapshots = cache.list(OVERRIDE_SNAPSHOT)
+    snapshots = cache.list(CLUSTER.override_snapshot)
     for namespace in {namespace_of(content) for content in group.objects()} - {""}:
-        snapshots += cache.list(NAMESPACED_OVERRIDE_SNAPSHOT, namespace)
+        snapshots += cache.list(NAMESPACED.override_snapshot, namespace)
     matching = matching_overrides(placement, group, snapshots)
     clusters = {
         str(binding["spec"].get("targetCluster") or "")
@@ -68,6 +65,6 @@ def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Overri
         member: The MemberCluster it is for.
     """
     overrides = Overrides.of(binding["spec"])
-    found = [cache.get(OVERRIDE_SNAPSHOT, name) for name in overrides.cluster]
-    found += [cache.get(NAMESPACED_OVERRIDE_SNAPSHOT, name, namespace) for namespace, name in overrides.namespaced]
+    found = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
+    found += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
     return binding_override(binding, member, [snapshot for snapshot in found if snapshot is not None])

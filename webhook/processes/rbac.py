@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scorer.api import kinds
-from scorer.api.family import FAMILIES
+from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
@@ -51,7 +51,7 @@ _EVENT: Final = KINDS["events.k8s.io", "Event"]
 _ROLE, _CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
 _ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
 RBAC_KINDS: Final = (_ROLE, _CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
-_ENVELOPES: Final = (kinds.ENVELOPE, kinds.NAMESPACED_ENVELOPE)
+_ENVELOPES: Final = tuple(family.envelope for family in FAMILIES)
 
 _NEVER_LISTED: Final = frozenset({("", "Binding")})
 """Built-in kinds that can only be created, so that no placement finds one."""
@@ -253,25 +253,22 @@ def reconcile_roles(
 
 
 def _reconcile_rules() -> Iterator[Rule]:
-    placements = [family.placement for family in FAMILIES]
     made = [
         *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
-        kinds.OVERRIDE_SNAPSHOT,
-        kinds.NAMESPACED_OVERRIDE_SNAPSHOT,
+        *(family.override_snapshot for family in FAMILIES),
     ]
     reported = [kind for family in FAMILIES for kind in (family.placement, family.policy_snapshot, family.binding)]
-    yield _rule("placements: read, and their finalizers kept", (*READ, "update"), placements)
+    yield _rule("placements: read, and their finalizers kept", (*READ, "update"), PLACEMENTS)
     yield _rule(
         "snapshots block the deletion of their placement, which hubs with OwnerReferencesPermissionEnforcement check",
         ("update",),
-        placements,
+        PLACEMENTS,
         "finalizers",
     )
     yield _rule("snapshots and bindings: all of them are made here", OWN, made)
     yield _rule("what has become of placements, decisions and bindings", ("update",), reported, "status")
-    yield _rule(
-        "overrides: read, and their finalizers kept", (*READ, "update"), [kinds.OVERRIDE, kinds.NAMESPACED_OVERRIDE]
-    )
+    overrides = [family.override for family in FAMILIES]
+    yield _rule("overrides: read, and their finalizers kept", (*READ, "update"), overrides)
     yield _rule("evictions: read, and what is meant noted on them", (*READ, "update"), [kinds.EVICTION])
     yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
     seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, kinds.EVICTION)]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from scorer.api.documents import dicts_at, name_of, namespace_of
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, Family
 from scorer.api.field_path import FieldPath
-from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
 from scorer.api.override import (
@@ -122,7 +122,8 @@ _BROKEN_ESCAPE = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
 _PROTECTED: Final = frozenset({"kind", "apiVersion", "status"})
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_PATHS: Final = frozenset({"subjects", "roleRef", "rules", "aggregationRule"})
-_SELECTORS: Final = {OVERRIDE.kind: "clusterResourceSelectors", NAMESPACED_OVERRIDE.kind: "resourceSelectors"}
+_SELECTORS: Final = {CLUSTER: "clusterResourceSelectors", NAMESPACED: "resourceSelectors"}
+_ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
 
 
 @enforces(*CLUSTER_RULES)
@@ -156,7 +157,7 @@ def _judge_cluster(
     yield from validate_selected(selectors, at)
     yield from validate_policy(new.spec.policy)
     yield from validate_rbac(selectors, new.spec.policy, context)
-    yield from validate_others(OVERRIDE.kind, new, selectors, at, context, creates=old is None)
+    yield from validate_others(CLUSTER, new, selectors, at, context, creates=old is None)
 
 
 def _judge_namespaced(new: ResourceOverride, old: ResourceOverride | None, context: Context) -> Iterator[Finding]:
@@ -166,7 +167,7 @@ def _judge_namespaced(new: ResourceOverride, old: ResourceOverride | None, conte
     yield from validate_filled_selectors(selectors, at)
     yield from validate_selected(selectors, at)
     yield from validate_policy(new.spec.policy)
-    yield from validate_others(NAMESPACED_OVERRIDE.kind, new, selectors, at, context, creates=old is None)
+    yield from validate_others(NAMESPACED, new, selectors, at, context, creates=old is None)
 
 
 def _judge_common(
@@ -216,7 +217,7 @@ def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[
     """Each object is named once, whatever the version (O-07, X-61), and is no envelope (X-60)."""
     seen: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
-        if selector.group == PLACEMENT_GROUP and selector.kind in {ENVELOPE.kind, NAMESPACED_ENVELOPE.kind}:
+        if selector.group == PLACEMENT_GROUP and selector.kind in _ENVELOPES:
             message = "envelopes are unpacked before overrides apply; select what is inside"
             yield FieldError(at / i / "kind", Cause.FORBIDDEN, message, "X-60")
         key = _object(selector)
@@ -226,7 +227,7 @@ def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[
 
 
 def validate_others(
-    kind: str,
+    family: Family,
     new: ClusterResourceOverride | ResourceOverride,
     selectors: Sequence[Selector],
     at: FieldPath,
@@ -241,13 +242,13 @@ def validate_others(
     metadata = new.metadata
     others = [
         other
-        for other in context.existing(OVERRIDE if kind == OVERRIDE.kind else NAMESPACED_OVERRIDE)
+        for other in context.existing(family.override)
         if namespace_of(other) == metadata.namespace and name_of(other) != metadata.name
     ]
     if creates and len(others) >= MOST_OVERRIDES:
         message = f"there are {len(others)} already, at most {MOST_OVERRIDES} are allowed"
         yield FieldError(FieldPath.of("metadata", "name"), Cause.FORBIDDEN, message, "O-09")
-    taken = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[kind])}
+    taken = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
     for i, selector in enumerate(selectors):
         if owner := taken.get(_object(selector)):
             what = f"{selector.kind} {selector.name}"

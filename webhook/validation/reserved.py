@@ -5,7 +5,7 @@ Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
 
 from typing import Final
 
-from scorer.api.kinds import ENVELOPE, NAMESPACED_ENVELOPE
+from scorer.api.family import FAMILIES
 from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
 from scorer.rollout.never_placed import is_fleet_group, is_fleet_namespace, why_never_placed
 from webhook.validation.context import Context
@@ -28,7 +28,7 @@ _KINDS: Final = frozenset(
         for kind in ("ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend")
     }
 )
-_ENVELOPES: Final = frozenset({ENVELOPE.kind, NAMESPACED_ENVELOPE.kind})
+_ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
 
 
 def is_never_placed(group: str, kind: str, context: Context) -> bool:

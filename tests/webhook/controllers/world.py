@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from scorer.api.documents import is_deleting
-from scorer.api.family import FAMILIES
+from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
@@ -62,7 +62,7 @@ class World:
 
     def view(self, name: str, namespace: str = "") -> JsonObject:
         """Return a placement as people see it."""
-        family = FAMILIES[1] if namespace else FAMILIES[0]
+        family = family_in(namespace)
         document = self.cache.get(family.placement, name, namespace)
         assert document is not None
         return placement_view(self.cache, family, document)

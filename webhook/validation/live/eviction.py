@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final, TypeGuard
 
 from scorer.api.documents import dict_at, name_of, text_at
+from scorer.api.family import CLUSTER
 from scorer.api.field_path import FieldPath
 from scorer.api.int_or_percent import percent, scaled_up
 from scorer.api.kinds import PLACEMENT
@@ -15,7 +16,7 @@ from scorer.api.quoting import quote
 from webhook.validation.context import Context
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck
-from webhook.validation.live.relations import CLUSTER, cluster_of
+from webhook.validation.live.relations import children, cluster_of
 
 SPEC: Final = FieldPath.of("spec")
 
@@ -29,7 +30,7 @@ def warn_about_target(document: JsonObject | None, old: JsonObject | None, conte
         message = f"there is no ClusterResourcePlacement {quote(placement)}: the eviction becomes invalid"
         yield FieldWarning(SPEC / "placementName", message, "X-83")
         return
-    bindings = CLUSTER.children(CLUSTER.binding, placement, "", context)
+    bindings = children(CLUSTER.binding, placement, "", context)
     if all(cluster_of(binding) != cluster for binding in bindings):
         message = f"the placement is not on {quote(cluster)}: the eviction becomes invalid"
         yield FieldWarning(SPEC / "clusterName", message, "X-83")

@@ -8,18 +8,18 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.documents import dicts_at, is_deleting, label, name_of, namespace_of
+from scorer.api.documents import dicts_at, is_deleting, name_of
+from scorer.api.family import FAMILIES, Family
 from scorer.api.field_path import FieldPath
 from scorer.api.member_cluster import Taint
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement import Toleration
 from scorer.plugins.taint_toleration import TaintToleration
 from webhook.validation.context import Context
 from webhook.validation.existing import placement_type_of
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LONGEST, LiveCheck, counted, timed, with_names
-from webhook.validation.live.relations import SCOPES, Relations, cluster_of, holds_cluster
+from webhook.validation.live.relations import cluster_of, holds_cluster
 
 TAINTS: Final = FieldPath.of("spec", "taints")
 NAME: Final = FieldPath.of("metadata", "name")
@@ -34,9 +34,9 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
     if not added:
         return
     on_cluster = [
-        (scope.parent(binding), TaintToleration(tolerations))
-        for scope, binding in _bindings_of(name_of(document), context)
-        if holds_cluster(binding) and (tolerations := _tolerations(scope, binding, context)) is not None
+        (str(family.parent(binding)), TaintToleration(tolerations))
+        for family, binding in _bindings_of(name_of(document), context)
+        if holds_cluster(binding) and (tolerations := _tolerations(family, binding, context)) is not None
     ]
     for i, taint in added:
         try:
@@ -57,24 +57,26 @@ def warn_about_deletion(
     if old is None or is_deleting(old):
         return
     names = {
-        scope.parent(binding) for scope, binding in _bindings_of(name_of(old), context) if not is_deleting(binding)
+        str(family.parent(binding))
+        for family, binding in _bindings_of(name_of(old), context)
+        if not is_deleting(binding)
     }
     if names:
         text = f"{counted(len(names), 'placement')} on this cluster"
         yield FieldWarning(NAME, with_names(text, names, LONGEST - len(str(NAME)) - 2), "X-93")
 
 
-def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Relations, JsonObject]]:
-    for scope in SCOPES:
-        for binding in timed(context.hub.list(scope.binding), context):
+def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Family, JsonObject]]:
+    for family in FAMILIES:
+        for binding in timed(context.hub.list(family.binding), context):
             if cluster_of(binding) == cluster:
-                yield scope, binding
+                yield family, binding
 
 
-def _tolerations(scope: Relations, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
+def _tolerations(family: Family, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
     """Return what the placement of a binding tolerates, None where that does not matter or cannot be read."""
-    name = label(binding, PARENT_PLACEMENT)
-    placement = context.hub.get(scope.placement, name, namespace_of(binding))
+    ref = family.parent(binding)
+    placement = context.hub.get(family.placement, ref.name, ref.namespace)
     if placement is None or placement_type_of(placement) == "PickFixed":
         return None
     try:

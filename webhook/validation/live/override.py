@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from scorer.api.documents import namespace_of, text_at
+from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.field_path import FieldPath
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from webhook.validation.context import Context
@@ -23,9 +23,9 @@ def warn_about_placement(
     name = text_at(document, "spec", "placement", "name")
     if document is None or not name:
         return
-    namespaced = text_at(document, "spec", "placement", "scope") == "Namespaced"
-    kind = RESOURCE_PLACEMENT if namespaced else PLACEMENT
-    if context.hub.get(kind, name, namespace_of(document) if namespaced else "") is None:
+    family = NAMESPACED if text_at(document, "spec", "placement", "scope") == "Namespaced" else CLUSTER
+    kind = family.placement
+    if context.hub.get(kind, name, namespace_of(document) if kind.namespaced else "") is None:
         at = FieldPath.of("spec", "placement", "name")
         yield FieldWarning(at, f"there is no {kind.kind} {quote(name)} yet", "X-62")
 

@@ -51,11 +51,12 @@ from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, timed
 from webhook.validation.live.relations import (
+    children,
     cluster_of,
+    family_of,
     holds_cluster,
     is_same,
     is_unfinished,
-    relations_of,
 )
 from webhook.validation.placement import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS, SPEC
 from webhook.validation.reading import same_json
@@ -238,9 +239,9 @@ def warn_about_shared_objects(
     ]
     if document is None or not named:
         return
-    relations, namespace = relations_of(document), namespace_of(document)
+    family, namespace = family_of(document), namespace_of(document)
     kinds = {term.get("kind") for _, term in named}
-    placements = timed(context.hub.list(relations.placement, namespace), context)
+    placements = timed(context.hub.list(family.placement, namespace), context)
     others = [other for other in placements if any(term.get("kind") in kinds for term in _selectors_of(other))]
     others = [
         other
@@ -252,11 +253,10 @@ def warn_about_shared_objects(
         reaching = (other for other in timed(others, context) if _selects(other, term, context))
         for other in reaching:
             planned = _planned(document, context) if planned is None else planned
-            bindings = relations.children(relations.binding, name_of(other), namespace, context)
+            bindings = children(family.binding, name_of(other), namespace, context)
             both = planned & {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
             if both:
-                owner = "/".join(filter(None, (relations.short, namespace, name_of(other))))
-                message = f"{owner} places it on {len(both)} of the same clusters: the later one fails"
+                message = f"{family.ref(other)} places it on {len(both)} of the same clusters: the later one fails"
                 yield FieldWarning(SELECTORS / i, message, "X-22")
                 break
 
@@ -274,8 +274,8 @@ def _shares(placement: JsonObject) -> bool:
 
 def _planned(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters of a placement as a first run would pick them, with those it holds."""
-    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
-    bindings = relations.children(relations.binding, name, namespace, context) if name else ()
+    family, name, namespace = family_of(document), name_of(document), namespace_of(document)
+    bindings = children(family.binding, name, namespace, context) if name else ()
     held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
     policy = dict_at(document, "spec").get("policy")
     wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": policy}}
@@ -310,10 +310,10 @@ def warn_about_history(document: JsonObject | None, old: JsonObject | None, cont
     limit, before = (_history_limit(state) for state in (document, old))
     if document is None or old is None or limit >= before:
         return
-    relations, name, namespace = relations_of(document), name_of(document), namespace_of(document)
+    family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     used = {
         index
-        for run in timed(context.hub.list(relations.run, namespace), context)
+        for run in timed(context.hub.list(family.run, namespace), context)
         if text_at(run, "spec", "placementName") == name
         and is_unfinished(run)
         and (
@@ -323,7 +323,7 @@ def warn_about_history(document: JsonObject | None, old: JsonObject | None, cont
     }
     if not used:
         return
-    snapshots = relations.children(relations.resource_snapshot, name, namespace, context)
+    snapshots = children(family.resource_snapshot, name, namespace, context)
     kept = sorted({label(snapshot, RESOURCE_INDEX) for snapshot in snapshots}, key=_number)
     pruned = used & (_surplus(kept, limit) - _surplus(kept, before))
     if pruned:

@@ -25,7 +25,7 @@ from scorer.selectors import match_labels
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.field import FieldWarning
 from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.live.relations import cluster_of, holds_cluster, is_same, is_unfinished, relations_of
+from webhook.validation.live.relations import children, cluster_of, family_of, holds_cluster, is_same, is_unfinished
 
 SPEC: Final = FieldPath.of("spec")
 STAGES: Final = SPEC / "stages"
@@ -77,16 +77,14 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
 
 def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> BoolColumn | None:
     """Return the clusters of placements that are rolled out by runs; None: there are none, or it is not known."""
-    relations, namespace = relations_of(document), namespace_of(document)
+    family, namespace = family_of(document), namespace_of(document)
     try:
         waiting = [
             name_of(placement)
-            for placement in timed(context.hub.list(relations.placement, namespace), context)
+            for placement in timed(context.hub.list(family.placement, namespace), context)
             if text_at(placement, "spec", "strategy", "type") == "External"
         ]
-        bindings = [
-            binding for name in waiting for binding in relations.children(relations.binding, name, namespace, context)
-        ]
+        bindings = [binding for name in waiting for binding in children(family.binding, name, namespace, context)]
     except NotKnownError:
         return None
     held = fleet.rows(cluster_of(binding) for binding in timed(bindings, context) if holds_cluster(binding))
@@ -102,10 +100,10 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
     """A strategy is changed or deleted while runs use it; each keeps the copy of its start (X-36)."""
     if old is None:
         return
-    relations, name, namespace = relations_of(old), name_of(old), namespace_of(old)
+    family, name, namespace = family_of(old), name_of(old), namespace_of(old)
     runs = [
         run
-        for run in timed(context.hub.list(relations.run, namespace), context)
+        for run in timed(context.hub.list(family.run, namespace), context)
         if namespace_of(run) == namespace
         and text_at(run, "spec", "stagedRolloutStrategyName") == name
         and is_unfinished(run)
@@ -127,25 +125,25 @@ def warn_about_references(
     """A new run names what it will not find (X-41)."""
     if document is None or old is not None:
         return
-    relations, namespace = relations_of(document), namespace_of(document)
+    family, namespace = family_of(document), namespace_of(document)
     yield from _warn_about_strategy(document, context)
     name = text_at(document, "spec", "placementName")
-    placement = context.hub.get(relations.placement, name, namespace)
+    placement = context.hub.get(family.placement, name, namespace)
     at = SPEC / "placementName"
     if placement is None:
-        yield FieldWarning(at, f"there is no {relations.placement.kind} {quote(name)}: the run fails", "X-41")
+        yield FieldWarning(at, f"there is no {family.placement.kind} {quote(name)}: the run fails", "X-41")
         return
     if text_at(placement, "spec", "strategy", "type") != "External":
         yield FieldWarning(at, f"the strategy of {quote(name)} is not External: the run fails", "X-41")
     if index := text_at(document, "spec", "resourceSnapshotIndex"):
-        snapshots = relations.children(relations.resource_snapshot, name, namespace, context)
+        snapshots = children(family.resource_snapshot, name, namespace, context)
         if all(labels_of(snapshot).get(RESOURCE_INDEX) != index for snapshot in snapshots):
             message = f"there is no resource snapshot {quote(index)} of {quote(name)}: the run fails"
             yield FieldWarning(SPEC / "resourceSnapshotIndex", message, "X-41")
 
 
 def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[FieldWarning]:
-    kind, name = relations_of(document).strategy, text_at(document, "spec", "stagedRolloutStrategyName")
+    kind, name = family_of(document).strategy, text_at(document, "spec", "stagedRolloutStrategyName")
     try:
         found = context.hub.get(kind, name, namespace_of(document))
     except NotKnownError:
@@ -161,11 +159,11 @@ def warn_about_other_runs(
     """A run is made or started while another one of the placement is not finished: the later writer wins (X-43)."""
     if document is None or (old is not None and text_at(document, "spec", "state") != "Run"):
         return
-    relations, namespace = relations_of(document), namespace_of(document)
+    family, namespace = family_of(document), namespace_of(document)
     name = text_at(document, "spec", "placementName")
     others = sorted(
         name_of(run)
-        for run in timed(context.hub.list(relations.run, namespace), context)
+        for run in timed(context.hub.list(family.run, namespace), context)
         if namespace_of(run) == namespace
         and text_at(run, "spec", "placementName") == name
         and is_unfinished(run)
