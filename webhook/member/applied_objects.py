@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from scorer.api.documents import is_deleting, name_of
+from scorer.api.documents import is_deleting, name_of, namespace_of
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from webhook.kube.ports import EventType, ServedKinds, Store, StoreError, WatchEvent, key_of
@@ -245,12 +245,10 @@ def _identity(manifest: object) -> Identity | None:
     """Return what a manifest names; None where it cannot be read."""
     if not isinstance(manifest, Mapping):
         return None
-    metadata = manifest.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
-    kind, name = str(manifest.get("kind") or ""), str(metadata.get("name") or "")
+    kind, name = str(manifest.get("kind") or ""), name_of(manifest)
     known = KINDS.get((group, kind))
-    namespace = "" if known is not None and not known.namespaced else str(metadata.get("namespace") or "")
+    namespace = "" if known is not None and not known.namespaced else namespace_of(manifest)
     return Identity(group, kind, namespace, name) if kind and name else None
 
 

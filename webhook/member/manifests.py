@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from scorer.api.documents import metadata_of, name_of, namespace_of, text_at
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
@@ -159,17 +160,16 @@ def _rejected(item: Manifest, reason: ManifestReason, message: str) -> Rejected:
 def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLimits) -> Manifest | Rejected:
     if not isinstance(document, Mapping):
         return Rejected(ordinal, Identity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object")
-    metadata = document.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    group, version = split_api_version(_text(document, "apiVersion"))
-    identity = Identity(group, _text(document, "kind"), _text(metadata, "namespace"), _text(metadata, "name"))
+    metadata = metadata_of(document)
+    group, version = split_api_version(text_at(document, "apiVersion"))
+    identity = Identity(group, text_at(document, "kind"), namespace_of(document), name_of(document))
     kind = kinds.find(identity.group, identity.kind, version)
 
     def reject(reason: ManifestReason, message: str) -> Rejected:
         return Rejected(ordinal, identity, version, kind.plural if kind else "", reason, message)
 
     for member in ("apiVersion", "kind"):
-        if not _text(document, member):
+        if not text_at(document, member):
             return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
     if why := limits.refusal(identity.group, (version,), identity.kind, identity.name, identity.namespace):
         return reject(
@@ -191,11 +191,6 @@ def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLim
     namespace = identity.namespace if kind.namespaced else ""
     key = Key(identity.name, namespace)
     return Manifest(ordinal, kind, key, applicable(document, kind))
-
-
-def _text(document: Mapping[str, Any], field: str) -> str:
-    value = document.get(field)
-    return value if isinstance(value, str) else ""
 
 
 def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
