@@ -1,7 +1,8 @@
 """The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
 
 JSON only; writes pass admission (`webhook.embedded.write_rules`); refusals are ``Status`` objects. Left out on
-purpose: patches other than the merge patch, deletion of collections, paging, tables, OpenAPI.
+purpose: JSON patches and server-side apply, deletion of collections, paging, tables, OpenAPI. So ``kubectl apply`` has
+to be told ``--validate=false``, and ``kubectl create`` has to read a file.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from webhook.embedded.answers import ApiError, json_response, of_store, success
 from webhook.embedded.owner import OwnerToken
 from webhook.embedded.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.store import EmbeddedStore
+from webhook.embedded.strategic_merge import BadPatchError, strategic_merge
 from webhook.embedded.target import Target, parse_target
 from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
@@ -33,6 +35,7 @@ from webhook.kube.ports import ConflictError, NotFoundError, StoreError
 from webhook.validation.context import Context
 
 MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _PATCH_ATTEMPTS: Final = 5
 _TRUE: Final = ("1", "true", "True")
 
@@ -186,7 +189,8 @@ class _Api:
         return await self._update(request, target, document, old)
 
     async def _patch(self, request: web.Request, target: Target) -> web.Response:
-        patch = await _body(request, MERGE_PATCH)
+        is_strategic = target.kind.built_in and request.content_type == STRATEGIC_MERGE_PATCH
+        patch = await _body(request, STRATEGIC_MERGE_PATCH if is_strategic else MERGE_PATCH)
         metadata = patch.get("metadata")
         is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
         async with self.patching:
@@ -197,8 +201,8 @@ class _Api:
 
     async def _patch_once(self, request: web.Request, target: Target, patch: JsonObject) -> web.Response:
         old = await self.store.get(target.kind, target.key)
-        document = _addressed(target, merge_patch(target.present(old), patch))
-        return await self._update(request, target, document, old)
+        document = _patched(request, target, target.present(old), patch)
+        return await self._update(request, target, _addressed(target, document), old)
 
     async def _update(
         self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
@@ -234,6 +238,15 @@ class _Api:
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
         return WriteRules(self.context(), cast(FieldValidation, validation), self.staged_run_default_state)
+
+
+def _patched(request: web.Request, target: Target, stored: JsonObject, patch: JsonObject) -> Any:
+    if request.content_type != STRATEGIC_MERGE_PATCH:
+        return merge_patch(stored, patch)
+    try:
+        return strategic_merge(target.kind, stored, patch)
+    except BadPatchError as error:
+        raise ApiError(400, str(error)) from error
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

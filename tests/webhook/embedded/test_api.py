@@ -22,6 +22,7 @@ TOKEN = "let-me-in"
 PLACEMENTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements"
 MAPS = "/api/v1/namespaces/shop/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 
 
 @pytest.fixture
@@ -190,6 +191,18 @@ class TestWrites:
         await created(api, MAPS, make_map("a"))
         assert (await api.delete(f"{MAPS}/a", json={"dryRun": ["All"]})).status == 200
         assert (await api.get(f"{MAPS}/a")).status == 200
+
+    async def test_a_strategic_patch_merges_lists_by_name(self, api, shop):
+        template = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+        deployments = "/apis/apps/v1/namespaces/shop/deployments"
+        await created(api, deployments, deployment | {"spec": {"template": template}})
+        change = {"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "2"}]}}}}
+        answer = await api.patch(f"{deployments}/web", json=change, headers=STRATEGIC)
+        changed = await answer.json()
+        assert answer.status == 200, changed
+        images = {one["name"]: one["image"] for one in changed["spec"]["template"]["spec"]["containers"]}
+        assert images == {"a": "1", "b": "2"}
 
     async def test_concurrent_patches_all_arrive(self, api, shop):
         await created(api, MAPS, make_map("a"))
@@ -401,7 +414,6 @@ class TestRefusals:
             pytest.param("POST", "application/yaml", id="yaml"),
             pytest.param("POST", "application/merge-patch+json", id="patch-type"),
             pytest.param("PATCH", "application/json-patch+json", id="json-patch"),
-            pytest.param("PATCH", "application/strategic-merge-patch+json", id="strategic"),
             pytest.param("PATCH", "application/apply-patch+yaml", id="server-side-apply"),
         ],
     )
@@ -409,6 +421,17 @@ class TestRefusals:
         path = MAPS if method == "POST" else f"{MAPS}/a"
         answer = await api.request(method, path, data=b"{}", headers={"Content-Type": content_type})
         await assert_status(answer, 415, "UnsupportedMediaType", content_type)
+
+    async def test_a_strategic_patch_is_for_kinds_of_kubernetes_alone(self, api):
+        """A client that hears so of a custom kind sends a merge patch instead."""
+        await created(api, PLACEMENTS, make_placement())
+        answer = await api.patch(f"{PLACEMENTS}/payments", data=b"{}", headers=STRATEGIC)
+        await assert_status(answer, 415, "UnsupportedMediaType", STRATEGIC["Content-Type"])
+
+    async def test_a_strategic_patch_that_makes_no_sense(self, api, shop):
+        await created(api, MAPS, make_map("a"))
+        answer = await api.patch(f"{MAPS}/a", json={"data": {"$patch": "burn"}}, headers=STRATEGIC)
+        await assert_status(answer, 400, "BadRequest", "data.$patch", "burn")
 
     async def test_what_the_client_accepts(self, api):
         answer = await api.get(PLACEMENTS, headers={"Accept": "application/vnd.kubernetes.protobuf"})
