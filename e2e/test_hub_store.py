@@ -13,7 +13,8 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Ki
 from tests.contracts import store_contract as contract
 from tests.contracts.store_contract import *  # noqa: F403 - every class of the contract, also the next one
 from webhook.kube import store as hub_store
-from webhook.kube.client import ApiServer, ConfigurationError, UnavailableError
+from webhook.kube.client import ApiServer
+from webhook.kube.login import ConfigurationError
 from webhook.kube.ports import (
     ConflictError,
     ForbiddenError,
@@ -21,6 +22,7 @@ from webhook.kube.ports import (
     Key,
     NotFoundError,
     StoreError,
+    UnavailableError,
     key_of,
 )
 from webhook.kube.store import HubStore

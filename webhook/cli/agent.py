@@ -157,7 +157,7 @@ def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
 
     import uvloop
 
-    from webhook.kube.client import ConfigurationError
+    from webhook.kube.login import ConfigurationError
     from webhook.member.prices import PriceError
     from webhook.processes.agent import Agent
     from webhook.server.server import Addresses, ListenError, serve

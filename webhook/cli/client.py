@@ -382,7 +382,8 @@ class _ApiServerDoor:
 
     async def open(self) -> None:
         """See `_Door`."""
-        from webhook.kube.client import ApiServer, ConfigurationError
+        from webhook.kube.client import ApiServer
+        from webhook.kube.login import ConfigurationError
 
         try:
             server = await ApiServer.connect(self._kubeconfig.file, self._kubeconfig.context)

@@ -63,7 +63,7 @@ def _run(settings: "ReconcileSettings", kubeconfig: Path | None, context: str | 
 
     import uvloop
 
-    from webhook.kube.client import ConfigurationError
+    from webhook.kube.login import ConfigurationError
     from webhook.processes.reconcile import Reconcile
     from webhook.server.server import Addresses, ListenError, serve
 

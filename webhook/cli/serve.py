@@ -78,7 +78,7 @@ def _run(settings: "ServeSettings", kubeconfig: Path | None, context: str | None
     import uvloop
 
     from certs.context import CertificateError
-    from webhook.kube.client import ConfigurationError
+    from webhook.kube.login import ConfigurationError
     from webhook.processes.serve import Serve
     from webhook.server.server import Addresses, ListenError, serve
     from webhook.settings.environment import SettingsError

@@ -1,11 +1,10 @@
-"""Requests to a real API server: bytes out, decoded JSON in, every failure a `StoreError`.
+"""Requests to an API server: bytes out, decoded JSON in, every failure a `StoreError`.
 
-Configuration, credentials, TLS and transport are those of kubernetes-asyncio; its generated models are not used:
-objects travel as plain documents. What is chosen differently from its defaults, and why: every request has a timeout
-(an explicit timeout of its own means none at all), the status of a watch is looked at before its lines (the library
-does not), bodies are written by orjson; lone surrogates, which it refuses, go out as U+FFFD. The session is our own,
-over its connections: theirs looks for a netrc file, in a thread, before every single request. What the environment
-says of proxies holds all the same.
+A kubeconfig is read by kubernetes-asyncio (`webhook.kube.kubeconfig`); its client is not used: objects travel as plain
+documents. What is different from what it does, and why: every request has a timeout (an explicit timeout of its own
+means none at all), the status of a watch is looked at before its lines (the library does not), bodies are written by
+orjson; lone surrogates, which it refuses, go out as U+FFFD. Its session looks for a netrc file, in a thread, before
+every single request. What the environment says of proxies holds all the same.
 
 Source: serving.md 7.
 """
@@ -15,21 +14,15 @@ import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, Self
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Final, Self
 
 import aiohttp
 import orjson
-import yaml
-from kubernetes_asyncio.client import ApiClient, Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 from yarl import URL
 
 from scorer.api.meta import JsonObject, dump_json
-from webhook.kube.credentials import renewal
 from webhook.kube.fence import Fence, FencedBody
-from webhook.kube.kubeconfig_fields import check_kubeconfig
+from webhook.kube.login import ConfigurationError, Login
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -65,24 +58,17 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
 }
 
 
-class ConfigurationError(Exception):
-    """There is no usable kubeconfig; the message names it and says what is wrong."""
-
-
 class ApiServer:
     """One API server; close it by ``async with``. It has to be made inside the event loop, by `connect`."""
 
-    def __init__(self, configuration: Configuration, *, connections: int = CONNECTIONS) -> None:
-        self.address = str(configuration.host).rstrip("/")
+    def __init__(self, login: Login, *, connections: int = CONNECTIONS) -> None:
+        self.login = login
+        self.address = login.address.rstrip("/")
         self._root = str(URL(self.address)).rstrip("/")  # before anything is made that would have to be closed
-        self._proxy = configuration.proxy or _environment_proxy(self.address)
-        self._configuration = configuration
         self._turns = asyncio.Semaphore(connections)
-        configuration.connection_pool_maxsize = 0  # no limit: requests take turns, watches need none
-        self._client = ApiClient(configuration)
-        theirs: aiohttp.ClientSession = self._client.rest_client.pool_manager
         self._session = aiohttp.ClientSession(
-            connector=theirs.connector, connector_owner=False, read_bufsize=LONGEST_EVENT_BYTES // 2
+            connector=aiohttp.TCPConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
+            read_bufsize=LONGEST_EVENT_BYTES // 2,
         )
 
     @classmethod
@@ -94,25 +80,12 @@ class ApiServer:
         Raises:
             ConfigurationError: The file cannot be used, or there is none and this is no pod.
         """
-        configuration = Configuration()
+        from webhook.kube.kubeconfig import read_login  # see `webhook.kube.login`
+
+        login = await read_login(kubeconfig, context)
         try:
-            if kubeconfig is None:
-                load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-            else:
-                content = await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes no file for an empty one
-                check_kubeconfig(yaml.safe_load(content), context)
-                await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
-                configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
-        except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
-            where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
-            reason = " ".join(str(error).split())
-            if isinstance(error, OSError) and error.strerror:
-                other = error.filename if error.filename != str(kubeconfig) else None
-                reason = f"{other}: {error.strerror}" if other else error.strerror
-            raise ConfigurationError(f"{where}: {reason}") from error
-        try:
-            return cls(configuration)
-        except (OSError, ValueError) as error:
+            return cls(login)
+        except ValueError as error:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 
     async def __aenter__(self) -> Self:
@@ -120,7 +93,6 @@ class ApiServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
-        await self._client.close()
 
     async def request(
         self,
@@ -214,13 +186,7 @@ class ApiServer:
             UnavailableError: There is none.
         """
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
-        for setting in (await self._configuration.auth_settings()).values():
-            headers[setting["key"]] = setting["value"]
-        extra: dict[str, Any] = {}
-        if self._configuration.tls_server_name:
-            extra["server_hostname"] = self._configuration.tls_server_name
-        if self._proxy:
-            extra["proxy"] = self._proxy
+        headers |= await self.login.credentials()
         try:
             async with self._session.request(
                 method,
@@ -230,7 +196,8 @@ class ApiServer:
                 headers=headers,
                 timeout=patience,
                 allow_redirects=False,
-                **extra,
+                proxy=self.login.proxy,
+                server_hostname=self.login.server_name,
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
@@ -238,14 +205,6 @@ class ApiServer:
                 raise data.refusal from None
             reason = str(error) or type(error).__name__
             raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
-
-
-def _environment_proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for the API server, None when it names none."""
-    url = urlsplit(address)
-    if proxy_bypass(url.hostname or ""):
-        return None
-    return getproxies().get(url.scheme)
 
 
 def _patience(seconds: float) -> aiohttp.ClientTimeout:

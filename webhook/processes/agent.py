@@ -76,7 +76,7 @@ class Agent:
         now: The time of day, for what is reported.
 
     Raises (on entering):
-        webhook.kube.client.ConfigurationError: A kubeconfig cannot be used.
+        webhook.kube.login.ConfigurationError: A kubeconfig cannot be used.
         webhook.member.prices.PriceError: The price list cannot be used.
     """
 

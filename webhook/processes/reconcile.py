@@ -144,7 +144,7 @@ class Reconcile:
         now: The clock.
 
     Raises (on entering):
-        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used.
+        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used.
     """
 
     def __init__(

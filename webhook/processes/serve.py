@@ -29,8 +29,9 @@ from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
 from webhook.kube.access import AccessReviewer
 from webhook.kube.cache import Cache
-from webhook.kube.client import ApiServer, ConfigurationError
+from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
 from webhook.kube.tokens import TokenReviewer
@@ -61,7 +62,7 @@ class Serve:
 
     Raises (on entering):
         CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
-        webhook.kube.client.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not for a
+        webhook.kube.login.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not for a
             server.
     """
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import uvloop
-from kubernetes_asyncio.client import Configuration
 
 from webhook.kube.client import ApiServer
+from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 
@@ -25,10 +25,7 @@ async def main(url: str, closed: Path, size: int, holders: int) -> str:
         if closed.exists():
             raise FenceClosedError("the fence is closed")
 
-    configuration = Configuration()
-    configuration.host = url
-    configuration.verify_ssl = False
-    async with ApiServer(configuration, connections=max(1, holders)) as server:
+    async with ApiServer(Login(url, trust=False), connections=max(1, holders)) as server:
         holding = [asyncio.create_task(server.request("GET", ApiPath("hold"))) for _ in range(holders)]
         await asyncio.sleep(0.1)
         writing = asyncio.create_task(server.request("POST", ApiPath("write"), {"text": "x" * size}, fence=fence))

@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 
 from scorer.api.kinds import BINDING
 from webhook.kube import client
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
+from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import Key, NotFoundError, NotServedError, UnavailableError
 from webhook.kube.store import HubStore
@@ -34,9 +34,7 @@ async def address():
 
 async def test_a_lone_surrogate_goes_out_as_a_replacement_character(address):
     """It comes from JSON that a client wrote, such as the name of a user, and UTF-8 has no place for it."""
-    configuration = Configuration()
-    configuration.host = address
-    async with ApiServer(configuration) as server:
+    async with ApiServer(Login(address)) as server:
         answer = await server.request("POST", ApiPath("echo"), {"user": "a\ud800"})
     assert answer == {"got": '{"user":"a\N{REPLACEMENT CHARACTER}"}'}
 
@@ -49,10 +47,9 @@ async def answering(respond, connections=8):
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    configuration = Configuration()
-    configuration.host = "http://{}:{}".format(*runner.addresses[0])
+    login = Login("http://{}:{}".format(*runner.addresses[0]))
     try:
-        async with ApiServer(configuration, connections=connections) as server:
+        async with ApiServer(login, connections=connections) as server:
             yield server
     finally:
         await runner.cleanup()
@@ -166,9 +163,7 @@ async def test_an_answer_that_names_no_kinds_is_no_discovery(served, path):
 
 async def test_an_address_that_cannot_be_used_leaves_nothing_open(monkeypatch):
     made = []
-    monkeypatch.setattr(client, "ApiClient", made.append)
-    configuration = Configuration()
-    configuration.host = "https://[::1"
+    monkeypatch.setattr(client.aiohttp, "TCPConnector", made.append)
     with pytest.raises(ValueError, match="IPv6"):
-        ApiServer(configuration)
+        ApiServer(Login("https://[::1"))
     assert not made

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from webhook.kube.client import ApiServer
-from webhook.kube.credentials import CHECK_SECONDS
+from webhook.kube.credentials import CHECK_SECONDS, renewal
 
 
 def write_kubeconfig(folder, user):
@@ -31,8 +31,7 @@ def write_kubeconfig(folder, user):
 
 async def sent(server):
     """The token that the next request would carry."""
-    found = await server._configuration.auth_settings()
-    return found["BearerToken"]["value"]
+    return (await server.login.credentials())["authorization"]
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path, clock, caplo
 async def test_a_token_in_the_kubeconfig_needs_nothing(tmp_path):
     async with await ApiServer.connect(write_kubeconfig(tmp_path, {"token": "t", "tokenFile": "none"})) as server:
         assert await sent(server) == "Bearer t"
-        assert server._configuration.refresh_api_key_hook is None
+    assert await renewal(tmp_path / "kubeconfig", None) is None
     async with await ApiServer.connect(write_kubeconfig(tmp_path, {"tokenFile": "none", "token": "t"}), "y") as server:
         assert await sent(server) == "Bearer other"
 

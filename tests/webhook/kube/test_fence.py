@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 
 from certs.authority import Authority
 from webhook.kube.client import ApiServer
+from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError, UnavailableError
 
@@ -213,9 +213,7 @@ async def echo():
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    configuration = Configuration()
-    configuration.host = "http://{}:{}".format(*runner.addresses[0])
-    async with ApiServer(configuration) as server:
+    async with ApiServer(Login("http://{}:{}".format(*runner.addresses[0]))) as server:
         yield server, seen
     await runner.cleanup()
 

@@ -2,10 +2,10 @@
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, POD, Kind
 from webhook.kube.client import ApiServer
+from webhook.kube.login import Login
 from webhook.kube.ports import InvalidObjectError, Key, NotFoundError
 from webhook.kube.store import HubStore
 from webhook.member.remote import RemoteMember
@@ -41,9 +41,7 @@ async def asked():
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    configuration = Configuration()
-    configuration.host = "http://{}:{}".format(*runner.addresses[0])
-    async with ApiServer(configuration) as server:
+    async with ApiServer(Login("http://{}:{}".format(*runner.addresses[0]))) as server:
         yield server, lines
     await runner.cleanup()
 

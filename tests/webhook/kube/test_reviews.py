@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 from prometheus_client import CollectorRegistry
 
 from certs.context import CertificateError
@@ -16,6 +15,7 @@ from webhook.kube import access, reviews, tokens
 from webhook.kube.access import AccessReviewer
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import CONFIG_MAP, HubAuthorities
+from webhook.kube.login import Login
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.tokens import TokenReviewer
 
@@ -71,9 +71,7 @@ async def hub():
 
 @pytest.fixture
 async def server(hub):
-    configuration = Configuration()
-    configuration.host = hub.address
-    async with ApiServer(configuration) as found:
+    async with ApiServer(Login(hub.address)) as found:
         yield found
 
 

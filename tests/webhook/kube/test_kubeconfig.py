@@ -1,0 +1,69 @@
+"""What a kubeconfig says of the way to an API server, besides tokens."""
+
+import json
+import ssl
+
+import pytest
+
+from webhook.kube.kubeconfig import read_login
+from webhook.kube.login import ConfigurationError
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Return what writes a kubeconfig with a cluster; the environment knows no proxy."""
+    for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    def written(**cluster):
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": "https://hub:6443", **cluster}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    return written
+
+
+async def test_where_and_by_what(write):
+    login = await read_login(write(**{"tls-server-name": "kubernetes"}), None)
+    assert (login.address, login.proxy, login.server_name) == ("https://hub:6443", None, "kubernetes")
+    assert await login.credentials() == {"authorization": "Bearer t"}
+    assert isinstance(login.trust, ssl.SSLContext)
+    assert (login.trust.verify_mode, login.trust.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+async def test_a_server_that_need_not_show_who_it_is(write):
+    login = await read_login(write(**{"insecure-skip-tls-verify": True}), None)
+    assert isinstance(login.trust, ssl.SSLContext)
+    assert (login.trust.verify_mode, login.trust.check_hostname) == (ssl.CERT_NONE, False)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "environment", "proxy"),
+    [
+        pytest.param({}, {"HTTPS_PROXY": "http://p:1"}, "http://p:1", id="of-the-environment"),
+        pytest.param({"proxy-url": "http://own:1"}, {"HTTPS_PROXY": "http://p:1"}, "http://own:1", id="its-own"),
+        pytest.param({}, {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "hub"}, None, id="not-for-this-one"),
+    ],
+)
+async def test_what_stands_in_between(write, monkeypatch, cluster, environment, proxy):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert (await read_login(write(**cluster), None)).proxy == proxy
+
+
+async def test_an_authority_that_cannot_be_read_is_named(write, tmp_path):
+    with pytest.raises(ConfigurationError, match=f"kubeconfig {tmp_path / 'kubeconfig'}: .*nowhere"):
+        await read_login(write(**{"certificate-authority": str(tmp_path / "nowhere")}), None)
+
+
+async def test_without_a_kubeconfig_this_has_to_be_a_pod():
+    with pytest.raises(ConfigurationError, match="no --kubeconfig is given and this runs in no pod"):
+        await read_login(None, None)

@@ -1,0 +1,60 @@
+"""How to get into an API server, whatever says so: a kubeconfig, the pod that this runs in, or a token by itself.
+
+Apart from `webhook.kube.kubeconfig`, whose library takes longer to load than most commands take to do their work.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+Credentials = Callable[[], Awaitable[Mapping[str, str]]]
+"""Returns the headers that let us in; asked before every request, so that what ends can be renewed."""
+
+
+class ConfigurationError(Exception):
+    """There is no usable kubeconfig; the message names it and says what is wrong."""
+
+
+async def no_credentials() -> Mapping[str, str]:
+    """Come as nobody, or as the client certificate says."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where an API server is, whom to trust there, and what to show.
+
+    Args:
+        address: Its URL, perhaps with a path.
+        trust: For TLS, with our client certificate when there is one; True: whom the system trusts, False: anybody.
+        credentials: What lets us in.
+        proxy: URL of what stands in between.
+        server_name: The name that its certificate has to bear; None: the one in the address.
+    """
+
+    address: str
+    trust: ssl.SSLContext | bool = True
+    credentials: Credentials = no_credentials
+    proxy: str | None = None
+    server_name: str | None = None
+
+    @classmethod
+    def by_token(cls, address: str, token: str, ca_file: Path | None) -> Self:
+        """Return the login with a token that does not end; what the environment says of proxies is not asked.
+
+        Args:
+            address: As above.
+            token: The token.
+            ca_file: Authorities in PEM; None: those of the system. Not read for plain HTTP.
+
+        Raises:
+            OSError: The file cannot be read; `ssl.SSLError` when it holds no certificate.
+        """
+        trust = not address.startswith("https:") or ssl.create_default_context(cafile=ca_file)
+
+        async def shown() -> Mapping[str, str]:
+            return {"Authorization": f"Bearer {token}"}
+
+        return cls(address, trust, shown)
