@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import click
 
@@ -22,6 +21,7 @@ from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError, complain
 from webhook.cli.kubeconfig import Kubeconfig, files_of_kubectl, find_kubeconfig
 from webhook.cli.root import KUBECTL
+from webhook.kube.addresses import check_address
 from webhook.processes.data_folder import name_of_owner
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
@@ -218,13 +218,10 @@ def _token(file: Path) -> str:
 
 def _checked(server: str) -> str:
     try:
-        parts = urlsplit(server)
-        host, _ = parts.hostname, parts.port
+        parts = check_address(server, "expected a URL such as https://127.0.0.1:9443")
     except ValueError as error:
         raise UserError(f"--server {server!r}: {error}") from error
-    if parts.scheme not in ("https", "http") or not host or parts.path.strip("/") or parts.query:
-        raise UserError(f"--server {server!r}: expected a URL such as https://127.0.0.1:9443")
-    if parts.scheme == "http" and host not in LOOPBACK_HOSTS:
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
         raise UserError(f"--server {server!r}: the token is not sent over plain HTTP to another machine; use https")
     return server.rstrip("/")
 

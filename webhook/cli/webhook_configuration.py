@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
@@ -10,6 +9,7 @@ from scorer.api.label_selector import dns_label_error
 from webhook.cli.failure import UserError
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document
+from webhook.kube.addresses import check_address
 
 HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
@@ -84,20 +84,13 @@ def _check_url(url: str) -> None:
     """Raise `UserError` for what no API server can call: the paths of the hooks are put behind it."""
     if not url.isascii():
         raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+    expected = "must be https://HOST:PORT, without user, path, query or fragment"
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        host = check_address(url, expected, schemes=("https",)).hostname or ""
     except ValueError as error:
         raise UserError(f"--url {url!r}: {error}") from error
-    if (
-        parts.scheme != "https"
-        or not host
-        or port == 0
-        or parts.path.strip("/")
-        or set(url) & set("@?#")
-        or not (":" in host or all(label and not dns_label_error(label) for label in host.split(".")))
-    ):
-        raise UserError(f"--url {url!r}: must be https://HOST:PORT, without user, path, query or fragment")
+    if ":" not in host and not all(label and not dns_label_error(label) for label in host.split(".")):
+        raise UserError(f"--url {url!r}: {expected}")  # nothing else resolves in a cluster
 
 
 def _trust(path: Path) -> bytes:

@@ -7,7 +7,8 @@ Source: client-go ``tools/clientcmd/api/v1/types.go``.
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from webhook.kube.addresses import check_address
 
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "cluster": ("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
@@ -60,14 +61,10 @@ def check_kubeconfig(document: Any, context: str | None) -> None:
 def _check_address(where: str, server: Any) -> None:
     if not server:
         raise ValueError(f"{where}: is missing: the address of the API server")
-    shown = f"{where}: {server[:_SHOWN]!r}"
     try:
-        parts = urlsplit(server)
-        _ = parts.port
+        check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)  # several may share a host
     except ValueError as error:
-        raise ValueError(f"{shown}: {error}") from error
-    if parts.scheme not in ("https", "http") or not parts.hostname or not server.isprintable() or " " in server:
-        raise ValueError(f"{shown}: expected a URL such as https://10.0.0.7:6443")
+        raise ValueError(f"{where}: {server[:_SHOWN]!r}: {error}") from error
 
 
 def _named(document: Any, section: str, name: Any, member: str) -> Any:
