@@ -12,6 +12,7 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import HARBORMASTER
+from webhook.processes.hub_kubeconfig import hub_kubeconfig
 
 FLEET = "/apis/placement.kubernetes-fleet.io"
 PLACEMENTS = f"{FLEET}/v1/clusterresourceplacements"
@@ -88,7 +89,7 @@ def plugin(cluster: Cluster, data: Path, *words: str, given: object = None, user
 
 def test_the_kubectl_plugin_works_on_the_hub_of_the_kubeconfig_and_no_other(hub, tmp_path):
     """A data folder of a hub that is gone lies about; nothing asks it."""
-    (tmp_path / "client.json").write_text('{"server": "https://127.0.0.1:1", "token": "x"}')
+    (tmp_path / "kubeconfig").write_text(hub_kubeconfig("https://127.0.0.1:1", "x", tmp_path / "ca.crt", ""))
     created = plugin(hub, tmp_path, "apply", "-f", "-", given=placement("web"))
     assert "web created" in created
     assert f"asking {hub.url} (context " in created

@@ -8,6 +8,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import yaml
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
 TARGET_MEGABYTES, PATIENCE_SECONDS, REST_SECONDS = 120, 120, 3
 
@@ -19,7 +21,7 @@ def main() -> None:
         command = [sys.executable, "-m", "webhook.cli", "up", "--data", folder, "-f", str(EXAMPLES), *ports]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
-                _wait(Path(folder) / "client.json")
+                _wait(Path(folder) / "kubeconfig")
                 time.sleep(REST_SECONDS)
                 status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
             finally:
@@ -28,13 +30,14 @@ def main() -> None:
     print(f"{'up with the example fleet, idle':44}{resident:>8.0f} MB{TARGET_MEGABYTES:>7} MB (target)", flush=True)
 
 
-def _wait(client_file: Path) -> None:
+def _wait(kubeconfig: Path) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         time.sleep(0.5)
-        if not client_file.exists():
+        if not kubeconfig.exists():
             continue
-        address = json.loads(client_file.read_text(encoding="utf-8"))["http"]
+        cluster = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+        address = cluster["extensions"][0]["extension"]["page"]
         with urllib.request.urlopen(f"{address}/v1/placements") as answer:
             items = json.load(answer)["items"]
         if len(items) > 10 and all(item["state"] not in ("pending", "rolling out") for item in items):

@@ -6,10 +6,10 @@ import click
 
 from webhook.cli.applying import Outcome, apply_all
 from webhook.cli.client import Client, RefusedError
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, Loaded, check_metadata, read, resolve
 from webhook.cli.failure import UserError, complain
-from webhook.cli.kubeconfig import Kubeconfig
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import file_option, hub_namespace_option, run
 
 HELP = """Create or change objects to be as the files say.
@@ -53,9 +53,7 @@ def command(
     return run(_apply(connection, found, namespace, dry_run=dry_run))
 
 
-async def _apply(
-    connection: Connection | Kubeconfig, found: list[Found], namespace: str | None, *, dry_run: bool
-) -> int:
+async def _apply(connection: Connection, found: list[Found], namespace: str | None, *, dry_run: bool) -> int:
     refused = False
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)

@@ -13,10 +13,10 @@ from scorer.api.documents import spec_of, status_of
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import quote
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import Loaded, load
 from webhook.cli.failure import UserError, complain
-from webhook.cli.kubeconfig import Kubeconfig
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
@@ -340,7 +340,7 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
     return maker.document()
 
 
-async def _ask(connection: Connection | Kubeconfig, path: str, query: Mapping[str, object]) -> JsonObject:
+async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     given = {name: value for name, value in query.items() if value != ()}
@@ -352,7 +352,7 @@ async def _ask(connection: Connection | Kubeconfig, path: str, query: Mapping[st
 
 
 async def _calendar_of_hub(
-    connection: Connection | Kubeconfig, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
     """Ask for the calendar in as many parts as it takes."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS

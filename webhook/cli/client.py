@@ -1,40 +1,33 @@
 """A client of a hub: Kubernetes' REST interface, its errors, and the questions below ``/v1``.
 
-The hub of ``up`` is one server for all of it, whose TLS is checked against its own authority. A hub that is known by
-its kubeconfig has an API server, which is asked for objects; questions are answered here, from what that server lets
-us read, by the code that `harbormaster serve` answers them with.
+The hub of ``up`` is one server for all of it. Of another hub the API server is asked for objects; questions are
+answered here, from what that server lets us read, by the code that `harbormaster serve` answers them with.
 """
 
 import json
 import os
 import re
-import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import aiohttp
-from yarl import URL
 
 from scorer.api.documents import dicts_at, metadata_of
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.meta import JsonObject, dump_json
-from webhook.cli.connection import Connection, namespace_of
+from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
-from webhook.cli.kubeconfig import Kubeconfig
+from webhook.cli.reaching import SECONDS, not_let_in, open_server, unreachable
 from webhook.embedded.stored_kinds import kind_of_definition
+from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath, path_of
-from webhook.kube.ports import InvalidObjectError
+from webhook.kube.ports import InvalidObjectError, UnavailableError
 
 if TYPE_CHECKING:
-    from webhook.kube.client import ApiServer
     from webhook.processes.own_answers import OwnAnswers
-
-SECONDS: Final = 60.0
-"""How long an answer may take."""
 
 PAGE: Final = 500
 """Objects that a hub with many of them sends at a time."""
@@ -42,7 +35,6 @@ PAGE: Final = 500
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
 MERGE_PATCH: Final = "application/merge-patch+json"
-_LONGEST_LINE: Final = 16 * 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -137,24 +129,27 @@ class Client:
     Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
 
     Args:
-        found: The hub.
+        connection: The hub.
     """
 
-    def __init__(self, found: Connection | Kubeconfig) -> None:
-        self._door: _Door = _ApiServerDoor(found) if isinstance(found, Kubeconfig) else _ServerDoor(found)
-        self.namespace = namespace_of(found)
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stack = AsyncExitStack()
+        self._server: ApiServer | None = None
+        self._answers: OwnAnswers | None = None
+        self.namespace = connection.namespace
         """Where objects are looked for when nobody says where."""
-        self.simulated = not isinstance(found, Kubeconfig)
+        self.simulated = connection.ours
         """Whether the hub plays its members itself."""
 
     async def __aenter__(self) -> Self:
-        await self._door.open()
+        self._server = await self._stack.enter_async_context(await open_server(self._connection))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._door.close()
+        await self._stack.aclose()
 
     async def get(self, place: Place) -> JsonObject:
         """Return one object."""
@@ -258,171 +253,21 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         content = None if body is None else dump_json(body)
         patience = timeout or aiohttp.ClientTimeout(total=SECONDS)
-        try:
-            async with self._door.send(method, path, content, query or {}, content_type, patience) as answer:
-                yield answer
-        except TimeoutError as error:
-            raise UserError(f"{self._door.name} did not answer within {SECONDS:g} s") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise UserError(
-                f"{self._door.name}: the connection broke ({str(error) or type(error).__name__})"
-            ) from error
-
-
-class _Door(Protocol):
-    """How requests get to a hub."""
-
-    name: str
-    """The hub, for messages."""
-
-    async def open(self) -> None:
-        """Get ready. Raises `UserError`."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        query: Mapping[str, str],
-        content_type: str,
-        patience: aiohttp.ClientTimeout,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Send a request. Raises `UserError`, `TimeoutError` and what aiohttp raises when a connection breaks."""
-        ...
-
-
-class _ServerDoor:
-    """One server for everything, let in by a token."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._session: aiohttp.ClientSession | None = None
-        self.name = connection.server
-
-    async def open(self) -> None:
-        """See `_Door`."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._trust(), limit=16),
-            headers={"Authorization": f"Bearer {self._connection.token}", "Accept": "application/json"},
-            read_bufsize=_LONGEST_LINE // 16,
-        )
-
-    async def close(self) -> None:
-        """See `_Door`."""
-        if self._session is not None:
-            await self._session.close()
-
-    def _trust(self) -> ssl.SSLContext | bool:
-        connection = self._connection
-        if not connection.server.startswith("https:"):
-            return True
-        try:
-            return ssl.create_default_context(cafile=str(connection.ca_file) if connection.ca_file else None)
-        except ssl.SSLError as error:
-            raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
-
-    def _whom_to_trust(self) -> str:
-        file = self._connection.ca_file
-        if file is None:
-            return "name the authority that signed it: --ca-file FILE"
-        return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
-
-    @asynccontextmanager
-    async def send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        query: Mapping[str, str],
-        content_type: str,
-        patience: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """See `_Door`."""
-        assert self._session is not None
-        server = self.name
-        try:
-            async with self._session.request(
-                method,
-                URL(server + path, encoded=True),
-                data=content,
-                params=query,
-                headers={"Content-Type": content_type} if content is not None else {},
-                timeout=patience,
-                allow_redirects=False,
-            ) as answer:
-                if answer.status == _UNKNOWN_CALLER:
-                    raise UserError(_unknown_token(server, await answer.read()))
-                yield answer
-        except aiohttp.ClientConnectorCertificateError as error:
-            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            raise UserError(f"{server}: its certificate is not trusted ({reason}); {self._whom_to_trust()}") from error
-        except aiohttp.ClientConnectorError as error:
-            reason = (error.os_error.strerror or str(error.os_error)).lower()
-            reason = "connection refused" if "connect call failed" in reason else reason
-            raise UserError(f"cannot reach {server}: {reason}; {self._connection.advice}") from error
-
-
-class _ApiServerDoor:
-    """The API server of a kubeconfig for objects; questions are answered in this process."""
-
-    def __init__(self, kubeconfig: Kubeconfig) -> None:
-        self._kubeconfig = kubeconfig
-        self._server: ApiServer | None = None
-        self._answers: OwnAnswers | None = None
-        self._stack = AsyncExitStack()
-        self.name = str(kubeconfig)
-
-    async def open(self) -> None:
-        """See `_Door`."""
-        from webhook.kube.client import ApiServer
-        from webhook.kube.login import ConfigurationError
-
-        try:
-            server = await ApiServer.connect(self._kubeconfig.file, self._kubeconfig.context)
-        except ConfigurationError as error:
-            raise UserError(str(error)) from error
-        self._server = await self._stack.enter_async_context(server)
-
-    async def close(self) -> None:
-        """See `_Door`."""
-        await self._stack.aclose()
-
-    @asynccontextmanager
-    async def send(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        query: Mapping[str, str],
-        content_type: str,
-        patience: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """See `_Door`."""
-        from webhook.kube.ports import UnavailableError
-
         assert self._server is not None
-        if not isinstance(path, ApiPath):
-            async with (await self._own_answers(path)).send(method, path, content, patience) as answer:
-                yield answer
-            return
         try:
-            async with self._server.send(method, path, content, query, content_type, patience) as answer:
+            if self._connection.ours or isinstance(path, ApiPath):
+                sending = self._server.send(method, path, content, query, content_type, patience)
+            else:
+                sending = (await self._own_answers(path)).send(method, path, content, patience)
+            async with sending as answer:
                 if answer.status == _UNKNOWN_CALLER:
-                    raise UserError(f"{self.name} does not accept the token or certificate of this context")
+                    raise not_let_in(self._connection, await answer.read())
                 yield answer
-        except UnavailableError as error:
-            raise UserError(str(error)) from error
+        except (UnavailableError, TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise unreachable(self._connection, error) from error
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
-        """Return who answers questions; made for the first one."""
+        """Return who answers questions for a server that knows objects alone; made for the first one."""
         from webhook.processes.own_answers import NotReadableError, OwnAnswers
         from webhook.settings.environment import SettingsError
         from webhook.settings.programs import ServerSettings
@@ -438,25 +283,13 @@ class _ApiServerDoor:
             except SettingsError as error:
                 raise UserError(str(error)) from error
             except NotReadableError as error:
-                raise UserError(f"{self.name}: {error}") from error
+                raise UserError(f"{self._connection}: {error}") from error
         return self._answers
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:
     """Return the query of both selectors, without an empty one."""
     return {key: text for key, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
-
-
-def _unknown_token(server: str, content: bytes) -> str:
-    """Say what may be wrong with a token; a server on a real hub tells whom it has to be made for."""
-    try:
-        audience = _decoded(content).get("audience")
-    except UserError:
-        audience = None
-    if not isinstance(audience, str) or not audience:
-        return f"{server} does not accept the token; is it the token of this hub's data folder?"
-    made = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
-    return f"{server} does not accept the token; has it expired, or is it for another audience? Make one with: {made}"
 
 
 def _dry(dry_run: bool) -> dict[str, str]:

@@ -9,11 +9,11 @@ from scorer.api.documents import finalizers_of
 from webhook.cli.apply import known_objects
 from webhook.cli.applying import find
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, hub_namespace_option, run
 
 HELP = """Delete objects.
@@ -65,7 +65,7 @@ def command(
 
 
 async def _delete(
-    connection: Connection | Kubeconfig,
+    connection: Connection,
     words: Sequence[str],
     found: list[Found],
     namespace: str | None,

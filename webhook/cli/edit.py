@@ -13,11 +13,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
 from webhook.cli.applying import two_way_patch
 from webhook.cli.client import Client, Place, RefusedError, place_of
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import hub_namespace_option, run
 from webhook.cli.yaml_text import YamlError, format_yaml, parse_yaml
 from webhook.settings.command_line import EditorSettings
@@ -61,7 +61,7 @@ def command(
     return run(_edit(connection, [word, name] if name else [word], namespace))
 
 
-async def _edit(connection: Connection | Kubeconfig, words: list[str], namespace: str | None) -> int:
+async def _edit(connection: Connection, words: list[str], namespace: str | None) -> int:
     async with Client(connection) as client:
         wanted = (await parse_wanted(words, client))[0]
         if not wanted.name:

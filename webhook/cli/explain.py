@@ -12,12 +12,12 @@ from scorer.api.quoting import printable
 from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import Occasion, explanation
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import load
 from webhook.cli.explanation import advice, details, heading, limits, overview, ranges
 from webhook.cli.failure import UserError
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import now_option
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.offline_hub import find_placement, make_hub
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
@@ -115,7 +115,7 @@ def _from_files(files: Sequence[str], kind: Kind, namespace: str, name: str, now
     return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
 
 
-async def _runs_from_hub(connection: Connection | Kubeconfig, namespace: str, name: str) -> JsonObject:
+async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
@@ -126,7 +126,7 @@ async def _runs_from_hub(connection: Connection | Kubeconfig, namespace: str, na
             raise UserError(error.message) from error
 
 
-async def _from_hub(connection: Connection | Kubeconfig, kind: Kind, namespace: str, name: str) -> JsonObject:
+async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})

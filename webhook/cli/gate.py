@@ -10,12 +10,12 @@ import click
 
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.quoting import printable
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import load
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
@@ -308,7 +308,7 @@ def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
 
 
 async def _of_hub(
-    connection: Connection | Kubeconfig, gate: str, question: JsonObject, seconds: int | None, holder: str | None
+    connection: Connection, gate: str, question: JsonObject, seconds: int | None, holder: str | None
 ) -> JsonObject:
     """Ask one of the gates; the answer to a reservation is made to look like one without."""
     from webhook.cli.client import Client, RefusedError
@@ -329,7 +329,7 @@ async def _of_hub(
     return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": reservation}
 
 
-async def _list(connection: Connection | Kubeconfig) -> JsonObject:
+async def _list(connection: Connection) -> JsonObject:
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:
@@ -349,7 +349,7 @@ def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tu
         yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
 
 
-async def _release(connection: Connection | Kubeconfig, identity: str) -> None:
+async def _release(connection: Connection, identity: str) -> None:
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:

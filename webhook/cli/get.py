@@ -10,11 +10,11 @@ import click
 from scorer.api.crd import Column
 from scorer.api.meta import JsonObject
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.options import hub_namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
 from webhook.cli.printer_columns import cells, columns_of
@@ -62,7 +62,7 @@ def command(
 
 
 async def _get(
-    connection: Connection | Kubeconfig,
+    connection: Connection,
     words: Sequence[str],
     output: str,
     namespace: str | None,

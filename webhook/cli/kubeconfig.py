@@ -1,45 +1,26 @@
 """Which cluster a kubeconfig means: the file, the context in it, and what of that a user should be told.
 
-Files and contexts are chosen as kubectl chooses them. How to get in (certificates, tokens, helpers) is not read here:
-that is the business of `webhook.kube.client`.
+Files and contexts are chosen as kubectl chooses them. How to get in (certificates, helpers) is not read here, but for
+a token: that is the business of `webhook.kube.kubeconfig`.
 
 Source: client-go ``tools/clientcmd/loader.go``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from scorer.api.documents import dict_at, dicts_at
+from scorer.api.documents import dict_at, dicts_at, text_at
 from scorer.api.quoting import printable
+from webhook.cli.connection import Connection
+from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError
+from webhook.processes.hub_kubeconfig import is_hub_of_up
 from webhook.settings.hub import KubeconfigSettings
 
 _LONGEST_FILE = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
-    """A hub as kubectl finds it.
-
-    Args:
-        file: The kubeconfig.
-        context: The context in it.
-        server: Address of its API server.
-        namespace: Where the context looks for what is in a namespace.
-    """
-
-    file: Path
-    context: str
-    server: str = ""
-    namespace: str = "default"
-
-    def __str__(self) -> str:
-        """Name the hub in a sentence."""
-        return f'{self.server} (context "{self.context}" of {self.file})'
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
@@ -47,7 +28,7 @@ def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
     return list(KubeconfigSettings.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
-def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Kubeconfig:
+def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Connection:
     """Find out which hub is meant.
 
     Of several files in ``KUBECONFIG`` the first that names a current context decides which one it is, and the first
@@ -74,16 +55,16 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
         raise UserError(f"kubeconfig {shown}: has no current context; name one: --context NAME")
     for path, document in documents.items():
         if (found := _entry(document, "contexts", chosen, "context")) is not None:
-            kubeconfig = _checked(path, document, chosen, found)
+            connection = _connection(path, document, chosen, found)
             _check_unambiguous(documents, path, chosen, found)
-            return kubeconfig
+            return connection
     names = [str(each["name"]) for document in documents.values() for each in _entries(document, "contexts")]
     there = ", ".join(map(printable, names[:20])) or "none"
     raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
 
 
-def _checked(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Kubeconfig:
-    """Return a context whose parts are all in its own file."""
+def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Connection:
+    """Return the connection of a context; its parts have to be all in its own file."""
     parts: dict[str, Mapping[str, Any]] = {}
     for section, member in (("clusters", "cluster"), ("users", "user")):
         wanted = found.get(member)
@@ -95,12 +76,15 @@ def _checked(path: Path, document: Mapping[str, Any], name: str, found: Mapping[
                 "kubectl config view --flatten --minify > FILE, and name it: --kubeconfig FILE"
             )
         parts[member] = entry or {}
-    server, namespace = parts["cluster"].get("server"), found.get("namespace")
-    return Kubeconfig(
-        path,
-        name,
-        server if isinstance(server, str) else "",
-        namespace if isinstance(namespace, str) and namespace else "default",
+    authority = text_at(parts["cluster"], "certificate-authority")
+    return Connection(
+        text_at(parts["cluster"], "server"),
+        token=text_at(parts["user"], "token"),
+        ca_file=path.parent / authority if authority else None,
+        kubeconfig=path,
+        context=name,
+        namespace=text_at(found, "namespace") or DEFAULT_NAMESPACE,
+        ours=is_hub_of_up(parts["cluster"]),
     )
 
 

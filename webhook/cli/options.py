@@ -1,7 +1,9 @@
-"""Options that several commands have in common, and how a command's coroutine is run."""
+"""Options that several commands have in common, how options become one value, and how a command's coroutine is run."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine
+from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 import click
@@ -31,6 +33,30 @@ hub_namespace_option = click.option(
     help='Namespace; when not given that of the context of a kubeconfig, else "default".',
 )
 FORMATS: Final = ("table", "json", "yaml")
+
+
+def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Return what gives a command options, in their order, and hands them to it as one value.
+
+    Args:
+        name: Of the command's parameter.
+        group: A dataclass; every field has the name of an option's parameter, and every option has a field.
+        options: As `click.option` and `click.argument` return them.
+    """
+    names = [field.name for field in fields(group)]
+
+    def give(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def collected(*arguments: Any, **given: Any) -> Any:
+            value = group(**{each: given.pop(each) for each in names})
+            return command(*arguments, **given, **{name: value})
+
+        function: Any = collected
+        for option in reversed(options):
+            function = option(function)
+        return function  # type: ignore[no-any-return]  # the command still, as far as click can see
+
+    return give
 
 
 def output_option(*formats: str) -> Callable[[_Command], _Command]:

@@ -17,11 +17,11 @@ from scorer.what_if.document import changes_anything
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
 from webhook.answers.proposal import Given, Proposal, ProposalError, plan
-from webhook.cli.connection import Connection, HubOptions, called_by_kubectl, hub_options, namespace_of
+from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
-from webhook.cli.kubeconfig import Kubeconfig
 from webhook.cli.offline_hub import StoredFiles, store
 from webhook.cli.options import file_option, output_option, run
 from webhook.cli.output import print_document
@@ -69,7 +69,7 @@ class _Ground:
         now: The instant that the user wants to judge by.
     """
 
-    connection: Connection | Kubeconfig | None
+    connection: Connection | None
     base: Sequence[Loaded] = ()
     now: datetime | None = None
 
@@ -154,7 +154,7 @@ def command(
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context: --hub")
         return _plan_files(load(files), lost, drained, output, now)
-    given = load(files, namespace=namespace_of(connection) if connection else DEFAULT_NAMESPACE) if files else []
+    given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
     document = _Ground(connection, load(bases) if bases else (), now).plan(given, lost=lost, drained=drained)
     return _report(document, given, output, everything=False)
 
@@ -205,7 +205,7 @@ class _Places(NamedTuple):
 
 
 async def _ask(
-    connection: Connection | Kubeconfig,
+    connection: Connection,
     given: Sequence[Loaded],
     lost: Sequence[str],
     drained: Sequence[str],

@@ -18,10 +18,10 @@ from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEM
 from scorer.api.quoting import printable
 from scorer.rollout.tree import Sources, essentials, placement_tree
 from webhook.cli.client import Client, Place, RefusedError
-from webhook.cli.connection import Connection, HubOptions, hub_options
+from webhook.cli.connection import Connection
 from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError, complain
-from webhook.cli.kubeconfig import Kubeconfig
+from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import output_option, run
 from webhook.cli.output import is_terminal, print_document
 from webhook.cli.tree_output import Changes, make_nodes, plain_lines, rich_tree
@@ -144,7 +144,7 @@ class Branches:
 
 
 @asynccontextmanager
-async def _open(hub: Connection | Kubeconfig, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
+async def _open(hub: Connection, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
     """Open the hub and find the placement there.
 
     Raises:
@@ -162,7 +162,7 @@ async def _open(hub: Connection | Kubeconfig, branches: Branches) -> AsyncIterat
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
 
 
-async def _read(hub: Connection | Kubeconfig, branches: Branches) -> JsonObject:
+async def _read(hub: Connection, branches: Branches) -> JsonObject:
     """Return the tree of this moment."""
     async with _open(hub, branches) as (reader, placement):
         lists = await asyncio.gather(*(_items(reader, part) for part in branches.parts[1:]))
@@ -252,7 +252,7 @@ def _name(document: JsonObject) -> str:
     return f"{document['metadata'].get('namespace', '')}/{document['metadata']['name']}"
 
 
-async def _follow(hub: Connection | Kubeconfig, branches: Branches, show: "_Show") -> None:
+async def _follow(hub: Connection, branches: Branches, show: "_Show") -> None:
     """Show every change until the placement is gone."""
     async with _open(hub, branches) as (reader, _):
         follower = Follower(reader, branches)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import time
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from webhook.cli.connection import called_by_kubectl, default_data
 from webhook.cli.documents import Loaded, check_metadata, load
 from webhook.cli.failure import UserError, complain
+from webhook.cli.hub_options import called_by_kubectl, default_data
 from webhook.cli.interrupts import end_in_order
 from webhook.cli.options import file_option
 from webhook.cli.output import is_terminal, print_table
@@ -40,6 +41,12 @@ Examples:
 \b
 The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harbormaster, else
 ~/.local/state/harbormaster. Every setting of the server can be given as HARBORMASTER_<NAME> as well.
+
+\b
+While the hub is up, its data folder has a kubeconfig, for you alone: its token lets in, and may do everything.
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
+  kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig apply --validate=false -f placement.yaml
+There is no OpenAPI (hence --validate=false), no server-side apply, and kubectl create has to read files (-f).
 
 \b
 Exit codes:
@@ -173,7 +180,8 @@ class _Session:
             click.echo(f"{name + ':':<7}{value}")
         plugin = called_by_kubectl()
         suffix = f" --data {self._folder}" if plugin or self._folder != default_data(os.environ).absolute() else ""
-        click.echo(f"try:   {'kubectl harbormaster' if plugin else 'harbormaster'} get crp{suffix}\n")
+        click.echo(f"try:   {'kubectl harbormaster' if plugin else 'harbormaster'} get crp{suffix}")
+        click.echo(f"or:    kubectl --kubeconfig {shlex.quote(str(up.kubeconfig))} get crp\n")
         sys.stdout.flush()
 
     async def _fill_and_wait(self, up: "Up") -> int:
@@ -194,13 +202,13 @@ class _Session:
         from webhook.cli.apply import tell
         from webhook.cli.applying import apply_all
         from webhook.cli.client import Client
-        from webhook.cli.connection import find_connection
+        from webhook.cli.hub_options import HubOptions
 
         refused = 0
         counts: dict[str, int] = {}
         if not self._loaded:
             return 0
-        async with Client(find_connection(self._folder, None, None, None, {})) as client:
+        async with Client(HubOptions(data=self._folder).find({})) as client:
             with _progress(colour=self._colour) as progress:
                 async for outcome in apply_all(client, self._loaded, keep_edits=True):
                     done = sum(counts.values()) + refused + 1

@@ -173,7 +173,7 @@ class ApiServer:
     async def send(
         self,
         method: str,
-        path: ApiPath,
+        path: str,
         data: bytes | FencedBody | None,
         query: Mapping[str, str] | None,
         content_type: str,
@@ -181,6 +181,15 @@ class ApiServer:
         accept: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send one request and yield the answer, whatever it says.
+
+        Args:
+            method: ``GET`` and so on.
+            path: Of objects an `ApiPath`; of questions to a server of ours any, quoted, and perhaps with a query.
+            data: The body, if any.
+            query: Parameters, besides those in *path*.
+            content_type: Of *data*.
+            patience: How long to wait for what.
+            accept: What may come back.
 
         Raises:
             UnavailableError: There is none.

@@ -1,4 +1,4 @@
-"""Where things are on an API server. This is the only place that makes such a path, and `ApiServer` takes no other.
+"""Where things are on an API server. Only here are such paths made, and `ApiServer` finds no object by another.
 
 Names come from reviews, manifests and owner references, which strangers write: one that leads out of its place in the
 path would have us ask, with our token, for whatever they like. So every segment is quoted, and what no object can be

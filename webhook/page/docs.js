@@ -62,7 +62,7 @@ function credentials(description) {
     h("div", { class: "prose" }, h("p", {}, "One of these comes with every request. The lines to copy on this page use what is set here; ",
       h("code", {}, "harbormaster up"), " prints the address and the data folder, in which ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), " are."),
       isPlain ? h("p", {}, "This page came over plain HTTP, where nobody can say who they are: put the https address in, "
-        + "the one printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "client.json"), " of the data folder.") : null),
+        + "the one printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "kubeconfig"), " of the data folder.") : null),
     h("div", { class: "ways" }, ...ways),
     code(`export SERVER=${isPlain ? "https://HOST:PORT  # the https address printed at start" : location.origin}\nexport CA=ca.crt\nexport TOKEN="$(cat token)"`, { copies: true, name: "the variables" }));
 }

@@ -1,7 +1,7 @@
 """``harbormaster up``: everything in one process, on the embedded store, with simulated members.
 
 All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API,
-the certificate of the authority made at this start, and ``client.json``, by which clients find the
+the certificate of the authority made at this start, and ``kubeconfig``, by which clients find the
 server. Killed at any point and started again, it goes on where it was.
 """
 
@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import orjson
 from aiohttp import web
 
 from certs.client_authorities import AuthorityFile
@@ -45,6 +44,7 @@ from webhook.gate.metrics import PoolMetrics
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
+from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.server import Server
@@ -85,7 +85,7 @@ class Up:
         self.data = data
         self.token_file = data / "token"
         self.ca_file = data / "ca.crt"
-        self.client_file = data / "client.json"
+        self.kubeconfig = data / hub_kubeconfig.FILE
         self._now = now
         self._stack = AsyncExitStack()
         self._running: asyncio.Task[None] | None = None
@@ -138,7 +138,7 @@ class Up:
             await stack.enter_async_context(server)
             self.server = server
             self._tell_clients(token)
-            stack.callback(self.client_file.unlink, missing_ok=True)
+            stack.callback(self.kubeconfig.unlink, missing_ok=True)
             self._stack = stack.pop_all()
         spare_what_stays()
         return self
@@ -224,7 +224,7 @@ class Up:
         except OSError as error:
             raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
         check_folder(self.data)
-        for file in (self.token_file, self.client_file):
+        for file in (self.token_file, self.kubeconfig):
             check_file(file)
 
     def _token(self) -> str:
@@ -241,14 +241,8 @@ class Up:
 
     def _tell_clients(self, token: str) -> None:
         _write_private(self.ca_file, self.server.leaves.trust_pem)
-        told = {
-            "server": self.https_url,
-            "http": self.http_url,
-            "token": token,
-            "ca": str(self.ca_file),
-            "pid": os.getpid(),
-        }
-        _write_private(self.client_file, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+        text = hub_kubeconfig.hub_kubeconfig(self.server.addresses.dialled_url, token, self.ca_file, self.http_url)
+        _write_private(self.kubeconfig, text.encode())
 
     async def _make_namespaces(self) -> None:
         for name in dict.fromkeys((*FIRST_NAMESPACES, self.settings.namespace)):

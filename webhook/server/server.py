@@ -66,9 +66,19 @@ class Addresses:
         return _url("https", self.https) if self.https is not None else ""
 
     @property
+    def dialled_url(self) -> str:
+        """Where this machine reaches the HTTPS listener, also one that listens on every address."""
+        return _url("https", _dialled(self.https)) if self.https is not None else ""
+
+    @property
     def http_url(self) -> str:
         """The plain listener as a URL."""
         return _url("http", self.http)
+
+
+def _dialled(address: tuple[str, int]) -> tuple[str, int]:
+    host, port = address
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - compared, not listened on
 
 
 def _url(scheme: str, address: tuple[str, int]) -> str:
@@ -286,14 +296,13 @@ class Server:
     async def check_listener(self) -> bool:
         """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
         assert self.addresses.https is not None
-        host, port = self.addresses.https
+        host, port = _dialled(self.addresses.https)
         trust = ssl.create_default_context(cadata=self.leaves.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
-        dial = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
         try:
             async with asyncio.timeout(LISTENER_CHECK_SECONDS):
-                _, writer = await asyncio.open_connection(dial, port, ssl=trust, server_hostname=name)
+                _, writer = await asyncio.open_connection(host, port, ssl=trust, server_hostname=name)
         except (OSError, TimeoutError) as error:
             _log.warning("own listener does not answer", extra={"reason": str(error)})
             return False

@@ -1,7 +1,6 @@
 """A real hub over real TLS in a thread of its own, and the program as a user calls it."""
 
 import asyncio
-import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from webhook.access.user import UserInfo
 from webhook.cli.root import root
 from webhook.embedded.api import add_routes
 from webhook.embedded.store import EmbeddedStore
+from webhook.processes.hub_kubeconfig import FILE, hub_kubeconfig
 from webhook.validation.context import Context
 
 TOKEN = "a-token-of-the-tests"
@@ -45,7 +45,7 @@ class RunningHub:
     """An embedded store behind its REST interface.
 
     Args:
-        data: A folder with ``client.json``, as ``up`` writes it.
+        data: A folder with a kubeconfig, as ``up`` writes it.
         store: What is behind it; only for looking, and only while nothing else happens.
     """
 
@@ -114,6 +114,5 @@ def _found_by_clients(data, authority, store, port, loop):
     (data / "ca.crt").write_bytes(authority.pem)
     (data / "token").write_text(TOKEN)
     url = f"https://127.0.0.1:{port}"
-    known = {"server": url, "http": "", "token": TOKEN, "ca": str(data / "ca.crt"), "pid": 1}
-    (data / "client.json").write_text(json.dumps(known))
+    (data / FILE).write_text(hub_kubeconfig(url, TOKEN, data / "ca.crt", ""))
     return RunningHub(data, store, url, loop)

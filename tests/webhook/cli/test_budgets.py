@@ -286,7 +286,7 @@ def hub(tmp_path):
 
 
 def test_a_running_hub_is_asked(cli, hub):
-    data = next(path.parent for path in hub.rglob("client.json"))
+    data = next(path.parent for path in hub.rglob("kubeconfig"))
     answer = json.loads(cli("budgets", "list", "batch", "--data", data, "-o", "json").stdout)
     assert {(item["limit"], item["total"]) for item in answer["items"]} == {(3, 6)}
     everything = json.loads(cli("budgets", "calendar", "--data", data, "-o", "json", "--days", 400).stdout)

@@ -404,9 +404,8 @@ class TestReaching:
         assert f"{tmp_path / 'other.crt'} is not the authority that signed it" in result.stderr
 
     def test_a_server_whose_authority_is_not_named(self, cli, hub, tmp_path):
-        known = json.loads((hub.data / "client.json").read_text())
-        (tmp_path / "token").write_text(known["token"])
-        result = cli("get", "crp", "--server", known["server"], "--token-file", tmp_path / "token")
+        (tmp_path / "token").write_text(TOKEN)
+        result = cli("get", "crp", "--server", hub.url, "--token-file", tmp_path / "token")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert result.stderr.endswith("; name the authority that signed it: --ca-file FILE\n")
 

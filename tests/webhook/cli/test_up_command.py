@@ -45,7 +45,8 @@ def test_once_prints_addresses_and_where_everything_went(files, tmp_path):
     done = up(tmp_path / "data", "-f", files)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines[:7]] == ["page", "look", "https", "CA", "token", "data", "try"]
+    assert [line.split(":")[0] for line in lines[:8]] == ["page", "look", "https", "CA", "token", "data", "try", "or"]
+    assert lines[7] == f"or:    kubectl --kubeconfig {tmp_path / 'data' / 'kubeconfig'} get crp"
     assert "6 objects: 6 created" in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("PLACEMENT"))) :]
     assert [row.split()[:6] for row in table] == [
@@ -90,7 +91,7 @@ def test_a_port_in_use(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         one_line(up(tmp_path / "data", "--https-port", port), f"127.0.0.1:{port}", "in use", "https_port")
-    assert not (tmp_path / "data" / "client.json").exists()
+    assert not (tmp_path / "data" / "kubeconfig").exists()
 
 
 def test_a_data_folder_of_a_newer_version(tmp_path):
@@ -134,7 +135,7 @@ class TestRunning:
 
     def test_clients_find_it_and_it_explains(self, data):
         assert "dover" in self.run(data, "get", "cluster").stdout
-        assert (data / "client.json").stat().st_mode & 0o077 == 0
+        assert (data / "kubeconfig").stat().st_mode & 0o077 == 0
         words = self.run(data, "explain", "crp/web", "dover", "faro").stdout
         assert "dover: stays" in words
         assert "preference 1, weight 40: kubernetes-fleet.io/node-count is 2" in words

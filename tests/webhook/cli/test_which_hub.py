@@ -6,8 +6,8 @@ import yaml
 from scorer.api.kinds import KINDS, PLACEMENT
 from tests.webhook.cli.conftest import TOKEN, running_hub
 from tests.webhook.cli.fleets import placement, write
-from webhook.cli.connection import HubOptions
 from webhook.cli.failure import UserError
+from webhook.cli.hub_options import HubOptions
 from webhook.kube.ports import Key, NotFoundError
 
 PLUGIN = "kubectl harbormaster"
@@ -97,6 +97,17 @@ def test_by_its_own_name_the_program_asks_the_hub_of_up_and_says_so(cli, hub, th
         f'asking {hub.url}, the hub of harbormaster up; for {theirs.url} (context "prod" of '
         f"{hub.data.parent / 'config'}): --context prod\n"
     )
+
+
+@pytest.mark.parametrize("called", ["harbormaster", PLUGIN])
+def test_the_kubeconfig_of_up_names_the_same_hub_for_both(cli, hub, monkeypatch, called):
+    """Nothing is to be told where both are one; and questions go to the hub, which an API server would not know."""
+    monkeypatch.setenv("KUBECONFIG", str(hub.data / "kubeconfig"))
+    hub.run(hub.store.create(PLACEMENT, placement("web")))
+    shown = cli("get", "crp", "-o", "name", called=called)
+    assert (shown.stdout, shown.stderr) == (f"{CRP}/web\n", "")
+    asked = cli("explain", "crp/web", called=called)  # this hub knows objects alone, and says so itself
+    assert (asked.exit_code, asked.stdout, asked.stderr) == (1, "", "error: HTTP 404\n")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from multidict import CIMultiDictProxy
 
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
-from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
+from webhook.cli.hub_options import HubOptions
 from webhook.processes.up import Up
 from webhook.server.server import Server
 from webhook.settings.programs import UpSettings
@@ -112,7 +112,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
 async def serving_example_fleet(folder: Path, **settings: Any) -> AsyncIterator[Caller]:
     """Run a server on the example fleet, at rest."""
     async with serving(folder, **settings) as caller:
-        async with Client(find_connection(folder, None, None, None, {})) as client:
+        async with Client(HubOptions(data=folder).find({})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load([str(FLEET)]), keep_edits=True)]
         assert [str(outcome.refusal) for outcome in outcomes if outcome.refusal] == []
         assert await caller.up.settled(SETTLE_SECONDS)

@@ -20,8 +20,8 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
-from webhook.cli.connection import find_connection
 from webhook.cli.documents import load
+from webhook.cli.hub_options import HubOptions
 from webhook.cli.root import root
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
@@ -58,7 +58,7 @@ class Rested:
         scope, *names = ref.split("/")
         kind = {"crp": "ClusterResourcePlacement", "rp": "ResourcePlacement"}[scope]
         named = {"kind": kind, "name": names[-1], **({"namespace": names[0]} if scope == "rp" else {})}
-        async with Client(find_connection(self.up.data, None, None, None, {})) as client:
+        async with Client(HubOptions(data=self.up.data).find({})) as client:
             return await client.ask("/v1/explain", {"placement": {"ref": named}})
 
     async def program(self, *arguments: str) -> str:
@@ -75,7 +75,7 @@ async def rested(tmp_path_factory):
     clock = StoppableClock()
     settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
     async with Up(settings, tmp_path_factory.mktemp("hub") / "data", now=clock) as up:
-        async with Client(find_connection(up.data, None, None, None, {})) as client:
+        async with Client(HubOptions(data=up.data).find({})) as client:
             outcomes = [outcome async for outcome in apply_all(client, load([str(EXAMPLES)]))]
         assert [outcome for outcome in outcomes if outcome.refusal] == []
         assert await up.settled(60)
@@ -289,7 +289,7 @@ def _scores_of(item):
 
 async def test_scores_of_others_are_shown_with_their_end(rested):
     """On the hub's view of the members, and in the wide table of the program."""
-    async with Client(find_connection(rested.up.data, None, None, None, {})) as client:
+    async with Client(HubOptions(data=rested.up.data).find({})) as client:
         cluster = (await client.read_json("/v1/clusters/bravelion"))["properties"][SCORE]
         late = (await client.read_json("/v1/clusters/busybee"))["properties"][SCORE]
     assert (cluster["value"], cluster["validUntil"]) == ("42", "2199-01-01T00:00:00Z")

@@ -70,14 +70,14 @@ def run_once(data: Path, files: Path) -> subprocess.CompletedProcess[str]:
 @asynccontextmanager
 async def started(data: Path, *files: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start ``up``, wait until clients can find it; kill it in the end."""
-    (data / "client.json").unlink(missing_ok=True)
+    (data / "kubeconfig").unlink(missing_ok=True)
     words = [word for file in files for word in ("-f", str(file))]
     process = await asyncio.create_subprocess_exec(
         *UP, "--data", str(data), *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while not (data / "client.json").exists():
+            while not (data / "kubeconfig").exists():
                 await asyncio.sleep(0.05)
         yield process
     finally:
@@ -90,20 +90,23 @@ class Client:
     """Reads the store over REST."""
 
     def __init__(self, data: Path, session: aiohttp.ClientSession) -> None:
-        self.told = json.loads((data / "client.json").read_text(encoding="utf-8"))
+        told = yaml.safe_load((data / "kubeconfig").read_text(encoding="utf-8"))
+        cluster, user = told["clusters"][0]["cluster"], told["users"][0]["user"]
+        self.server, self.token = cluster["server"], user["token"]
+        self.page = cluster["extensions"][0]["extension"]["page"]
         self.session = session
-        self.tls = ssl.create_default_context(cafile=self.told["ca"])
+        self.tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
 
     async def list(self, path: str) -> list[dict[str, Any]]:
         """Return the objects below a path."""
-        headers = {"Authorization": f"Bearer {self.told['token']}"}
-        async with self.session.get(self.told["server"] + path, headers=headers, ssl=self.tls) as answer:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with self.session.get(self.server + path, headers=headers, ssl=self.tls) as answer:
             assert answer.status == 200
             return list((await answer.json())["items"])
 
     async def all_at_rest(self) -> bool:
         """Say whether every placement is available."""
-        async with self.session.get(f"{self.told['http']}/v1/placements") as answer:
+        async with self.session.get(f"{self.page}/v1/placements") as answer:
             items = (await answer.json())["items"]
         return len(items) == HOMES and all(item["state"] == "available" for item in items)
 
@@ -184,9 +187,9 @@ async def test_a_start_keeps_what_was_changed_on_the_hub(tmp_path: Path) -> None
     path = f"{GROUP}/clusterresourceplacements/p0"
     async with aiohttp.ClientSession() as session, started(data):
         client = Client(data, session)
-        headers = {"Authorization": f"Bearer {client.told['token']}", "Content-Type": "application/merge-patch+json"}
+        headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/merge-patch+json"}
         patch = json.dumps({"spec": {"policy": {"numberOfClusters": 2}}})
-        async with session.patch(client.told["server"] + path, data=patch, headers=headers, ssl=client.tls) as answer:
+        async with session.patch(client.server + path, data=patch, headers=headers, ssl=client.tls) as answer:
             assert answer.status == 200
     again = await asyncio.to_thread(run_once, data, files)
     assert "1 kept as changed on the hub" in again.stdout

@@ -18,7 +18,7 @@ from certs.authority import Authority
 from certs.context import CertificateError
 from certs.source import OwnLeaves
 from webhook.endpoints.services import Services
-from webhook.server.server import ListenError, Server, serve
+from webhook.server.server import Addresses, ListenError, Server, serve
 from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
 
@@ -37,6 +37,16 @@ async def test_port_0_is_any_free_port(port):
     addresses = port.server.addresses
     assert addresses.https[1] not in {0, addresses.http[1]}
     assert addresses.https_url == f"https://127.0.0.1:{addresses.https[1]}"
+
+
+@pytest.mark.parametrize(
+    ("host", "dialled"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("10.0.0.7", "10.0.0.7")],
+)
+def test_a_listener_on_every_address_is_reached_on_this_machine(host, dialled):
+    """No certificate is for the address that stands for all of them."""
+    addresses = Addresses((host, 9443), ("127.0.0.1", 8081))
+    assert addresses.dialled_url == f"https://{dialled}:9443"
 
 
 @pytest.mark.parametrize("setting", ["https_port", "http_port"])

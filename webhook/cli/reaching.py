@@ -1,0 +1,92 @@
+"""Opens the way to a hub, and says in one line what is in it."""
+
+import json
+import ssl
+from typing import Final
+from urllib.parse import quote
+
+import aiohttp
+
+from webhook.cli.connection import Connection
+from webhook.cli.failure import UserError
+from webhook.kube.client import ApiServer
+from webhook.kube.login import ConfigurationError, Login
+from webhook.kube.ports import UnavailableError
+
+SECONDS: Final = 60.0
+"""How long an answer may take."""
+
+
+async def open_server(connection: Connection) -> ApiServer:
+    """Return the server of a hub, to be closed by ``async with``; nothing is asked of it yet.
+
+    Raises:
+        UserError: The kubeconfig, or the file with the authority, cannot be used.
+    """
+    if connection.kubeconfig is not None:
+        try:
+            return await ApiServer.connect(connection.kubeconfig, connection.context)
+        except ConfigurationError as error:
+            raise UserError(str(error)) from error
+    try:
+        return ApiServer(Login.by_token(connection.server, connection.token, connection.ca_file))
+    except ssl.SSLError as error:
+        raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+    except ValueError as error:
+        raise UserError(f"--server {connection.server!r}: {error}") from error
+
+
+def unreachable(connection: Connection, error: Exception) -> UserError:
+    """Say why no answer came.
+
+    Args:
+        connection: The hub.
+        error: What the client has raised, or aiohttp where questions are answered in this process.
+    """
+    if isinstance(error, UnavailableError):
+        if connection.kubeconfig is not None:
+            return UserError(str(error))
+        error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            reason = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            hint = _whom_to_trust(connection)
+            return UserError(f"{connection}: its certificate is not trusted ({reason}); {hint}")
+        case aiohttp.ClientConnectorError():
+            reason = (error.os_error.strerror or str(error.os_error)).lower()
+            reason = "connection refused" if "connect call failed" in reason else reason
+            return UserError(f"cannot reach {connection}: {reason}; {connection.advice}")
+        case TimeoutError():
+            return UserError(f"{connection} did not answer within {SECONDS:g} s")
+    return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
+
+
+def not_let_in(connection: Connection, content: bytes) -> UserError:
+    """Say what may be wrong with what was shown; a server on a real hub tells whom a token has to be made for.
+
+    Args:
+        connection: The hub.
+        content: Of its answer.
+    """
+    if connection.kubeconfig is not None:
+        return UserError(f"{connection} does not accept the token or certificate of this context")
+    try:
+        audience = json.loads(content).get("audience")
+    except (ValueError, AttributeError):
+        audience = None
+    if not isinstance(audience, str) or not audience:
+        return UserError(f"{connection} does not accept the token; is it the token of this hub's data folder?")
+    made = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
+    return UserError(
+        f"{connection} does not accept the token; has it expired, or is it for another audience? Make one with: {made}"
+    )
+
+
+def _whom_to_trust(connection: Connection) -> str:
+    file = connection.ca_file
+    if file is None:
+        return "name the authority that signed it: --ca-file FILE"
+    return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
