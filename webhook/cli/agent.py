@@ -3,13 +3,15 @@
 import os
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
+from webhook.cli.options import grouped
 
 if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
@@ -59,78 +61,95 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _LONGEST_NAME: Final = 63 - len("fleet-member-")
 """The namespace of a member is named after it, and a namespace's name has at most 63 characters."""
 
+_file = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentArguments:
+    """What the user says about the agent, but for its settings.
+
+    Args:
+        cluster: Name of the MemberCluster.
+        hub_kubeconfig: The hub.
+        hub_context: Of *hub_kubeconfig*; None: its current one.
+        kubeconfig: The member; None: the cluster of the pod that this runs in.
+        context: Of *kubeconfig*; None: its current one.
+        prices: Price list; None: cost is not reported.
+        region: Whose prices count; empty: the region of the nodes.
+        take_over: Make the cluster this member, even if it was another.
+        provider_command: Reports further properties; empty: none does.
+    """
+
+    cluster: str
+    hub_kubeconfig: Path
+    hub_context: str | None
+    kubeconfig: Path | None
+    context: str | None
+    prices: Path | None
+    region: str
+    take_over: bool
+    provider_command: str
+
+    def options(self) -> "AgentOptions":
+        """Return how the agent is run. Raises `UserError`."""
+        check_cluster(self.cluster)
+        provider = split_command(self.provider_command)
+        from webhook.processes.agent import AgentOptions
+
+        return AgentOptions(
+            cluster=self.cluster,
+            hub_kubeconfig=self.hub_kubeconfig,
+            hub_context=self.hub_context,
+            kubeconfig=self.kubeconfig,
+            context=self.context,
+            prices=self.prices,
+            provider=provider,
+            region=self.region,
+            take_over=self.take_over,
+        )
+
 
 @click.command("agent", help=HELP, short_help="Be the agent of a member cluster.")
-@click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is.")
-@click.option(
-    "--hub-kubeconfig", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The hub, as its member."
+@grouped(
+    "agent",
+    AgentArguments,
+    click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is."),
+    click.option("--hub-kubeconfig", required=True, type=_file, metavar="FILE", help="The hub, as its member."),
+    click.option("--hub-context", metavar="NAME", help="Context of the hub's kubeconfig; else its current one."),
+    click.option("--kubeconfig", type=_file, metavar="FILE", help="The member; else the pod's own."),
+    click.option("--context", metavar="NAME", help="Context of the member's kubeconfig; else its current one."),
+    click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]"),
+    click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]"),
+    click.option("--prices", type=_file, metavar="FILE", help="Price list; else no cost is reported."),
+    click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes."),
+    click.option("-n", "--namespace", metavar="NS", help="Its own namespace, if not that of its ServiceAccount."),
+    click.option(
+        "--blocked-namespaces",
+        metavar="LIST",
+        help="In which it does nothing, besides its own and fleet-member-*; `*` at the end: any rest.  "
+        "[default: kube-*]",
+    ),
+    click.option(
+        "--allowed-kinds", metavar="RULES", help="Nothing is done to other kinds; `v1/ConfigMap,Secret; apps`."
+    ),
+    click.option("--take-over", is_flag=True, help="Make the cluster this member, even if it was another."),
+    click.option(
+        "--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell."
+    ),
 )
-@click.option("--hub-context", metavar="NAME", help="Context of the hub's kubeconfig; else its current one.")
-@click.option("--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The member; else the pod's own.")
-@click.option("--context", metavar="NAME", help="Context of the member's kubeconfig; else its current one.")
-@click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
-@click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
-@click.option("--prices", type=click.Path(path_type=Path), metavar="FILE", help="Price list; else no cost is reported.")
-@click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes.")
-@click.option("-n", "--namespace", metavar="NS", help="Its own namespace, if not that of its ServiceAccount.")
-@click.option(
-    "--blocked-namespaces",
-    metavar="LIST",
-    help="In which it does nothing, besides its own and fleet-member-*; `*` at the end: any rest.  [default: kube-*]",
-)
-@click.option("--allowed-kinds", metavar="RULES", help="Nothing is done to other kinds; `v1/ConfigMap,Secret; apps`.")
-@click.option("--take-over", is_flag=True, help="Make the cluster this member, even if it was another.")
-@click.option("--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell.")
-def command(
-    cluster: str,
-    hub_kubeconfig: Path,
-    hub_context: str | None,
-    kubeconfig: Path | None,
-    context: str | None,
-    http_host: str | None,
-    http_port: int | None,
-    prices: Path | None,
-    region: str,
-    namespace: str | None,
-    blocked_namespaces: str | None,
-    allowed_kinds: str | None,
-    take_over: bool,
-    provider_command: str,
-) -> int:
+def command(agent: AgentArguments, **given: Any) -> int:
     """Run until SIGTERM or SIGINT."""
-    check_cluster(cluster)
-    provider = split_command(provider_command)
-    from webhook.processes.agent import AgentOptions
+    options = agent.options()
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import AgentSettings
     from webhook.telemetry.logs import configure
 
     try:
-        settings = AgentSettings.read(
-            os.environ,
-            http_host=http_host,
-            http_port=http_port,
-            namespace=namespace,
-            blocked_namespaces=blocked_namespaces,
-            allowed_kinds=allowed_kinds,
-        )
+        settings = AgentSettings.read(os.environ, **given)
     except SettingsError as error:
         raise UserError(str(error)) from error
     configure(settings.log_format, settings.log_level)
-    return _run(
-        AgentOptions(
-            cluster=cluster,
-            hub_kubeconfig=hub_kubeconfig,
-            hub_context=hub_context,
-            kubeconfig=kubeconfig,
-            context=context,
-            prices=prices,
-            provider=provider,
-            region=region,
-            take_over=take_over,
-        ),
-        settings,
-    )
+    return _run(options, settings)
 
 
 def check_cluster(name: str) -> None:

@@ -1,8 +1,9 @@
 """``harbormaster budgets``: what disruption budgets allow, now and on a calendar; of the running hub or of files."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,8 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import Loaded, load
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.node_counts import CountOptions, count_options
+from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
 from webhook.validation.field import shape_errors
@@ -25,8 +27,6 @@ from webhook.validation.field import shape_errors
 if TYPE_CHECKING:
     from scorer.node_budgets.budgets import NodeCounts
     from scorer.node_budgets.documents import BudgetedPool
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 HELP = """Show what disruption budgets allow, now and on a calendar.
 
@@ -82,7 +82,6 @@ Exit codes:
 """
 SHORT = "Show what disruption budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
-LARGEST_COUNT = 2147483647
 MARGIN_DAYS = 8
 """So much more is looked at for -o ics on both sides, so that events begin and end where they really do."""
 
@@ -105,35 +104,27 @@ class Beginning(click.ParamType[datetime | date]):
             )
 
 
-def _shared(*, calendar: bool) -> Callable[[_Command], _Command]:
-    count = click.IntRange(0, LARGEST_COUNT)
-    options = [
-        click.argument("pools", nargs=-1, metavar="[POOL]..."),
-        file_option,
-        zone_option,
-        *(
-            (
-                click.option(
-                    "--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."
-                ),
-                click.option("--from", "beginning", type=Beginning(), help="Where to begin. Default: now."),
-            )
-            if calendar
-            else ()
-        ),
-        click.option("--total", type=count, metavar="N", help="With -f: reckon with so many nodes per pool."),
-        click.option("--deleting", type=count, metavar="N", help="With -f: so many of them are being deleted."),
-        click.option("--not-ready", type=count, metavar="N", help="With -f: so many others are not ready."),
-        output_option("table", "json", "ics") if calendar else output_option("table", "json", "yaml"),
-        hub_options,
-    ]
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which days are shown, and where.
 
-    def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
+    Args:
+        zone: Name of a time zone; None: that of this machine.
+        days: How many.
+        beginning: An instant, or a day of the zone; None: the present.
+    """
 
-    return add
+    zone: str | None
+    days: int
+    beginning: datetime | date | None
+
+
+pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...")
+counts_of_files = count_options(
+    "With -f: reckon with so many nodes per pool.",
+    "With -f: so many of them are being deleted.",
+    "With -f: so many others are not ready.",
+)
 
 
 @click.group("budgets", help=HELP, short_help=SHORT)
@@ -142,14 +133,17 @@ def command() -> None:
 
 
 @command.command("list", help=LIST_HELP, short_help="Show how many nodes may be disrupted now, per pool and reason.")
-@_shared(calendar=False)
+@pools_argument
+@file_option
+@zone_option
+@counts_of_files
+@output_option("table", "json", "yaml")
+@hub_options
 def list_command(
     pools: Sequence[str],
     files: Sequence[str],
     zone: str | None,
-    total: int | None,
-    deleting: int | None,
-    not_ready: int | None,
+    counts: CountOptions,
     output: str,
     hub: HubOptions,
 ) -> int:
@@ -159,10 +153,10 @@ def list_command(
         hub.refuse_with_files()
         from scorer.node_budgets.documents import overview
 
-        found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
+        found = pools_in_files(load(files), pools, _counts(counts))
         answer = overview(found, datetime.now(UTC))
     else:
-        _only_with_files(total, deleting, not_ready)
+        _only_with_files(counts)
         connection = hub.find()
         answer = run(_ask(connection, "/v1/budgets", {"pool": pools}))
     if output != "table":
@@ -178,21 +172,28 @@ def list_command(
 
 
 @command.command("calendar", help=CALENDAR_HELP, short_help="Show when how many nodes may be disrupted.")
-@_shared(calendar=True)
+@pools_argument
+@file_option
+@grouped(
+    "window",
+    Window,
+    zone_option,
+    click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."),
+    click.option("--from", "beginning", type=Beginning(), help="Where to begin. Default: now."),
+)
+@counts_of_files
+@output_option("table", "json", "ics")
+@hub_options
 def calendar_command(
     pools: Sequence[str],
     files: Sequence[str],
-    zone: str | None,
-    days: int,
-    beginning: datetime | date | None,
-    total: int | None,
-    deleting: int | None,
-    not_ready: int | None,
+    window: Window,
+    counts: CountOptions,
     output: str,
     hub: HubOptions,
 ) -> int:
     """Show what comes."""
-    shown_in = read_zone(zone)
+    shown_in, days, beginning = read_zone(window.zone), window.days, window.beginning
     now = datetime.now(UTC).replace(microsecond=0)
     try:
         start, end = _bounds(beginning, days, shown_in, now)
@@ -206,12 +207,12 @@ def calendar_command(
         raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
-        found = pools_in_files(load(files), pools, _counts(total, deleting, not_ready))
-        answer = _offline(found, asked_from, asked_days, shown_in if zone else None)
+        found = pools_in_files(load(files), pools, _counts(counts))
+        answer = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
     else:
-        _only_with_files(total, deleting, not_ready)
+        _only_with_files(counts)
         connection = hub.find()
-        answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if zone else None))
+        answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if window.zone else None))
     if output == "json":
         print_document(answer, output)
     elif output == "ics":
@@ -242,27 +243,25 @@ def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: d
     return start, end
 
 
-def _only_with_files(*counts: int | None) -> None:
-    if any(count is not None for count in counts):
+def _only_with_files(counts: CountOptions) -> None:
+    if counts:
         raise click.UsageError(
             "--total, --deleting and --not-ready are for files (-f); the running hub counts its nodes"
         )
 
 
-def _counts(total: int | None, deleting: int | None, not_ready: int | None) -> "NodeCounts | None":
+def _counts(counts: CountOptions) -> "NodeCounts | None":
     """Return the counts that options give, None when there are none."""
     from scorer.node_budgets.budgets import NodeCounts
 
-    if total is None:
-        if deleting is not None or not_ready is not None:
-            raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
+    counts.check_whole()
+    if counts.total is None:
         return None
+    total, deleting, not_ready = counts.total, counts.deleting or 0, counts.not_ready or 0
     try:
-        return NodeCounts(total, deleting or 0, not_ready or 0)
+        return NodeCounts(total, deleting, not_ready)
     except ValueError as error:
-        raise UserError(
-            f"--total {total}, --deleting {deleting or 0}, --not-ready {not_ready or 0}: {error}"
-        ) from error
+        raise UserError(f"--total {total}, --deleting {deleting}, --not-ready {not_ready}: {error}") from error
 
 
 def pools_in_files(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import click
 
@@ -14,7 +15,7 @@ from webhook.cli.documents import Found, in_order_of_dependence, read, title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import parse_wanted
-from webhook.cli.options import file_option, hub_namespace_option, run
+from webhook.cli.options import file_option, grouped, hub_namespace_option, run
 
 HELP = """Delete objects.
 
@@ -36,43 +37,52 @@ Exit codes:
 _POLL_SECONDS = 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How objects are deleted.
+
+    Args:
+        ignore_not_found: It is no error when one is gone already.
+        wait: Until they are gone.
+        timeout: For so many seconds.
+        dry_run: Nothing is deleted.
+    """
+
+    ignore_not_found: bool
+    wait: bool
+    timeout: float
+    dry_run: bool
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to wait for."""
+        return self.wait and not self.dry_run
+
+
 @click.command("delete", help=HELP, short_help="Delete objects.")
 @click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...")
 @file_option
 @hub_namespace_option
-@click.option("--ignore-not-found", is_flag=True, help="It is no error when an object is gone already.")
-@click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]")
-@click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait.")
-@click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing.")
+@grouped(
+    "manner",
+    Manner,
+    click.option("--ignore-not-found", is_flag=True, help="It is no error when an object is gone already."),
+    click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
+    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
+    click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing."),
+)
 @hub_options
-def command(
-    words: Sequence[str],
-    files: Sequence[str],
-    namespace: str | None,
-    ignore_not_found: bool,
-    wait: bool,
-    timeout: float,
-    dry_run: bool,
-    hub: HubOptions,
-) -> int:
+def command(words: Sequence[str], files: Sequence[str], namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
     found = read(files)
     connection = hub.find()
-    seconds = timeout if wait and not dry_run else None
-    return run(_delete(connection, words, found, namespace, seconds, ignore_missing=ignore_not_found, dry_run=dry_run))
+    return run(_delete(connection, words, found, namespace, manner))
 
 
 async def _delete(
-    connection: Connection,
-    words: Sequence[str],
-    found: list[Found],
-    namespace: str | None,
-    seconds: float | None,
-    *,
-    ignore_missing: bool,
-    dry_run: bool,
+    connection: Connection, words: Sequence[str], found: list[Found], namespace: str | None, manner: Manner
 ) -> int:
     failed = False
     async with Client(connection) as client:
@@ -84,9 +94,9 @@ async def _delete(
         waiting: list[tuple[Place, str]] = []
         for place in places:
             try:
-                answer = await client.delete(place, dry_run=dry_run)
+                answer = await client.delete(place, dry_run=manner.dry_run)
             except RefusedError as error:
-                if error.code == 404 and ignore_missing:
+                if error.code == 404 and manner.ignore_not_found:
                     continue
                 failed = True
                 for line in error.lines():
@@ -94,10 +104,10 @@ async def _delete(
                 continue
             for warning in answer.warnings:
                 complain(f"Warning: {warning}")
-            click.echo(f"{title_of(place.kind, place.name)} deleted{' (dry run)' if dry_run else ''}")
+            click.echo(f"{title_of(place.kind, place.name)} deleted{' (dry run)' if manner.dry_run else ''}")
             if answer.document.get("kind") != "Status":
                 waiting.append((place, str(answer.document["metadata"]["uid"])))
-        if seconds is not None and not await _gone(client, waiting, seconds):
+        if manner.waits and not await _gone(client, waiting, manner.timeout):
             return 1
     return 1 if failed else 0
 

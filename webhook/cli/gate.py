@@ -1,6 +1,7 @@
 """``harbormaster gate``: may it be disrupted now, and if not, when? Of the running hub, or of files."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -16,7 +17,8 @@ from webhook.cli.explain import parse_reference
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.instants import Instant
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.node_counts import CountOptions, count_options
+from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document, print_table
 from webhook.cli.zones import read_zone, zone_option
 
@@ -115,12 +117,83 @@ Exit codes:
   1  there is no such reservation, it is somebody else's, or no hub
 """
 
-_counts = click.IntRange(0, 2147483647)
 _seconds = click.IntRange(10, 3600)
-reserve_option = click.option(
-    "--reserve", "seconds", type=_seconds, metavar="SECONDS", help="Take the permission for so long, 10 to 3600."
-)
-holder_option = click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; others are told.")
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """Which nodes are to go, and why.
+
+    Args:
+        pool: Their NodePool.
+        nodes: Their names, the preferred ones first; empty: *count* of them, whichever.
+        reason: One of `REASONS`.
+        count: None: *nodes* are named.
+        class_: ``graceful`` or ``eventual``.
+        up_to: Fewer are welcome, too.
+    """
+
+    pool: str
+    nodes: Sequence[str]
+    reason: str
+    count: int | None
+    class_: str
+    up_to: bool
+
+    def question(self) -> JsonObject:
+        """Return it as the gate is asked."""
+        question: JsonObject = {"pool": self.pool, "reason": self.reason, "class": self.class_}
+        question["mode"] = "upTo" if self.up_to else "all"
+        return question | ({"nodes": list(self.nodes)} if self.nodes else {"count": self.count})
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Which instant is asked about, and where its reader is.
+
+    Args:
+        now: None: the present.
+        zone: Name of a time zone; None: that of this machine.
+    """
+
+    now: datetime | None
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Whether the permission is to be taken; both or none.
+
+    Args:
+        seconds: For how long.
+        holder: By whom.
+    """
+
+    seconds: int | None
+    holder: str | None
+
+    def check(self, files: Sequence[str] = ()) -> None:
+        """Raise `click.UsageError` when something is missing, or files are to be asked."""
+        if files and self.seconds is not None:
+            raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
+        if (self.seconds is None) != (self.holder is None):
+            raise click.UsageError("--reserve says for how long and --holder for whom: one needs the other")
+
+
+def reservation_options(command: _Command) -> _Command:
+    """Give a command the options of a `Reservation`; it gets them as ``reservation``."""
+    return grouped(
+        "reservation",
+        Reservation,
+        click.option(
+            "--reserve",
+            "seconds",
+            type=_seconds,
+            metavar="SECONDS",
+            help="Take the permission for so long, 10 to 3600.",
+        ),
+        click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; others are told."),
+    )(command)
 
 
 @click.group("gate", help=HELP, short_help=SHORT)
@@ -129,115 +202,98 @@ def command() -> None:
 
 
 @command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
-@click.argument("pool")
-@click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why they are to go.")
-@click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, whichever.")
-@click.option(
-    "--class",
-    "class_",
-    type=click.Choice(["graceful", "eventual"]),
-    default="graceful",
-    show_default=True,
-    help="eventual does not wait for pods where the claim has a terminationGracePeriod.",
+@grouped(
+    "wanted",
+    Disruption,
+    click.argument("pool"),
+    click.argument("nodes", nargs=-1, metavar="[NODE]..."),
+    click.option(
+        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why they are to go."
+    ),
+    click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, whichever."),
+    click.option(
+        "--class",
+        "class_",
+        type=click.Choice(["graceful", "eventual"]),
+        default="graceful",
+        show_default=True,
+        help="eventual does not wait for pods where the claim has a terminationGracePeriod.",
+    ),
+    click.option("--up-to", is_flag=True, help="Be content with fewer."),
 )
-@click.option("--up-to", is_flag=True, help="Be content with fewer.")
-@reserve_option
-@holder_option
-@click.option("--now", type=Instant(), help="Ask about this instant. Default: the present.")
-@zone_option
+@reservation_options
+@grouped(
+    "moment",
+    Moment,
+    click.option("--now", type=Instant(), help="Ask about this instant. Default: the present."),
+    zone_option,
+)
 @file_option
-@click.option("--total", type=_counts, metavar="N", help="Reckon with so many nodes.")
-@click.option("--deleting", type=_counts, metavar="N", help="So many of them are being deleted.")
-@click.option("--not-ready", type=_counts, metavar="N", help="So many others are not ready.")
+@count_options("Reckon with so many nodes.", "So many of them are being deleted.", "So many others are not ready.")
 @output_option("text", "json", "yaml")
 @hub_options
 def disruption(
-    pool: str,
-    nodes: Sequence[str],
-    reason: str,
-    count: int | None,
-    class_: str,
-    up_to: bool,
-    seconds: int | None,
-    holder: str | None,
-    now: datetime | None,
-    zone: str | None,
+    wanted: Disruption,
+    reservation: Reservation,
+    moment: Moment,
     files: Sequence[str],
-    total: int | None,
-    deleting: int | None,
-    not_ready: int | None,
+    counts: CountOptions,
     output: str,
     hub: HubOptions,
 ) -> int:
     """Ask about nodes."""
-    if bool(nodes) == (count is not None):
+    if bool(wanted.nodes) == (wanted.count is not None):
         raise click.UsageError("say which nodes, or with --count how many")
-    if total is None and (deleting is not None or not_ready is not None):
-        raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
-    shown_in = read_zone(zone)
-    question: JsonObject = {"pool": pool, "reason": reason, "class": class_, "mode": "upTo" if up_to else "all"}
-    question |= {"nodes": list(nodes)} if nodes else {"count": count}
-    if now is not None:
-        question["now"] = now.isoformat()
-    if total is not None:
-        question["observed"] = {"total": total, "deleting": deleting or 0, "notReady": not_ready or 0}
-    _check_reservation(seconds, holder, files)
+    counts.check_whole()
+    shown_in = read_zone(moment.zone)
+    question = wanted.question()
+    if moment.now is not None:
+        question["now"] = moment.now.isoformat()
+    if counts:
+        parts = {"deleting": counts.deleting or 0, "notReady": counts.not_ready or 0}
+        question["observed"] = {"total": counts.total, **parts}
+    reservation.check(files)
     if files:
         hub.refuse_with_files()
         return _show(_of_files(files, question), output, shown_in)
     connection = hub.find()
-    return _show(run(_of_hub(connection, "disruption", question, seconds, holder)), output, shown_in)
+    return _show(run(_of_hub(connection, "disruption", question, reservation)), output, shown_in)
 
 
 @command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
 @click.argument("placement")
 @click.argument("cluster")
-@reserve_option
-@holder_option
+@reservation_options
 @zone_option
 @output_option("text", "json", "yaml")
 @hub_options
 def rollout(
-    placement: str,
-    cluster: str,
-    seconds: int | None,
-    holder: str | None,
-    zone: str | None,
-    output: str,
-    hub: HubOptions,
+    placement: str, cluster: str, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
 ) -> int:
     """Ask about a rollout."""
     kind, namespace, name = parse_reference(placement)
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     question = {"placement": {"ref": reference}, "cluster": cluster}
-    _check_reservation(seconds, holder)
+    reservation.check()
     shown_in, connection = read_zone(zone), hub.find()
-    return _show(run(_of_hub(connection, "rollout", question, seconds, holder)), output, shown_in)
+    return _show(run(_of_hub(connection, "rollout", question, reservation)), output, shown_in)
 
 
 @command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
 @click.argument("cluster")
 @click.option("--run", "run_name", metavar="NAME", help="The ClusterUpgradeRun that asks.")
-@reserve_option
-@holder_option
+@reservation_options
 @zone_option
 @output_option("text", "json", "yaml")
 @hub_options
 def cluster_update(
-    cluster: str,
-    run_name: str | None,
-    seconds: int | None,
-    holder: str | None,
-    zone: str | None,
-    output: str,
-    hub: HubOptions,
+    cluster: str, run_name: str | None, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
 ) -> int:
     """Ask about an upgrade."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
-    _check_reservation(seconds, holder)
+    reservation.check()
     shown_in, connection = read_zone(zone), hub.find()
-    return _show(run(_of_hub(connection, "cluster-update", question, seconds, holder)), output, shown_in)
+    return _show(run(_of_hub(connection, "cluster-update", question, reservation)), output, shown_in)
 
 
 @command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
@@ -270,13 +326,6 @@ def release(identity: str, hub: HubOptions) -> int:
     return 0
 
 
-def _check_reservation(seconds: int | None, holder: str | None, files: Sequence[str] = ()) -> None:
-    if files and seconds is not None:
-        raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
-    if (seconds is None) != (holder is None):
-        raise click.UsageError("--reserve says for how long and --holder for whom: one needs the other")
-
-
 def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
     from scorer.node_budgets.budgets import NodeCounts
     from scorer.node_budgets.gate import DisruptionClass, InvalidQuestion, Mode, Question, answer, document
@@ -307,26 +356,24 @@ def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
         raise UserError(f"--total, --deleting, --not-ready: {error}") from error
 
 
-async def _of_hub(
-    connection: Connection, gate: str, question: JsonObject, seconds: int | None, holder: str | None
-) -> JsonObject:
+async def _of_hub(connection: Connection, gate: str, question: JsonObject, reservation: Reservation) -> JsonObject:
     """Ask one of the gates; the answer to a reservation is made to look like one without."""
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:
         try:
-            if seconds is None:
+            if reservation.seconds is None:
                 return await client.ask(f"/v1/gate/{gate}", question)
-            wanted = {"gate": gate, "question": question, "holder": holder, "ttlSeconds": seconds}
-            taken = await client.ask("/v1/gate/reservations", wanted)
+            who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
+            taken = await client.ask("/v1/gate/reservations", {"gate": gate, "question": question, **who})
         except RefusedError as error:
             if error.answer is not None:
                 return error.answer
             raise UserError(error.message) from error
     granted = taken["granted"]
     what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
-    reservation = {"id": taken["id"], "expires": taken["expires"]}
-    return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": reservation}
+    made = {"id": taken["id"], "expires": taken["expires"]}
+    return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": made}
 
 
 async def _list(connection: Connection) -> JsonObject:

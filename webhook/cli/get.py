@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from webhook.cli.documents import title_of
 from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.kind_words import Wanted, parse_wanted
-from webhook.cli.options import hub_namespace_option, output_option, run
+from webhook.cli.options import grouped, hub_namespace_option, output_option, run
 from webhook.cli.output import print_document, print_plain, print_table
 from webhook.cli.printer_columns import cells, columns_of
 
@@ -39,47 +40,53 @@ Exit codes:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which objects of a kind are shown, and for how long.
+
+    Args:
+        namespace: None: where the hub looks when nobody says where.
+        everywhere: In all namespaces.
+        selector: Label selector; empty: all.
+        watch: Go on and show every change.
+    """
+
+    namespace: str | None
+    everywhere: bool
+    selector: str
+    watch: bool
+
+
 @click.command("get", help=HELP, short_help="Show objects.")
 @click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...")
 @output_option("table", "wide", "json", "yaml", "name")
-@hub_namespace_option
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …")
-@click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")
+@grouped(
+    "view",
+    View,
+    hub_namespace_option,
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces."),
+    click.option(
+        "-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …"
+    ),
+    click.option("-w", "--watch", is_flag=True, help="Go on and show every change."),
+)
 @hub_options
-def command(
-    words: Sequence[str],
-    output: str,
-    namespace: str | None,
-    everywhere: bool,
-    selector: str,
-    watch: bool,
-    hub: HubOptions,
-) -> int:
+def command(words: Sequence[str], output: str, view: View, hub: HubOptions) -> int:
     """Show objects."""
     connection = hub.find()
-    return run(_get(connection, words, output, namespace, selector, everywhere=everywhere, watch=watch))
+    return run(_get(connection, words, output, view))
 
 
-async def _get(
-    connection: Connection,
-    words: Sequence[str],
-    output: str,
-    namespace: str | None,
-    selector: str,
-    *,
-    everywhere: bool,
-    watch: bool,
-) -> int:
+async def _get(connection: Connection, words: Sequence[str], output: str, view: View) -> int:
     async with Client(connection) as client:
-        namespace = None if everywhere else namespace or client.namespace
+        namespace, selector = None if view.everywhere else view.namespace or client.namespace, view.selector
         wanted = await parse_wanted(words, client)
         if selector and any(each.name for each in wanted):
             raise UserError("--selector: objects are named, so there is nothing to select")
         if namespace is None and any(each.name and each.kind.namespaced for each in wanted):
             raise UserError("--all-namespaces: an object is named by its namespace and its name")
         try:
-            if watch:
+            if view.watch:
                 if len(wanted) > 1:
                     raise UserError("--watch: one kind, or one object, at a time")
                 await _Watch(client, wanted[0], output, namespace, selector).run()

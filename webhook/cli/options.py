@@ -40,8 +40,8 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
 
     Args:
         name: Of the command's parameter.
-        group: A dataclass; every field has the name of an option's parameter, and every option has a field.
-        options: As `click.option` and `click.argument` return them.
+        group: A dataclass; every field has the name of an option's parameter.
+        options: As `click.option` and `click.argument` return them; those without a field are handed on as they are.
     """
     names = [field.name for field in fields(group)]
 

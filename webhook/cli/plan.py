@@ -23,7 +23,7 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.instants import now_option
 from webhook.cli.offline_hub import StoredFiles, store
-from webhook.cli.options import file_option, output_option, run
+from webhook.cli.options import file_option, grouped, output_option, run
 from webhook.cli.output import print_document
 from webhook.cli.plan_output import print_comparison, print_plan
 from webhook.validation.context import Context
@@ -94,62 +94,86 @@ class _Ground:
         return document
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be planned.
+
+    Args:
+        files: What would be applied; the hub, too, where nothing else says what that is.
+        bases: The hub, as files.
+        live: The hub is the running one.
+        lost: Members that are gone.
+        drained: Members that are tainted and emptied.
+        pair: Two files, of which the policies are set side by side.
+    """
+
+    files: Sequence[str]
+    bases: Sequence[str]
+    live: bool
+    lost: Sequence[str]
+    drained: Sequence[str]
+    pair: tuple[str, str] | None
+
+    def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
+        """Return whether the running hub is planned on: asked for, or there is nothing but it.
+
+        Raises:
+            click.UsageError: The parts do not fit together.
+        """
+        live = self.live or bool(hub)
+        if self.pair is not None and (self.lost or self.drained):
+            option = "--lost" if self.lost else "--drained"
+            raise click.UsageError(
+                f"--compare takes no {option}: it sets two policies side by side on a fleet as it is: "
+                "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
+            )
+        if live and self.bases:
+            raise click.UsageError("--on is for files; the running hub is what it is")
+        if not (live or self.files or self.bases or self.lost or self.drained or self.pair):
+            raise click.UsageError("say what to plan: -f FILE, --lost CLUSTER or --drained CLUSTER")
+        live = live or not (self.files or self.bases)
+        if live and now is not None:
+            raise click.UsageError("--now is for files; the running hub judges by its own clock")
+        return live
+
+
 @click.command("plan", help=HELP, short_help="Show what would happen to the placements, without doing it.")
-@file_option
-@click.option("--on", "bases", multiple=True, metavar="FILE", help="The hub, as files; -f is what is applied to it.")
-@click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one.")
-@click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable.")
-@click.option(
-    "--drained", multiple=True, metavar="CLUSTER", help="A member cluster that is tainted and emptied. Repeatable."
-)
-@click.option(
-    "--compare",
-    "pair",
-    nargs=2,
-    metavar="A B",
-    help="Two files with a placement each: their policies side by side, as if nothing were placed yet.",
+@grouped(
+    "wanted",
+    Wanted,
+    file_option,
+    click.option(
+        "--on", "bases", multiple=True, metavar="FILE", help="The hub, as files; -f is what is applied to it."
+    ),
+    click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one."),
+    click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable."),
+    click.option(
+        "--drained", multiple=True, metavar="CLUSTER", help="A member cluster that is tainted and emptied. Repeatable."
+    ),
+    click.option(
+        "--compare",
+        "pair",
+        nargs=2,
+        metavar="A B",
+        help="Two files with a placement each: their policies side by side, as if nothing were placed yet.",
+    ),
 )
 @output_option()
 @now_option
 @hub_options
-def command(
-    files: Sequence[str],
-    bases: Sequence[str],
-    live: bool,
-    lost: Sequence[str],
-    drained: Sequence[str],
-    pair: tuple[str, str] | None,
-    output: str,
-    now: datetime | None,
-    hub: HubOptions,
-) -> int:
+def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
-    live = live or bool(hub)
-    if pair is not None and (lost or drained):
-        option = "--lost" if lost else "--drained"
-        raise click.UsageError(
-            f"--compare takes no {option}: it sets two policies side by side on a fleet as it is: "
-            "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
-        )
-    if live and bases:
-        raise click.UsageError("--on is for files; the running hub is what it is")
-    if live and now is not None:
-        raise click.UsageError("--now is for files; the running hub judges by its own clock")
-    if not (files or bases or lost or drained or pair or live):
-        raise click.UsageError("say what to plan: -f FILE, --lost CLUSTER or --drained CLUSTER")
-    if not (files or bases):  # there is nothing but a running hub to ask
-        if now is not None:
-            raise click.UsageError("--now is for files; the running hub judges by its own clock")
-        live = True
+    live = wanted.is_of_hub(hub, now)
+    files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
     connection = hub.find() if live else None
-    if pair is not None:
+    if wanted.pair is not None:
         if files and (live or bases):
             raise click.UsageError(
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
                 "(-f FILE)"
             )
         ground = _Ground(connection, load([*files, *bases]) if not live else (), now)
-        return _compare(pair, ground, output)
+        return _compare(wanted.pair, ground, output)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context: --hub")

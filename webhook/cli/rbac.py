@@ -5,13 +5,14 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from scorer.api.meta import JsonObject
 from webhook.cli.failure import UserError, complain
-from webhook.cli.options import output_option
+from webhook.cli.options import grouped, output_option
 from webhook.cli.output import print_document
 
 if TYPE_CHECKING:
@@ -113,28 +114,32 @@ def command() -> None:
     """Hold one command per process."""
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """For whom roles are.
+
+    Args:
+        namespace: Where harbormaster is installed; None: as the settings say.
+        account: A ServiceAccount there; None: the usual one, unless there is a user.
+        user_name: A user.
+    """
+
+    namespace: str | None
+    account: str | None
+    user_name: str | None
+
+
 def subject_options(account: str) -> Callable[[_Command], _Command]:
-    """Return the options that say for whom roles are; *account* is the usual ServiceAccount."""
-
-    def give(function: _Command) -> _Command:
-        options = (
-            output_option("yaml", "json"),
-            click.option("--user", "user_name", metavar="NAME", help="A user instead: the CN of a client certificate."),
-            click.option(
-                "--service-account", "account", metavar="NAME", help=f"Whom it runs as.  [default: {account}]"
-            ),
-            click.option(
-                "-n",
-                "--namespace",
-                metavar="NS",
-                help="Where harbormaster is installed.  [default: harbormaster-system]",
-            ),
-        )
-        for option in options:
-            function = option(function)
-        return function
-
-    return give
+    """Return the options that say for whom roles are, as ``subject``; *account* is the usual ServiceAccount."""
+    return grouped(
+        "subject",
+        Subject,
+        click.option(
+            "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
+        ),
+        click.option("--service-account", "account", metavar="NAME", help=f"Whom it runs as.  [default: {account}]"),
+        click.option("--user", "user_name", metavar="NAME", help="A user instead: the CN of a client certificate."),
+    )
 
 
 @command.command("reconcile", help=RECONCILE, short_help="What the loop needs on the hub.")
@@ -146,15 +151,14 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
 @click.option("--back-report", is_flag=True, help="Placements may have the status of their objects written back.")
 @click.option("--serve", "with_server", is_flag=True, help="What the server needs as well: for `serve --reconcile`.")
 @subject_options("that of the settings: harbormaster-reconcile")
+@output_option("yaml", "json")
 def reconcile(
     select: Sequence[str],
     select_everything: bool,
     secrets: bool,
     back_report: bool,
     with_server: bool,
-    namespace: str | None,
-    account: str | None,
-    user_name: str | None,
+    subject: Subject,
     output: str,
 ) -> int:
     """Print the roles of the loop."""
@@ -165,50 +169,42 @@ def reconcile(
         raise click.UsageError("--select and --select-everything exclude each other")
     named = _read("--select", (*select, "secrets") if select and secrets else select)
     selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
-    settings = _settings(namespace)
+    settings = _settings(subject.namespace)
     roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
     if with_server:
         roles += serve_roles(settings.namespace, networking_agents=settings.networking_agents)
-    if user_name is None and account is None:
-        user_name = settings.loop_user or None
-    subject = _subject(settings.namespace, account, settings.service_account, user_name)
-    _check_loop(settings, account, user_name)
-    return _print(roles, subject, output, reconcile_policies(settings.lease_name))
+    if subject.user_name is None and subject.account is None:
+        subject = replace(subject, user_name=settings.loop_user or None)
+    holder = _holder(settings.namespace, subject, settings.service_account)
+    _check_loop(settings, subject)
+    return _print(roles, holder, output, reconcile_policies(settings.lease_name))
 
 
 @command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
 @click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
 @subject_options(SERVE_ACCOUNT)
-def serve(
-    networking_agents: bool, namespace: str | None, account: str | None, user_name: str | None, output: str
-) -> int:
+@output_option("yaml", "json")
+def serve(networking_agents: bool, subject: Subject, output: str) -> int:
     """Print the roles of the server."""
     from webhook.processes.account_policies import serve_policies
     from webhook.processes.rbac import serve_roles
 
-    settings = _settings(namespace)
-    if user_name is None and account == settings.service_account:
+    settings, account = _settings(subject.namespace), subject.account
+    if subject.user_name is None and account == settings.service_account:
         raise UserError(
             f"--service-account {account!r}: is the account of the loop, which needs more than the server may have; "
             "for serve --reconcile print: harbormaster rbac reconcile --serve"
         )
     roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)
-    subject = _subject(settings.namespace, account, SERVE_ACCOUNT, user_name)
-    return _print(roles, subject, output, serve_policies())
+    return _print(roles, _holder(settings.namespace, subject, SERVE_ACCOUNT), output, serve_policies())
 
 
 @command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
 @click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that it may apply; several times.")
 @click.option("--apply-rbac", is_flag=True, help="Roles and their bindings as well, with the right to escalate.")
 @subject_options(AGENT_ACCOUNT)
-def agent(
-    apply: Sequence[str],
-    apply_rbac: bool,
-    namespace: str | None,
-    account: str | None,
-    user_name: str | None,
-    output: str,
-) -> int:
+@output_option("yaml", "json")
+def agent(apply: Sequence[str], apply_rbac: bool, subject: Subject, output: str) -> int:
     """Print the roles of an agent on its member."""
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
@@ -216,9 +212,9 @@ def agent(
         applied = checked_applied(_read("--apply", apply) or default_applied())
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
-    home = _settings(namespace).namespace
+    home = _settings(subject.namespace).namespace
     roles = agent_roles(applied, home, apply_rbac=apply_rbac)
-    return _print(roles, _subject(home, account, AGENT_ACCOUNT, user_name), output)
+    return _print(roles, _holder(home, subject, AGENT_ACCOUNT), output)
 
 
 def _read(option: str, words: Sequence[str]) -> "Selected | None":
@@ -240,27 +236,30 @@ def _settings(namespace: str | None) -> "RbacSettings":
         raise UserError(str(error)) from error
 
 
-def _subject(namespace: str, account: str | None, usual: str, user_name: str | None) -> JsonObject:
+def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
+    """Return who gets the roles, as a binding names it; *usual* is the account that is meant when nobody is named."""
     from webhook.processes.rbac import service_account, user
 
+    user_name = subject.user_name
     if user_name is not None:
-        if account is not None:
+        if subject.account is not None:
             raise click.UsageError("--user and --service-account exclude each other")
         if not user_name or not user_name.isprintable() or user_name.startswith("system:"):
             raise UserError(f"--user {user_name!r}: must be the name of a user that is none of the system")
         return user(user_name)
-    name = usual if account is None else account
+    name = usual if subject.account is None else subject.account
     if not _NAME.fullmatch(name):
         raise UserError(f"--service-account {name!r}: is no name of a ServiceAccount")
     return service_account(namespace, name)
 
 
-def _check_loop(settings: "RbacSettings", account: str | None, user_name: str | None) -> None:
+def _check_loop(settings: "RbacSettings", subject: Subject) -> None:
     """See to it that admission knows the loop by the name that gets its roles: its rules about users exempt no other.
 
     Raises:
         UserError: The loop is a user, and another one or none for admission.
     """
+    account, user_name = subject.account, subject.user_name
     if user_name is not None and user_name != settings.loop_user:
         raise UserError(
             f"--user {user_name!r}: admission knows the loop as {settings.username_of_loop!r}, and would refuse its "
@@ -274,15 +273,15 @@ def _check_loop(settings: "RbacSettings", account: str | None, user_name: str | 
         )
 
 
-def _print(roles: "Sequence[Role]", subject: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:
+def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:
     """Print all objects: commented YAML documents, or one JSON list; what narrows rights comes before them."""
     from webhook.processes.account_policies import policy_documents
     from webhook.processes.rbac import documents, username_of
 
     narrowing: list[tuple[JsonObject, tuple[Rule, ...]]] = [
-        (document, ()) for document in policy_documents(policies, username_of(subject))
+        (document, ()) for document in policy_documents(policies, username_of(holder))
     ]
-    made = [*narrowing, *documents(roles, subject)]
+    made = [*narrowing, *documents(roles, holder)]
     if output == "json":
         items = [document for document, _ in made]
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}, "json")

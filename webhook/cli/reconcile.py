@@ -1,13 +1,13 @@
 """``harbormaster reconcile``: the loop over a real hub, until a signal comes."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
+from webhook.cli.process_options import OwnHub, own_hub_options
 
 if TYPE_CHECKING:
     from webhook.settings.programs import ReconcileSettings
@@ -35,15 +35,12 @@ Exit codes:
 
 
 @click.command("reconcile", help=HELP, short_help="Turn the placements of a hub into bindings, Works and status.")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else $KUBECONFIG, in a pod its own."
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
+@own_hub_options
 @click.option("-n", "--namespace", metavar="NS", help="Where the Lease is.  [default: harbormaster-system]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
 @click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease; else that of the machine.")
-def command(kubeconfig: Path | None, context: str | None, identity: str, **given: Any) -> int:
+def command(hub: OwnHub, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import ReconcileSettings
@@ -55,10 +52,10 @@ def command(kubeconfig: Path | None, context: str | None, identity: str, **given
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
-    return _run(settings, kubeconfig or settings.kubeconfig_of_hub, context, identity)
+    return _run(settings, hub, identity)
 
 
-def _run(settings: "ReconcileSettings", kubeconfig: Path | None, context: str | None, identity: str) -> int:
+def _run(settings: "ReconcileSettings", hub: OwnHub, identity: str) -> int:
     import asyncio
 
     import uvloop
@@ -71,7 +68,8 @@ def _run(settings: "ReconcileSettings", kubeconfig: Path | None, context: str | 
         complain(f"harbormaster reconciles, probes and metrics {addresses.http_url}")
 
     async def run() -> None:
-        async with Reconcile(settings, kubeconfig, context, identity) as up:
+        kubeconfig = hub.kubeconfig or settings.kubeconfig_of_hub
+        async with Reconcile(settings, kubeconfig, hub.context, identity) as up:
             await serve(up.server, started)
 
     end_in_order()

@@ -8,6 +8,7 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
+from webhook.cli.process_options import OwnHub, own_hub_options
 
 if TYPE_CHECKING:
     from webhook.settings.programs import ServeSettings
@@ -35,10 +36,7 @@ Exit codes:
 
 
 @click.command("serve", help=HELP, short_help="Answer a hub's admission reviews and questions over HTTPS.")
-@click.option(
-    "--kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="The hub; else $KUBECONFIG, in a pod its own."
-)
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one.")
+@own_hub_options
 @click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of the plain listener.  [default: 127.0.0.1]")
@@ -55,7 +53,7 @@ Exit codes:
 @click.option("-n", "--namespace", metavar="NS", help="Where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Be a candidate for the reconcile loop as well.")
 @click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease of the loop.")
-def command(kubeconfig: Path | None, context: str | None, reconcile: bool, identity: str, **given: Any) -> int:
+def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
@@ -69,10 +67,10 @@ def command(kubeconfig: Path | None, context: str | None, reconcile: bool, ident
     from webhook.telemetry.logs import configure
 
     configure(settings.log_format, settings.log_level)
-    return _run(settings, kubeconfig or settings.kubeconfig_of_hub, context, identity if reconcile else None)
+    return _run(settings, hub, identity if reconcile else None)
 
 
-def _run(settings: "ServeSettings", kubeconfig: Path | None, context: str | None, reconcile_as: str | None) -> int:
+def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
     import asyncio
 
     import uvloop
@@ -87,7 +85,8 @@ def _run(settings: "ServeSettings", kubeconfig: Path | None, context: str | None
         complain(f"harbormaster serves {addresses.https_url}, probes and metrics {addresses.http_url}")
 
     async def run() -> None:
-        async with Serve(settings, kubeconfig, context, reconcile_as=reconcile_as) as up:
+        kubeconfig = hub.kubeconfig or settings.kubeconfig_of_hub
+        async with Serve(settings, kubeconfig, hub.context, reconcile_as=reconcile_as) as up:
             await serve(up.server, started)
 
     end_in_order()
