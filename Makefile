@@ -11,7 +11,7 @@ ONCE ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak bench lint fmt openapi settings clean controlplane programs lock
+.PHONY: help setup run test soak bench lint fmt openapi docs clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -72,7 +72,8 @@ openapi: $(VENV)/.development  ## Describe /v1 anew: examples from a real server
 	@$(BIN)/python -m tests.webhook.description.record
 	@$(BIN)/python -m webhook.description
 
-settings: $(VENV)/.development  ## List all settings anew in docs/reference/settings.md
+docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are made from the code
+	@$(BIN)/python -m tests.docs
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt

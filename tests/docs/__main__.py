@@ -1,0 +1,18 @@
+"""``python -m tests.docs``: write the pages of ``docs/reference`` that are made from the code."""
+
+import sys
+
+from tests.docs.pages import REFERENCE, ROOT
+from tests.docs.reference import PAGES
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, make in PAGES.items():
+        path = REFERENCE / name
+        path.write_text(make(), encoding="utf-8")
+        sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Every metric, asked of the collectors that the processes register."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+
+from tests.docs.reference.markdown import code, lines, table, titled
+from webhook.endpoints.extender import ExtenderMetrics
+from webhook.gate.metrics import LABELS, PoolMetrics
+from webhook.kube.cache import Freshness
+from webhook.kube.reviews import ReviewCounts
+from webhook.member.metrics import AgentMetrics
+from webhook.telemetry.loop_metrics import LoopMetrics
+from webhook.telemetry.metrics import Metrics
+
+NAMED = "harbormaster_"
+BOUNDS = "le"
+"""Label of the buckets of a histogram, which all of them have."""
+
+
+class _Queue:
+    """A queue that is always empty."""
+
+    name = "placement"
+    longest_wait_seconds = 0.0
+
+    def __len__(self) -> int:
+        return 0
+
+
+def all_metrics() -> dict[str, list[Metric]]:
+    """Return the metrics by what they are about."""
+    return {
+        "Requests, certificates and the process": _of(_process),
+        "Reviews of tokens and rights": _of(ReviewCounts),
+        "The scheduler extender": _of(ExtenderMetrics),
+        "The cache": _of(_cache),
+        "Node pools": _of(lambda registry: PoolMetrics(registry, tuple, lambda: datetime.now(UTC))),
+        "The loop": _of(_loop),
+        "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
+    }
+
+
+def _of(make: Callable[[CollectorRegistry], object]) -> list[Metric]:
+    registry = CollectorRegistry(auto_describe=True)
+    kept = make(registry)  # some metrics are read off what was made
+    found = [metric for metric in registry.collect() if metric.name.startswith(NAMED)]
+    del kept
+    return found
+
+
+def _process(registry: CollectorRegistry) -> Metrics:
+    metrics = Metrics(registry)
+    metrics.watch_in_flight("api", lambda: 0.0)
+    for certificate in (metrics.certificate_not_after, metrics.certificate_not_before):
+        certificate.labels("leaf")
+    return metrics
+
+
+def _cache(registry: CollectorRegistry) -> Metrics:
+    """Register what a cache adds to the metrics of its process; those are listed by themselves."""
+    passing = Metrics()
+    own = {metric.name for metric in passing.registry.collect()}
+    passing.watch_cache(lambda: [Freshness("placements", synced=True, events=0, relists=0, age_seconds=0.0)])
+
+    class Added:
+        def collect(self) -> Iterator[Metric]:
+            yield from (metric for metric in passing.registry.collect() if metric.name not in own)
+
+    registry.register(Added())
+    return passing
+
+
+def _loop(registry: CollectorRegistry) -> LoopMetrics:
+    metrics = LoopMetrics(registry, lambda: False)
+    metrics.watch(_Queue())
+    return metrics
+
+
+def page() -> str:
+    """Return the page of all metrics."""
+    introduction = """
+Served in the Prometheus text format and in OpenMetrics at `/metrics` of the plain listener (`--http-port`) of every
+process; with `HARBORMASTER_METRICS_AUTH=true` over HTTPS too, to callers who may `get` that path. Counters have the
+suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. Label sets are fixed and start at 0;
+only the names of node pools are chosen by users. Beside these are the `process_*` metrics of the Python client.
+
+Every process shows the first table; what it does not do stays at 0. `serve` adds reviews, extender, cache and node
+pools, `reconcile` adds cache and loop, `serve --reconcile` all of these, `agent` its own.
+"""
+    parts = []
+    for title, metrics in all_metrics().items():
+        rows = [(code(each.name), each.type, ", ".join(_labels(each)), each.documentation) for each in metrics]
+        parts += [f"## {title}\n", *table(["metric", "type", "labels", "meaning"], rows), ""]
+    return lines(titled("Metrics", introduction), *parts)
+
+
+def _labels(metric: Metric) -> list[str]:
+    if metric.name.startswith("harbormaster_disruption_"):
+        return list(LABELS)
+    return list(dict.fromkeys(name for sample in metric.samples for name in sample.labels if name != BOUNDS))

@@ -1,0 +1,40 @@
+"""Every rule of admission, from the catalogue that ``harbormaster rules`` prints."""
+
+from tests.docs.reference.markdown import code, lines, table, titled
+from webhook.admission.catalogue import Entry, Layer, catalogue
+
+MOST_NAMED = 6
+"""Kinds that one row names; more are counted."""
+
+
+def page() -> str:
+    """Return the page of all rules."""
+    introduction = """
+What admission demands, with the id of each rule. `harbormaster rules` prints the same list, `harbormaster rules X-14`
+one rule, `harbormaster rules crp -o wide` those of a kind with their sources. The ids of the rules that refused a
+write are in the API server's audit log.
+
+**Severity**: *deny* refuses the write, *warn* lets it pass with a warning, *default* fills in what was left out,
+*mutate* rewrites what was written, *allow* lets it pass on purpose, *none* leaves it to others on purpose.
+**Layer**: *schema* and *CEL* are the API server's own, by the CustomResourceDefinition, and hold also while no webhook
+answers; *webhook* is harbormaster; *live* is harbormaster looking at the rest of the hub, and only ever warns.
+"""
+    headers = ["rule", "severity", "on", "kinds", "layers", "demands"]
+    return lines(titled("Rules of admission", introduction), *table(headers, map(_row, catalogue())))
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    rule, enforced = entry.rule, entry.enforced
+    kinds = list(dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced))
+    operations = dict.fromkeys(
+        f"{word.lower()} {each.subresource}".rstrip() for each in enforced for word in each.operations
+    )
+    layers = {layer for each in enforced for layer in each.layers}
+    return (
+        f'<a id="{rule.id.lower()}"></a>{code(rule.id)}',
+        ", ".join(rule.severity),
+        ", ".join(operations),
+        ", ".join(kinds) if len(kinds) <= MOST_NAMED else f"{len(kinds)} kinds",
+        ", ".join(layer for layer in Layer if layer in layers),
+        rule.what.replace("<", "&lt;"),
+    )

@@ -1,0 +1,36 @@
+"""The pages made from the code are what the code says now; ``make docs`` writes them anew."""
+
+import ast
+
+import pytest
+
+from tests.docs.pages import REFERENCE, ROOT, read_page
+from tests.docs.reference import PAGES
+from tests.docs.reference.commands import all_commands
+from webhook.admission.catalogue import catalogue
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_made_from_the_code_is_up_to_date(name):
+    assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
+
+
+def test_every_metric_is_listed():
+    """Whatever is named like a metric of ours anywhere in the service."""
+    named = {
+        node.value
+        for path in (ROOT / "webhook").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("harbormaster_")
+    }
+    assert sorted(named - set(read_page(REFERENCE / "metrics.md").spans)) == []
+
+
+def test_every_command_says_its_exit_codes():
+    silent = [each.path for each in all_commands() if not each.exit_codes]
+    assert silent == []
+
+
+def test_every_rule_has_an_anchor():
+    anchors = read_page(REFERENCE / "rules.md").anchors
+    assert [entry.rule.id for entry in catalogue() if entry.rule.id.lower() not in anchors] == []
