@@ -543,13 +543,3 @@ def test_the_readme_counts_what_is_there():
     assert f"{len(OBJECTS)} objects: {len(OBJECTS)} created" in text
     assert "eighteen placements" in " ".join(text.split())
     assert len(PLACEMENTS) == 18
-
-
-@pytest.mark.parametrize(
-    "path", sorted(EXAMPLES.parent.glob("*.md")) + sorted(EXAMPLES.parent.glob("[a-z]*/README.md"))
-)
-def test_links_between_documents_lead_somewhere(path):
-    """Links to files of the project; the picture of the page is one of them."""
-    text = path.read_text(encoding="utf-8")
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
-    assert [target for target in targets if target and not (path.parent / target).exists()] == []

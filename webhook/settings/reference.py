@@ -12,7 +12,7 @@ from webhook.settings.values import MEBIBYTE, format_value
 HEAD: Final = """\
 # Settings
 
-<!-- Made from the classes in webhook/settings by `make settings`; a test compares. -->
+<!-- Made from the classes in webhook/settings by `make docs`; a test compares. -->
 
 Every setting is an environment variable; those used most are options of the programs too, and an option wins over the
 variable. Lists are separated by commas; `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and

@@ -16,7 +16,7 @@ def row(variable: str) -> list[str]:
 
 
 def test_the_committed_page_is_the_one_that_is_made():
-    assert COMMITTED.read_text(encoding="utf-8") == page(), "make settings"
+    assert COMMITTED.read_text(encoding="utf-8") == page(), "make docs"
 
 
 def test_every_setting_is_described_in_a_sentence():

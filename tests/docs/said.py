@@ -1,0 +1,97 @@
+"""The words by which the code speaks to people: types and reasons of conditions, and reasons of events.
+
+They stand where something is said, as literals, in registries and in enums. Collected are all words of that form in
+the modules that make conditions or events, but for those that are only read there: compared, looked up by, or part of
+a sentence. So a new word is found wherever it is added, and one that has gone is no longer found.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tests.docs.pages import ROOT
+
+SPEAKERS: Final = frozenset(
+    {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
+)
+"""What makes a condition or an event, or a part of one."""
+BESIDES: Final = frozenset(
+    {"True", "False", "Unknown", "Normal", "Warning"}
+    | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet"}
+)
+"""Words in those modules that are neither: statuses, types of events, kinds, and a cause that is never said."""
+LEFT_OUT: Final = (ROOT / "webhook" / "embedded", ROOT / "webhook" / "cli")
+"""Simulated members speak as Kubernetes' own controllers do; the command line only shows what others have said."""
+
+_WORD: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]*)*|[A-Z]{2,}[a-z]+(?:[A-Z][a-z]+)*")
+_REASONS: Final = re.compile(r"\w+(?:Reason|Cause)")
+_BUDGETS: Final = "DisruptionReason"
+"""For which budgets are asked, not of anything that is said."""
+
+
+@cache
+def words_said() -> frozenset[str]:
+    """Return every type and reason of a condition and every reason of an event that the code can produce."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+    speaking = [tree for tree in trees.values() if _known_names(tree) & _called_names(tree) & SPEAKERS]
+    enums = {name for tree in speaking for name in _known_names(tree) if _REASONS.fullmatch(name)} - {_BUDGETS}
+    classes = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    found: list[ast.AST] = [*speaking, *(node for node in classes if node.name in enums)]
+    words = {word for tree in found for word in _words(tree)}
+    constants = {name for tree in speaking for name in _known_names(tree) if name.isupper()}
+    return frozenset(words | {word for tree in trees.values() for word in _constants(tree, constants)}) - BESIDES
+
+
+def _modules() -> Iterator[Path]:
+    for package in ("scorer", "webhook"):
+        for path in (ROOT / package).rglob("*.py"):
+            if not any(path.is_relative_to(folder) for folder in LEFT_OUT):
+                yield path
+
+
+def _known_names(tree: ast.Module) -> set[str]:
+    """Return what a module defines or imports by name."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return imported | {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def _called_names(tree: ast.Module) -> set[str]:
+    return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def _constants(tree: ast.Module, names: set[str]) -> Iterator[str]:
+    """Yield the words that a module gives one of *names*; the types and reasons that others import are constants."""
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(word)))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(word)))
+            ) if name in names and _WORD.fullmatch(word):
+                yield word
+
+
+def _words(tree: ast.AST) -> Iterator[str]:
+    read = {id(node) for each in ast.walk(tree) for node in _only_read(each)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(word)) if id(node) not in read and _WORD.fullmatch(word):
+                yield word
+
+
+def _only_read(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of *node* whose words are compared with, looked up by, annotations, or part of a sentence."""
+    match node:
+        case ast.Compare() | ast.JoinedStr():
+            yield from ast.walk(node)
+        case ast.Subscript(slice=key):
+            yield key
+        case ast.Call(func=ast.Attribute(attr="get"), args=arguments):
+            yield from arguments
+        case ast.arg(annotation=ast.AST() as annotation) | ast.AnnAssign(annotation=annotation):
+            yield from ast.walk(annotation)
+        case ast.FunctionDef(returns=ast.AST() as returned) | ast.AsyncFunctionDef(returns=ast.AST() as returned):
+            yield from ast.walk(returned)

@@ -1,0 +1,72 @@
+"""What documents tell people to type is there: commands, options, variables, targets of make, files."""
+
+import re
+
+import pytest
+
+from tests.docs.calls import calls_in, calls_in_line, make_targets_in, mistake_in
+from tests.docs.pages import DOCUMENTS, REFERENCE, ROOT, read_page
+
+VARIABLE = re.compile(r"HARBORMASTER_[A-Z_]*[A-Z]")
+OF_THE_TESTS = frozenset({"HARBORMASTER_VECTORS", "HARBORMASTER_SOAK"})
+"""Variables that no program of ours reads."""
+
+documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@documents
+def test_commands_and_options_exist(path):
+    mistakes = {" ".join(call): mistake for call in calls_in(path) if (mistake := mistake_in(call))}
+    assert mistakes == {}
+
+
+@documents
+def test_targets_of_make_exist(path):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [name for name in make_targets_in(path) if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+@documents
+def test_variables_exist(path):
+    """They are among the settings, whose page is made from the code."""
+    known = set(VARIABLE.findall((REFERENCE / "settings.md").read_text(encoding="utf-8")))
+    assert sorted(set(VARIABLE.findall(path.read_text(encoding="utf-8"))) - known - OF_THE_TESTS) == []
+
+
+@documents
+def test_example_files_exist(path):
+    page = read_page(path)
+    named = {name for text in (*page.blocks, *page.spans) for name in re.findall(r"examples/[\w./-]*\w", text)}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "calls"),
+    [
+        pytest.param("harbormaster get crp -w   # follow", [("get", "crp", "-w")], id="comment"),
+        pytest.param("$ harbormaster crds | kubectl apply -f -", [("crds",)], id="pipe"),
+        pytest.param(
+            "HARBORMASTER_X=1 harbormaster serve --host 0.0.0.0", [("serve", "--host", "0.0.0.0")], id="variable"
+        ),
+        pytest.param("kubectl harbormaster plan --hub", [("plan", "--hub")], id="plugin"),
+        pytest.param("kubectl get crp -o yaml | harbormaster plan --on -", [("plan", "--on", "-")], id="after-a-pipe"),
+        pytest.param("try:   harbormaster get crp", [], id="what-a-program-prints"),
+        pytest.param("kubectl create namespace harbormaster", [], id="a-word-among-others"),
+    ],
+)
+def test_calls_are_found(line, calls):
+    assert list(calls_in_line(line)) == calls
+
+
+@pytest.mark.parametrize(
+    ("call", "mistake"),
+    [
+        pytest.param("rbac agent --apply-rbac", "", id="all-known"),
+        pytest.param("COMMAND --help", "", id="stands-for-any"),
+        pytest.param("simulate", "harbormaster has no command simulate", id="command"),
+        pytest.param("plan --hub --rehearse", "harbormaster plan has no option --rehearse", id="option"),
+        pytest.param("gate open", "harbormaster gate has no command open", id="command-of-a-group"),
+    ],
+)
+def test_mistakes_in_calls_are_found(call, mistake):
+    assert mistake_in(call.split()) == mistake

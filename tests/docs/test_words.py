@@ -1,0 +1,64 @@
+"""The words that the reference lists are those of the code: refusals of every kind, annotations, finalizers."""
+
+import ast
+import re
+from enum import StrEnum
+
+import pytest
+
+from scorer.framework.status import Category
+from scorer.member_gate.answer import MemberReason
+from scorer.node_budgets.blockers import BlockReason
+from scorer.node_budgets.gate import Verdict
+from tests.docs.pages import REFERENCE, ROOT, read_page
+from webhook.endpoints.problems import Problem
+from webhook.telemetry.metrics import REJECTIONS
+
+REFUSALS = (REFERENCE / "refusals.md").read_text(encoding="utf-8")
+INTERNAL = frozenset({"harbormaster.dev/nobody", "harbormaster.dev/up"})
+"""A label that no object has, and an extension of a kubeconfig."""
+
+
+def words_of(section: str) -> list[str]:
+    """Return the code in the first column of the tables in a section of the page of refusals."""
+    text = REFUSALS.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE)
+    return sorted(word for cell in cells for word in re.findall(r"`([^`]+)`", cell))
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        pytest.param("Why a cluster is turned away", Category, id="clusters"),
+        pytest.param("What the gate says about nodes", (*Verdict, *BlockReason), id="nodes"),
+        pytest.param("What the gate says about members", MemberReason, id="members"),
+        pytest.param("Answers of `/v1`", [problem.slug for problem in Problem], id="problems"),
+        pytest.param("Reviews that are not read", REJECTIONS, id="rejections"),
+    ],
+)
+def test_refusals_are_those_of_the_code(section, words):
+    assert words_of(section) == sorted(word.value if isinstance(word, StrEnum) else word for word in words)
+
+
+def test_annotations_and_finalizers_are_those_of_the_code():
+    """Every name below harbormaster.dev/ that stands in the code, except for kinds of conditions and groups."""
+    named = {name for path in code() for name in names_in(ast.parse(path.read_text(encoding="utf-8")))} - INTERNAL
+    listed = {span for span in read_page(REFERENCE / "annotations.md").spans if span.startswith("harbormaster.dev/")}
+    assert listed == named
+
+
+def code():
+    """Yield the modules of the three packages."""
+    for package in ("scorer", "webhook", "certs"):
+        yield from (ROOT / package).rglob("*.py")
+
+
+def names_in(tree):
+    """Yield the names below harbormaster.dev/ in a module, written out or joined to the prefix."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if re.fullmatch(r"harbormaster\.dev/[a-z-]*[a-z]", text):
+                if text != "harbormaster.dev/controller":  # who reports an Event
+                    yield text
+            case ast.BinOp(left=ast.Name(id="OURS"), right=ast.Constant(value=str(text))):
+                yield f"harbormaster.dev/{text}"
