@@ -1,0 +1,49 @@
+"""The map of the service: every room in its layer, and every house word where the glossary says it is at home."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+MAP = ROOT / "webhook" / "README.md"
+
+
+def glossary():
+    """Return the words of the glossary with the files in which they are at home."""
+    text = MAP.read_text(encoding="utf-8").partition("## Glossary\n")[2]
+    rows = re.findall(r"^\| ([^|]+?) \|[^|]*\| \[[^]]*\]\(([^)]*)\) \|$", text, re.MULTILINE)
+    return [pytest.param(word, ROOT / "webhook" / target, id=word) for word, target in rows]
+
+
+@pytest.mark.parametrize(("word", "path"), glossary())
+def test_house_words_are_at_home_where_the_glossary_says(word, path):
+    """In the name of the module, or in what it says."""
+    said = f"{path.stem}\n{path.read_text(encoding='utf-8')}"
+    assert re.search(word.replace(" ", "[ _]"), said, re.IGNORECASE)
+
+
+def test_the_glossary_has_its_words():
+    """Some that it cannot do without; if none were found, the test above would see nothing."""
+    words = {each.id for each in glossary()}
+    wanted = {"shelf", "desk", "books", "turn", "hold", "promise", "fence", "opening", "outlook", "standing", "word"}
+    assert wanted | {"meant", "family"} <= words
+
+
+def test_every_room_is_on_the_map():
+    """In the order of the layers."""
+    text = MAP.read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[`(\w+)/`\]", text, re.MULTILINE)
+    rooms = {path.parent.name for path in (ROOT / "webhook").glob("*/__init__.py")}
+    assert sorted(listed) == sorted(rooms)
+    layers = layers_of_the_service()
+    assert listed == sorted(listed, key=lambda room: next(at for at, layer in enumerate(layers) if room in layer))
+
+
+def layers_of_the_service():
+    """Return the layers of the import contract, from above to below."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    contract = next(each for each in contracts if each.get("containers") == ["webhook"])
+    return [layer.split(" | ") for layer in contract["layers"]]
