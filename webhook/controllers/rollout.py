@@ -23,23 +23,20 @@ from scorer.rollout.bindings import (
     NO_OVERRIDES,
     ROLLOUT_STARTED,
     BindingView,
-    Overrides,
     bound,
     is_lost_and_found,
     is_rolling,
     rollout_started_status,
     views,
 )
-from scorer.rollout.planner import Action, RolloutPlan, Wanted, blocked_reason, plan_rollout
-from scorer.rollout.promises import with_promises
-from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
+from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
-from webhook.kube.children import children, without_works
+from webhook.kube.children import children
 from webhook.kube.hub import Hub, at_once
-from webhook.kube.overrides import wanted_overrides
+from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.loop import LoopSettings
 
 WAITS_FOR_MEMBER = "waits until the member is free: "
@@ -86,33 +83,22 @@ class RolloutController:
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
             return Result(timedelta())
-        latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
-        name = latest.name if latest and latest.name else None
-        wanted = Wanted.of(spec.get("policy"))
-        overrides = wanted_overrides(self._hub.cache, placement, latest, documents)
-        found = views(documents, without_works(self._hub.cache, documents))
-        holds, promised = self._holds(found), self._promised(ref, found)
-        holds |= promised
+        state = rollout_state(self._hub.cache, family, placement, documents, works_known=True)
+        promised = self._promised(ref, state)
+        holds = self._holds(state) | promised
         unsaid = DONE
-        plan = plan_rollout(
-            wanted,
-            spec.get("strategy"),
-            with_promises(found, promised),
-            name,
-            self._now(),
-            overrides=overrides,
-            removal_needs_budget=self._settings.removal_needs_budget,
-            held=holds,
+        plan = state.plan(
+            self._now(), promised=promised, held=holds, removal_needs_budget=self._settings.removal_needs_budget
         )
         if plan.error is not None:
             log.error("rollout is stopped", extra={"placement": str(ref), "error": plan.error.message})
             raise StuckError(plan.error.message)
-        if name is not None:
+        if state.snapshot is not None:
             by_name = {document["metadata"]["name"]: document for document in documents}
             if self._turns is not None and plan.action is Action.ROLL:
                 plan = await self._take_turns(ref, plan, holds)
             unsaid = self._until_told(ref, plan)
-            await self._carry_out(family, plan, by_name, name, overrides, holds, renew=unsaid.requeue_after is None)
+            await self._carry_out(family, plan, by_name, state, holds, renew=unsaid.requeue_after is None)
         return soonest(
             Result(plan.requeue_after),
             unsaid,
@@ -120,18 +106,17 @@ class RolloutController:
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
 
-    def _holds(self, bindings: Sequence[BindingView]) -> dict[str, Hold]:
+    def _holds(self, state: RolloutState) -> dict[str, Hold]:
         """Return the members of a placement that something else holds."""
         if self._turns is None:
             return {}
-        members = {binding.cluster for binding in bindings}
-        return {member: hold for member in sorted(members) if (hold := self._turns.waits(member)) is not None}
+        return {member: hold for member in state.clusters if (hold := self._turns.waits(member)) is not None}
 
-    def _promised(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> dict[str, Hold]:
+    def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
         """Return the members on which somebody else has reserved to change the placement: they use up its limits."""
         if self._turns is None:
             return {}
-        return self._turns.promised(str(ref), sorted({binding.cluster for binding in bindings}))
+        return self._turns.promised(str(ref), state.clusters)
 
     async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
         """Reserve the members that a plan touches, and return it without those that are not to be had."""
@@ -194,8 +179,7 @@ class RolloutController:
         family: Family,
         plan: RolloutPlan,
         documents: Mapping[str, JsonObject],
-        snapshot: str,
-        overrides: Mapping[str, Overrides],
+        state: RolloutState,
         holds: Mapping[str, Hold],
         *,
         renew: bool,
@@ -208,7 +192,8 @@ class RolloutController:
             self._mark(family, document, started=False, message=message, renew=renew or waits_for_member(document))
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
-        if plan.action is not Action.ROLL:
+        snapshot, overrides = state.snapshot, state.overrides
+        if plan.action is not Action.ROLL or snapshot is None:
             return
         bind = (
             self._bind(

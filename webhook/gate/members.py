@@ -29,10 +29,8 @@ from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
-from scorer.rollout.bindings import BindingView, views
-from scorer.rollout.planner import Action, RolloutPlan, Wanted, plan_rollout
-from scorer.rollout.promises import with_promises
-from scorer.rollout.resource_snapshots import latest_group, snapshot_groups
+from scorer.rollout.bindings import BindingView
+from scorer.rollout.planner import Action, RolloutPlan
 from scorer.staged_update import turn as staged_turn
 from scorer.upgrade import turn as upgrade_turn
 from webhook.gate.holds import HubMemberHolds, seen_in
@@ -41,9 +39,9 @@ from webhook.gate.reservations import Held
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.children import children
-from webhook.kube.overrides import wanted_overrides
 from webhook.kube.ports import Key, key_of
 from webhook.kube.retry import RetryError
+from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.gate import MemberGateSettings
 
 _OWN: Final = (
@@ -270,29 +268,23 @@ class HubMemberGates:
         promised: Collection[str],
     ) -> MemberAnswer:
         """Answer out of the plan that the rollout would make now."""
-        spec = spec_of(placement)
-        latest = latest_group(snapshot_groups(children(self._cache, family.resource_snapshot, ref)))
-        name = latest.name if latest and latest.name else None
         try:
-            plan = plan_rollout(
-                Wanted.of(spec.get("policy")),
-                spec.get("strategy"),
-                with_promises(views(documents), promised),
-                name,
+            state = rollout_state(self._cache, family, placement, documents, works_known=False)
+            plan = state.plan(
                 self._now(),
-                overrides=wanted_overrides(self._cache, placement, latest, documents),
+                promised=promised,
+                held=self._left_out(state, cluster),
                 removal_needs_budget=self._removal_needs_budget,
-                held=self._left_out(documents, cluster).union(promised),
             )
         except (RetryError, ValueError) as error:
             return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} cannot be planned: {error}")
-        return _planned(plan, ref, cluster, name or "")
+        return _planned(plan, ref, cluster, state.snapshot or "")
 
-    def _left_out(self, documents: list[JsonObject], but: str) -> set[str]:
+    def _left_out(self, state: RolloutState, but: str) -> set[str]:
         """Return the clusters that the rollout leaves to what else goes on there, so that others take their turns."""
         if not self._rollouts_wait:
             return set()
-        clusters = {str(spec_of(each).get("targetCluster") or "") for each in documents} - {but}
+        clusters = set(state.clusters) - {but}
         return {each for each in clusters if waits_for(MemberDisruption.ROLLOUT, self.holds.of(each)) is not None}
 
     def _read_all(self, kind: Kind, namespace: str, model: type[_Object]) -> list[_Object]:
