@@ -29,8 +29,10 @@ from scorer.api.node_pool import NODE_POOL_LABEL, Budget, DisruptionReason
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, PoolBudgets, budget_window
 from scorer.node_budgets.calendar import calendar
 from scorer.node_budgets.documents import BudgetedPool, Overviews
-from scorer.node_budgets.gate import PoolView, Question, answer, document
+from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import HORIZON, next_open
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.question import Question
 from scorer.windows.cron import DAY_MINUTES
 from tests.bench.engine import median
 from tests.bench.fleets import NOW
@@ -141,7 +143,7 @@ def measure_gate() -> None:
         return float(np.percentile(taken, 99))
 
     def ours(number: int) -> object:
-        return document(answer(questions[number], views[number], instants[number]))
+        return answer(questions[number], views[number], instants[number]).document()
 
     def floor(number: int) -> object:
         return [window.is_open(instants[number]) for window in windows[number]]

@@ -3,8 +3,10 @@
 from scorer.api.meta import dump_json, format_time, parse_time
 from scorer.api.node_pool import Budget, NodePool, Requirement
 from scorer.node_budgets.budgets import NodeCounts, allowance
-from scorer.node_budgets.gate import PoolView, Question, answer
+from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import next_open
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.question import Question
 from scorer.node_disruption.drift import requirements_drift
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from tests.vector_families.line import Line, compare

@@ -29,8 +29,10 @@ from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from scorer.node_budgets.budgets import Allowance, allowance
-from scorer.node_budgets.gate import EXPIRED, PoolView, describe_budget, describe_reservation
 from scorer.node_budgets.nodes import PoolNode
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.question import EXPIRED
+from scorer.node_budgets.wording import describe_budget, describe_reservation
 from scorer.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
 from webhook.access.user import UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings

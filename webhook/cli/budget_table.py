@@ -323,6 +323,6 @@ def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
 
 def budget_in_words(position: int, document: JsonObject) -> str:
     """Return a budget as every message names it."""
-    from scorer.node_budgets.gate import describe_budget
+    from scorer.node_budgets.wording import describe_budget
 
     return describe_budget(position, Budget.read(document))

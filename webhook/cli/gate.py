@@ -327,8 +327,10 @@ def release(identity: str, hub: HubOptions) -> int:
 
 
 def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
+    from scorer.node_budgets.blockers import DisruptionClass
     from scorer.node_budgets.budgets import NodeCounts
-    from scorer.node_budgets.gate import DisruptionClass, InvalidQuestion, Mode, Question, answer, document
+    from scorer.node_budgets.gate import answer
+    from scorer.node_budgets.question import InvalidQuestion, Mode, Question
     from webhook.cli.offline_pools import offline_pools
 
     pools = offline_pools(load(files))
@@ -349,7 +351,7 @@ def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
             parse_time(question["now"]) if "now" in question else None,
             counts,
         )
-        return document(answer(asked, view, datetime.now(UTC)))
+        return answer(asked, view, datetime.now(UTC)).document()
     except InvalidQuestion as error:
         raise UserError(error.detail) from error
     except ValueError as error:

@@ -20,8 +20,9 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.budgets import allowance
 from scorer.node_budgets.calendar import calendar
-from scorer.node_budgets.gate import PoolView, describe_budget
 from scorer.node_budgets.opening import next_open
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.wording import describe_budget
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result
 from webhook.gate.pools import HubNodePools

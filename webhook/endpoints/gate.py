@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from scorer.api.references import ref_prefixes
 from scorer.member_gate.holds import rollout_holder
-from scorer.node_budgets.gate import InvalidQuestion, document
+from scorer.node_budgets.question import InvalidQuestion
 from scorer.reservations import (
     ROLLOUT,
     Reservation,
@@ -64,13 +64,13 @@ def add_routes(api: Api, gate: HubGate) -> None:
             if isinstance(body, DisruptionModel):
                 question = body.question()
                 if not question.reserve_seconds:
-                    return _answered(document(gate.ask(question)))
+                    return _answered(gate.ask(question).document())
                 answer = await gate.reserve(question, identity, identity, question.reserve_seconds)
-                return _answered(document(answer))
+                return _answered(answer.document())
             assert isinstance(body, DisruptionBatchModel)
             questions = [each.question("questions", at) for at, each in enumerate(body.questions)]
             answers = await gate.answer_all(questions, identity)
-            return _answered({"answers": [document(answer) for answer in answers]})
+            return _answered({"answers": [answer.document() for answer in answers]})
 
     async def every(request: web.Request) -> web.Response:
         _check_ready(gate)
@@ -105,7 +105,7 @@ def add_routes(api: Api, gate: HubGate) -> None:
         identity = caller_of(request).username
         answer = await gate.reserve(question, body.holder, identity, body.ttl_seconds)
         if answer.reservation is None:
-            raise _refused(answer.message, answer.retry_after_seconds, document(answer))
+            raise _refused(answer.message, answer.retry_after_seconds, answer.document())
         identifier, expires = answer.reservation
         return _answered(_reservation(identifier, expires, answer.granted), 201)
 

@@ -17,8 +17,9 @@ from scorer.api.field_path import json_pointer
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import NodePool
 from scorer.api.quoting import quote
+from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
-from scorer.node_budgets.gate import QUESTION_REASONS, DisruptionClass, Mode, Question
+from scorer.node_budgets.question import QUESTION_REASONS, Mode, Question
 from scorer.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
 from webhook.endpoints.api import RequestModel
 from webhook.endpoints.problems import Mistake, Problem, ProblemError

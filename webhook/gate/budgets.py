@@ -13,7 +13,7 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.api.quoting import quote
 from scorer.api.references import UnknownObjectError
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, Overviews
-from scorer.node_budgets.gate import PoolView
+from scorer.node_budgets.pool_view import PoolView
 from scorer.reservations import UnreadableReservationsError
 from webhook.gate.nodes import HubGate
 

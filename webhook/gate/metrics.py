@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from scorer.node_budgets.budgets import UNLIMITED
-from scorer.node_budgets.gate import PoolView
 from scorer.node_budgets.outlook import Outlook, Prospect, outlook
+from scorer.node_budgets.pool_view import PoolView
 
 OPEN: Final = 0.0
 LABELS: Final = ("nodepool", "reason")

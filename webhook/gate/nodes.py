@@ -20,7 +20,10 @@ from datetime import datetime, timedelta
 
 from scorer.api.references import UnknownObjectError
 from scorer.member_gate.holds import MemberDisruption
-from scorer.node_budgets.gate import Answer, InvalidQuestion, PoolView, Question, answer, answer_all
+from scorer.node_budgets.answer import Answer
+from scorer.node_budgets.gate import answer, answer_all
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.question import InvalidQuestion, Question
 from scorer.reservations import (
     DISRUPTION,
     MEMBER,

@@ -31,8 +31,8 @@ from scorer.node_budgets.blockers import (
     read_pod_guard,
 )
 from scorer.node_budgets.budgets import PoolBudgets
-from scorer.node_budgets.gate import PoolView
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, read_pool_node
+from scorer.node_budgets.pool_view import PoolView
 from webhook.defaulting.node_pool import default
 from webhook.kube.cache import Cache
 from webhook.kube.cache import Handler as CacheHandler

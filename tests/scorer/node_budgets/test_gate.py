@@ -8,22 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.blockers import Blocker
+from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
-from scorer.node_budgets.gate import (
-    Answer,
-    DisruptionClass,
-    InvalidQuestion,
-    Mode,
-    PoolView,
-    Question,
-    Verdict,
-    answer,
-    answer_all,
-    describe_budget,
-    document,
-)
+from scorer.node_budgets.gate import answer, answer_all
 from scorer.node_budgets.nodes import PoolNode, count_nodes
+from scorer.node_budgets.pool_view import PoolView
+from scorer.node_budgets.question import InvalidQuestion, Mode, Question
 from scorer.reservations import DISRUPTION, Reservation
 
 POOL_A = (
@@ -205,7 +196,7 @@ class TestNamedNodes:
         held = {"n0": (Blocker("DoNotDisrupt", "pod shop/a has it", end, "Pod shop/a"),)}
         found = ask(pool(HOURS, 30, blocked=held), now=NIGHT, nodes=("n0",))
         assert (found.next_open, found.retry_after_seconds) == (None, 10)
-        assert document(found)["nodes"] == [
+        assert found.document()["nodes"] == [
             {
                 "name": "n0",
                 "disruptable": False,
@@ -494,7 +485,7 @@ class TestBatches:
 
 def test_a_document_has_the_members_of_the_wire():
     answered = ask(pool(HOURS, 30), count=1)
-    assert document(answered) == {
+    assert answered.document() == {
         "allowed": False,
         "granted": 0,
         "limit": 0,
@@ -510,32 +501,6 @@ def test_a_document_has_the_members_of_the_wire():
         "message": 'budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) lets 0 of 30 nodes go for Drifted, '
         "1 is asked for; opens 2026-06-10T17:00:00Z",
     }
-
-
-def test_a_document_may_have_a_reservation_and_the_end_of_the_search():
-    answered = Answer(
-        *(True, ("n1",), 3, 0, 3, 30, (0,), (0,), (), Verdict.ALLOWED, None, 10),
-        searched_until=WEDNESDAY,
-        message="",
-        reservation=("abc", WEDNESDAY),
-    )
-    made = document(answered)
-    assert (made["granted"], made["searchedUntil"]) == (["n1"], "2026-06-10T12:00:00Z")
-    assert made["reservation"] == {"id": "abc", "expires": "2026-06-10T12:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("budget", "text"),
-    [
-        (Budget(nodes="10%"), 'budgets[2] (nodes "10%")'),
-        (Budget(nodes="1", reasons=()), 'budgets[2] (nodes "1", reasons none)'),
-        (Budget(nodes="1", reasons=("Empty", "Drifted")), 'budgets[2] (nodes "1", reasons Empty, Drifted)'),
-        (HOURS[1], 'budgets[2] (nodes "0", schedule "0 9 * * 1-5", duration 8h)'),
-        (Budget(nodes="9" * 80), f'budgets[2] (nodes "{"9" * 61}...")'),
-    ],
-)
-def test_a_budget_in_words(budget, text):
-    assert describe_budget(2, budget) == text
 
 
 budgets = st.lists(

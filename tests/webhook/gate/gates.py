@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scorer.api import kinds
-from scorer.node_budgets.gate import Question
+from scorer.node_budgets.question import Question
 from webhook.embedded.store import EmbeddedStore
 from webhook.gate.nodes import HubGate
 from webhook.gate.pools import HubNodePools

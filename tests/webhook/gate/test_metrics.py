@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.gate import PoolView
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.outlook import outlook
+from scorer.node_budgets.pool_view import PoolView
 from webhook.endpoints import probes
 from webhook.gate import metrics as pool_metrics
 from webhook.gate.metrics import PoolMetrics

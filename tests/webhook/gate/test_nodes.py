@@ -8,7 +8,8 @@ import pytest
 from scorer.api import kinds
 from scorer.api.references import UnknownObjectError
 from scorer.member_gate.holds import MemberDisruption
-from scorer.node_budgets.gate import InvalidQuestion, Mode, Verdict
+from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.question import InvalidQuestion, Mode
 from scorer.reservations import DISRUPTION, MEMBER, RESERVATIONS, UnreadableReservationsError, lease_name
 from tests.webhook.gate.gates import NAMESPACE, Clock, drifted, empty_store, node_pool, put_pool, replica, until
 from webhook.gate.nodes import MemberHeldError, NotYoursError, UnknownReservationError

@@ -11,9 +11,11 @@ import yaml
 
 from scorer.api import kinds
 from scorer.api.node_pool import Budget
+from scorer.node_budgets.answer import Verdict
 from scorer.node_budgets.blockers import BlockReason, DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
-from scorer.node_budgets.gate import Question, Verdict, answer
+from scorer.node_budgets.gate import answer
+from scorer.node_budgets.question import Question
 from tests.scorer.node_pool_builders import claim, guard, node, pod, pool
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore

@@ -1,0 +1,75 @@
+"""What the gate of node pools is asked.
+
+Source: nodepool-disruption.md 14.1.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.node_pool import DisruptionReason
+from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_budgets.budgets import NodeCounts
+
+EXPIRED: Final = "Expired"
+"""Not a reason of budgets: expiration asks nobody, unless the operator says so (nodepool-disruption.md 10)."""
+QUESTION_REASONS: Final = (*(reason.value for reason in DisruptionReason), EXPIRED)
+
+
+class Mode(StrEnum):
+    """Whether all nodes are wanted or none, or as many as may go."""
+
+    ALL = "all"
+    UP_TO = "upTo"
+
+
+class InvalidQuestion(ValueError):  # noqa: N818 - the question is what is wrong
+    """A question that cannot be answered.
+
+    Args:
+        pointer: JSON Pointer to the member that is wrong, such as ``/nodes/1``.
+        code: One word for machines.
+        detail: For people.
+    """
+
+    def __init__(self, pointer: str, code: str, detail: str) -> None:
+        super().__init__(f"{pointer}: {detail}")
+        self.pointer = pointer
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question to the gate.
+
+    Args:
+        pool: Name of the NodePool.
+        reason: One of `QUESTION_REASONS`.
+        nodes: Which nodes, in order of preference; None: *count* nodes, no matter which.
+        count: How many, where *nodes* are not named.
+        class_: How much their pods are respected.
+        mode: All or as many as may go.
+        now: The instant that is asked about; None: the present one.
+        observed: Counts that take the place of the pool's own; nodes that are held count besides them.
+        reserve_seconds: For how long what is granted is to be held; 0: not at all.
+        node_pool: The NodePool itself, where the question brings it.
+    """
+
+    pool: str
+    reason: str
+    nodes: tuple[str, ...] | None = None
+    count: int = 0
+    class_: DisruptionClass = DisruptionClass.GRACEFUL
+    mode: Mode = Mode.ALL
+    now: datetime | None = None
+    observed: NodeCounts | None = None
+    reserve_seconds: int = 0
+    node_pool: JsonObject | None = None
+
+    @property
+    def wanted(self) -> int:
+        """How many nodes are asked for."""
+        return self.count if self.nodes is None else len(self.nodes)

@@ -1,0 +1,47 @@
+"""Budgets, reservations and numbers of nodes in words, as the messages of the gate have them."""
+
+from typing import Final
+
+from scorer.api.meta import format_time
+from scorer.api.node_pool import Budget
+from scorer.reservations import Reservation
+
+MOST_NAMED: Final = 3
+"""Budgets, nodes and reservations that one message names."""
+_LONGEST_QUOTED: Final = 64
+
+
+def describe_budget(position: int, budget: Budget) -> str:
+    """Return a budget in words: ``budgets[2] (nodes "0", schedule "0 9 * * 1-5", duration 8h)``."""
+    parts = [f'nodes "{shortened(budget.nodes)}"']
+    if budget.reasons is not None:
+        parts.append(f"reasons {', '.join(budget.reasons) or 'none'}")
+    if budget.schedule is not None:
+        parts.append(f'schedule "{shortened(budget.schedule)}"')
+    if budget.duration is not None:
+        parts.append(f"duration {shortened(budget.duration)}")
+    return f"budgets[{position}] ({', '.join(parts)})"
+
+
+def describe_reservation(reservation: Reservation) -> str:
+    """Return who has reserved what until when, to go into a sentence."""
+    granted = reservation.granted
+    count = granted if isinstance(granted, int) else len(granted)
+    return (
+        f"{nodes_in_words(count)} reserved by {shortened(reservation.holder)} until {format_time(reservation.expires)}"
+    )
+
+
+def nodes_in_words(count: int) -> str:
+    """Return a number of nodes."""
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def is_or_are(count: int) -> str:
+    """Return the verb that goes with a number."""
+    return "is" if count == 1 else "are"
+
+
+def shortened(text: str) -> str:
+    """Return what somebody else wrote, no longer than a sentence bears."""
+    return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 3]}..."
