@@ -12,18 +12,17 @@ from scorer.api.kinds import BINDING, EVICTION, LEASE, NAMESPACE, PLACEMENT, UPG
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
+from tests.webhook.gate.gates import Tool
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import Turns
+from webhook.gate.errors import MemberHeldError
 from webhook.gate.holds import HubMemberHolds
-from webhook.gate.nodes import HubGate, MemberHeldError
-from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.kube.store import HubStore
-from webhook.settings.gate import NodeGateSettings
 
 RESERVED_IN = "member-gate"
 GATED = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
@@ -157,7 +156,7 @@ async def test_an_eviction_waits_for_an_upgrade_and_goes_on_when_it_is_over(hub)
 async def test_of_an_eviction_and_an_upgrade_at_once_one_waits(hub):
     await add_placed(hub)
     controller, _ = gate_of(hub)
-    tool = HubGate(HubNodePools(Cache(hub.store)), hub.store, NodeGateSettings(namespace=RESERVED_IN), now)
+    tool = Tool(hub.store, now, RESERVED_IN)
     for turn in range(12):
         await add_binding(hub)
         await add_eviction(hub, f"off-{turn}")
@@ -166,13 +165,13 @@ async def test_of_an_eviction_and_an_upgrade_at_once_one_waits(hub):
             """Take the member for an upgrade; while it is ours, nothing is evicted from it."""
             await asyncio.sleep(0.004 * (turn % 6))
             try:
-                await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 60)
+                await tool.hold("a")
             except MemberHeldError:
                 return
             before = await is_there(hub)
             await asyncio.sleep(0.05)
             assert await is_there(hub) is before
-            await tool.release_member("a", MemberDisruption.UPGRADE, "tool", "ann")
+            await tool.give_back("a")
 
         await asyncio.gather(upgrade_it(), controller.reconcile(f"off-{turn}"))
         await until(lambda: hub.idle)  # that it waits is stored behind, and would be in the way

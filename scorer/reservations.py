@@ -11,7 +11,7 @@ Source: serving.md 3.1; nodepool-disruption.md 14.2.
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Final, NamedTuple, Self
 
 import orjson
@@ -210,6 +210,12 @@ def new_lease(thing: Thing, namespace: str) -> JsonObject:
 def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
     """Return those that have not expired at *now*."""
     return tuple(each for each in reservations if each.expires > now)
+
+
+def end_of(now: datetime, lasts: timedelta) -> datetime:
+    """Return the first whole second that is not sooner than *lasts* from now: so Leases tell it, and nobody loses."""
+    exact = now + lasts
+    return exact.replace(microsecond=0) + timedelta(seconds=1 if exact.microsecond else 0)
 
 
 def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:

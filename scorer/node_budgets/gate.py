@@ -4,12 +4,12 @@ Source: nodepool-disruption.md 14.1, 14.2 and 14.4.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import format_time
 from scorer.node_budgets.answer import Answer, NodeAnswer, Verdict
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, Allowance, NodeCounts, Standing, understood
@@ -54,44 +54,6 @@ def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expira
     if case.allowed.unusable:
         return case.refused_by_mistake(case.allowed.unusable)
     return case.all_or_nothing() if question.mode is Mode.ALL else case.as_many_as_may()
-
-
-def answer_all(
-    questions: Iterable[Question],
-    view_of: Callable[[str], PoolView | None],
-    now: datetime,
-    *,
-    graceful_expiration: bool = False,
-    inline: Callable[[JsonObject], PoolView] | None = None,
-) -> tuple[Answer, ...]:
-    """Answer in order; what one question is granted is held against those that follow for the same pool.
-
-    Args:
-        questions: What is asked.
-        view_of: The pools by name; None: there is none.
-        now: The present instant; aware.
-        graceful_expiration: See `answer`.
-        inline: Reads a NodePool that a question brings; what is granted of it counts for the pool of that name.
-
-    Raises:
-        InvalidQuestion: As with `answer`, or a pool does not exist (code ``unknown-pool``); the pointer starts with
-            ``/questions/N``.
-    """
-    granted: dict[str, tuple[set[str], int]] = {}
-    answers = []
-    for position, question in enumerate(questions):
-        try:
-            pool = _view(question, view_of, inline)
-            nodes, count = granted.get(pool.name, (set(), 0))
-            found = answer(question, pool.with_held(nodes, count), now, graceful_expiration=graceful_expiration)
-        except InvalidQuestion as error:
-            raise InvalidQuestion(f"/questions/{position}{error.pointer}", error.code, error.detail) from error
-        if isinstance(found.granted, int):
-            granted[pool.name] = nodes, count + found.granted
-        else:
-            granted[pool.name] = nodes | set(found.granted), count
-        answers.append(found)
-    return tuple(answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,17 +281,6 @@ def _unheld(question: Question, counts: NodeCounts, now: datetime) -> Answer:
         searched_until=None,
         message="expiration is held by no budget, no pod and no annotation",
     )
-
-
-def _view(
-    question: Question, view_of: Callable[[str], PoolView | None], inline: Callable[[JsonObject], PoolView] | None
-) -> PoolView:
-    if question.node_pool is not None and inline is not None:
-        return inline(question.node_pool)
-    pool = view_of(question.pool)
-    if pool is None:
-        raise InvalidQuestion("/pool", "unknown-pool", f"there is no NodePool {question.pool[:253]!r}")
-    return pool
 
 
 def _retry_after(instant: datetime | None, now: datetime) -> int:

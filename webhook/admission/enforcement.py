@@ -33,7 +33,7 @@ from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import EXPIRED
 from scorer.node_budgets.wording import describe_budget, describe_reservation
-from scorer.reservations import DISRUPTION, Reservation, held_nodes, reservation_id
+from scorer.reservations import DISRUPTION, Reservation, end_of, held_nodes, reservation_id
 from webhook.access.user import UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
@@ -45,8 +45,6 @@ DELETION_HELD: Final = timedelta(seconds=5)
 DRAIN_HELD: Final = timedelta(seconds=60)
 """How long an eviction counts that drains a node: until the next one, as a rule, for no watch shows a drain."""
 RULE: Final = "disruption-budget"
-_ALMOST_A_SECOND: Final = timedelta(microseconds=999_999)
-"""Leases tell whole seconds; what is promised is not cut short."""
 MOST_NODES: Final = 5
 """So many nodes in flight a refusal names."""
 
@@ -304,7 +302,7 @@ def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) ->
     """Return *held* with the node, None when it is there for long enough; it is taken off what was held by number."""
     if _is_held_for_long(disruption, held, now):
         return None
-    expires = (now + disruption.held + _ALMOST_A_SECOND).replace(microsecond=0)
+    expires = end_of(now, disruption.held)
     named = _named(disruption, held)
     if named is not None:
         return tuple(each.until(expires) if each is named else each for each in held)

@@ -3,8 +3,7 @@
 Source: serving.md 3.1 and 3.3; nodepool-disruption.md 14.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -14,20 +13,14 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.quoting import printable, quote
 from scorer.api.references import ref_prefixes
 from scorer.member_gate.holds import rollout_holder
-from scorer.node_budgets.question import InvalidQuestion
-from scorer.reservations import (
-    ROLLOUT,
-    Reservation,
-    Thing,
-    TooManyReservationsError,
-    UnreadableReservationsError,
-    without_halves,
-)
+from scorer.node_budgets.question import Question
+from scorer.reservations import ROLLOUT, Reservation, Thing, without_halves
 from webhook.admission.enforcement import HOLDER
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers, tagged
 from webhook.endpoints.api import Api, ModelT, read_model
 from webhook.endpoints.callers import caller_of
+from webhook.endpoints.gate_problems import problems
 from webhook.endpoints.gate_question import (
     DisruptionBatchModel,
     DisruptionModel,
@@ -35,47 +28,34 @@ from webhook.endpoints.gate_question import (
     ReservationModel,
     refusal,
 )
-from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel, check_ready
-from webhook.endpoints.problems import Mistake, Problem, ProblemError
-from webhook.gate.members import RefusedError
-from webhook.gate.nodes import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
-from webhook.gate.reservations import BusyError
-from webhook.kube.ports import StoreError
+from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
+from webhook.endpoints.problems import Mistake, ProblemError
+from webhook.gate.desk import GateDesk
+from webhook.gate.keeper import Claimant
 
 QUESTION: Final = "/question"
 _REVISION: Final = "reservations"
 _OF_ROLLOUTS: Final = rollout_holder("")
-POLL_SECONDS: Final = 10
-"""So often may be asked again where nobody knows when it will be different (nodepool-disruption.md 14.3)."""
-
-_CODES: Final = {"unknown-node": "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
-"""Kinds of mistakes as requests have them, by those of the engine."""
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
-def add_routes(api: Api, gate: HubGate) -> None:
+def add_routes(api: Api, desk: GateDesk) -> None:
     """Serve the questions."""
 
     async def disruption(request: web.Request) -> web.Response:
         body = await api.read_as(request, _one_or_many)
-        _check_ready(gate)
         identity = caller_of(request).username
-        with problems():
-            if isinstance(body, DisruptionModel):
-                question = body.question()
-                if not question.reserve_seconds:
-                    return _answered(gate.ask(question).document())
-                answer = await gate.reserve(question, identity, identity, question.reserve_seconds)
-                return _answered(answer.document())
-            assert isinstance(body, DisruptionBatchModel)
-            questions = [each.question("questions", at) for at, each in enumerate(body.questions)]
-            answers = await gate.answer_all(questions, identity)
-            return _answered({"answers": [answer.document() for answer in answers]})
+        with problems(_place_in(body)):
+            desk.require_nodes()
+            answers = await desk.answer(_questions(body), Claimant(identity, identity))
+        documents = [answer.document() for answer in answers]
+        return _answered({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
 
     async def every(request: web.Request) -> web.Response:
-        _check_ready(gate)
+        with problems():
+            desk.require_nodes()
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        listed, unreadable = gate.list_reservations()
+        listed, unreadable = desk.listed()
         identity = caller_of(request).username
         shown = [
             (thing, each)
@@ -92,53 +72,39 @@ def add_routes(api: Api, gate: HubGate) -> None:
         body = await api.read(request, ReservationModel)
         if body.holder == HOLDER:
             raise refusal([Mistake("/holder", "invalid", f"{quote(HOLDER)} is what admission calls itself")])
-        with problems(QUESTION):
+        claimant = Claimant(body.holder, caller_of(request).username)
+        with problems(lambda _: QUESTION):
             if body.gate == "disruption":
-                return await reserve_nodes(request, body)
-            return await reserve_member(request, body)
-
-    async def reserve_nodes(request: web.Request, body: ReservationModel) -> web.Response:
-        _check_ready(gate)
-        question = _read_question(DisruptionModel, body).question("question")
-        if question.reserve_seconds:
-            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds says for how long")])
-        identity = caller_of(request).username
-        answer = await gate.reserve(question, body.holder, identity, body.ttl_seconds)
-        if answer.reservation is None:
-            raise _refused(answer.message, answer.retry_after_seconds, answer.document())
-        identifier, expires = answer.reservation
-        return _answered(_reservation(identifier, expires, answer.granted), 201)
-
-    async def reserve_member(request: web.Request, body: ReservationModel) -> web.Response:
-        assert api.services.disruption is not None
-        gates, identity = api.services.disruption.members, caller_of(request).username
-        check_ready(gates)
-        try:
+                return await reserve_nodes(body, claimant)
+            desk.require_members()
             if body.gate == "rollout":
                 rollout = _read_question(RolloutModel, body)
                 await api.require_placement(request, rollout.ref)
-                held = await gates.reserve_rollout(
-                    rollout.ref, rollout.cluster, body.holder, identity, body.ttl_seconds
-                )
+                held = await desk.reserve_rollout(rollout.ref, rollout.cluster, claimant, body.ttl_seconds)
             else:
                 update = _read_question(ClusterUpdateModel, body)
-                held = await gates.reserve_update(
-                    update.cluster, update.run or "", body.holder, identity, body.ttl_seconds
-                )
-        except RefusedError as error:
-            told = error.answer.document()
-            raise _refused(error.answer.message, told["retryAfterSeconds"], told) from error
+                held = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
         return _answered(_document(held), 201)
+
+    async def reserve_nodes(body: ReservationModel, claimant: Claimant) -> web.Response:
+        desk.require_nodes()
+        question = _read_question(DisruptionModel, body).question("question")
+        if question.reserve_seconds:
+            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds says for how long")])
+        answer = await desk.reserve_nodes(question, claimant, body.ttl_seconds)
+        assert answer.reservation is not None
+        identifier, expires = answer.reservation
+        return _answered(_reservation(identifier, expires, answer.granted), 201)
 
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
-            kept = await gate.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
+            kept = await desk.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
         return _answered(_document(kept))
 
     async def release(request: web.Request) -> web.Response:
         with problems():
-            await gate.release(request.match_info["id"], caller_of(request).username)
+            await desk.release(request.match_info["id"], caller_of(request).username)
         return web.Response(status=204)
 
     api.post("/v1/gate/disruption", "/v1/gate/disruption", disruption)
@@ -150,9 +116,16 @@ def _one_or_many(body: JsonObject) -> type[DisruptionModel | DisruptionBatchMode
     return DisruptionBatchModel if "questions" in body else DisruptionModel
 
 
-def _check_ready(gate: HubGate) -> None:
-    if not gate.synced:
-        raise ProblemError(Problem.NOT_READY, "node pools and reservations are not known yet", retry_after=1)
+def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[Question]:
+    """Return what is asked. Raises `ProblemError`."""
+    if isinstance(body, DisruptionModel):
+        return [body.question()]
+    return [each.question("questions", position) for position, each in enumerate(body.questions)]
+
+
+def _place_in(body: DisruptionModel | DisruptionBatchModel) -> Callable[[int], str]:
+    """Return what tells where in the body a question stands."""
+    return (lambda _: "") if isinstance(body, DisruptionModel) else (lambda position: f"/questions/{position}")
 
 
 def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
@@ -162,33 +135,6 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
     except ProblemError as error:
         mistakes = [Mistake(QUESTION + each.pointer, each.code, each.detail) for each in error.mistakes]
         raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
-
-
-def _refused(why: str, retry_after: int, answer: JsonObject) -> ProblemError:
-    return ProblemError(Problem.CONFLICT, why, retry_after=retry_after or POLL_SECONDS, members={"answer": answer})
-
-
-@contextmanager
-def problems(prefix: str = "") -> Iterator[None]:
-    """Turn what keeps a gate from answering into problems.
-
-    Args:
-        prefix: JSON Pointer to the question in the body of the request.
-    """
-    try:
-        yield
-    except InvalidQuestion as error:
-        raise refusal([Mistake(prefix + error.pointer, _CODES.get(error.code, "invalid"), error.detail)]) from error
-    except UnknownReservationError as error:
-        raise ProblemError(Problem.NOT_FOUND, str(error)) from error
-    except NotYoursError as error:
-        raise ProblemError(Problem.FORBIDDEN, str(error)) from error
-    except (MemberHeldError, TooManyReservationsError) as error:
-        raise ProblemError(Problem.CONFLICT, str(error), retry_after=POLL_SECONDS) from error
-    except BusyError as error:
-        raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
-    except (UnreadableReservationsError, StoreError) as error:
-        raise ProblemError(Problem.NOT_READY, printable(str(error)), retry_after=POLL_SECONDS) from error
 
 
 def _answered(body: JsonObject, status: int = 200) -> web.Response:

@@ -13,9 +13,9 @@ from scorer.api.references import PlacementRef
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
-from webhook.endpoints.problems import Problem, ProblemError
+from webhook.endpoints.gate_problems import problems
 from webhook.endpoints.question import Name, PlacementModel
-from webhook.gate.members import HubMemberGates
+from webhook.gate.desk import GateDesk
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
@@ -52,28 +52,24 @@ class ClusterUpdateModel(RequestModel):
     """Name of the ClusterUpgradeRun that asks; absent: the oldest one that has not ended and has the cluster in it."""
 
 
-def add_routes(api: Api, gates: HubMemberGates) -> None:
+def add_routes(api: Api, desk: GateDesk) -> None:
     """Serve the questions."""
 
     async def rollout(request: web.Request) -> web.Response:
         body = await api.read(request, RolloutModel)
-        check_ready(gates)
+        with problems():
+            desk.require_members()
         await api.require_placement(request, body.ref)
-        return _answered(gates.rollout(body.ref, body.cluster).document())
+        return _answered(desk.rollout(body.ref, body.cluster).document())
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
-        check_ready(gates)
-        return _answered(gates.cluster_update(body.cluster, body.run or "").document())
+        with problems():
+            desk.require_members()
+        return _answered(desk.cluster_update(body.cluster, body.run or "").document())
 
     api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
     api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)
-
-
-def check_ready(gates: HubMemberGates) -> None:
-    """Raise `ProblemError` while the caches are not filled yet."""
-    if not gates.synced:
-        raise ProblemError(Problem.NOT_READY, "what goes on at the member clusters is not known yet", retry_after=1)
 
 
 def _answered(body: JsonObject) -> web.Response:

@@ -6,9 +6,12 @@ from datetime import datetime
 
 from webhook.admission.enforcement import Enforcement
 from webhook.gate.budgets import HubBudgets
-from webhook.gate.members import HubMemberGates
-from webhook.gate.nodes import HubGate
+from webhook.gate.desk import GateDesk
+from webhook.gate.keeper import ReservationKeeper
+from webhook.gate.members import HubMemberGate
+from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import HubNodePools
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.settings.gate import DisruptionSettings
@@ -18,13 +21,25 @@ from webhook.settings.gate import DisruptionSettings
 class Disruption:
     """What may be disrupted, now or later: nodes of pools, member clusters, and the budgets that decide.
 
-    ``enforcement`` judges disruptions by hand; None: nobody does, and all are allowed.
+    Args:
+        desk: Where questions are asked.
+        budgets: What the budgets allow, now and on the calendar.
+        nodes: The pools with what is reserved of them.
+        members: What goes on at the member clusters.
+        keeper: What is reserved.
+        enforcement: Judges disruptions by hand; None: nobody does, and all are allowed.
     """
 
-    gate: HubGate
-    members: HubMemberGates
+    desk: GateDesk
     budgets: HubBudgets
+    nodes: HubNodeGate
+    members: HubMemberGate
+    keeper: ReservationKeeper
     enforcement: Enforcement | None = None
+
+    async def run(self) -> None:
+        """Follow the reservations until cancelled."""
+        await self.keeper.reservations.run()
 
 
 def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]) -> Disruption:
@@ -37,7 +52,10 @@ def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now:
         now: The clock.
     """
     pools = HubNodePools(cache, template_do_not_disrupt=settings.template_do_not_disrupt)
-    gate = HubGate(pools, store, settings, now)
+    reservations = LeaseReservations(store, settings.namespace, now)
+    keeper = ReservationKeeper(reservations, now)
+    nodes = HubNodeGate(pools, keeper, store, settings, now)
+    members = HubMemberGate(cache, keeper, store, settings, now)
     judged = settings.admission()
-    enforcement = Enforcement(pools, gate.reservations, store, judged, now) if judged.enforce_budgets else None
-    return Disruption(gate, HubMemberGates(cache, gate, settings, now), HubBudgets(gate, now), enforcement)
+    enforcement = Enforcement(pools, reservations, store, judged, now) if judged.enforce_budgets else None
+    return Disruption(GateDesk(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement)

@@ -15,7 +15,7 @@ from scorer.api.references import UnknownObjectError
 from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, Overviews
 from scorer.node_budgets.pool_view import PoolView
 from scorer.reservations import UnreadableReservationsError
-from webhook.gate.nodes import HubGate
+from webhook.gate.nodes import HubNodeGate
 
 
 class HubBudgets:
@@ -26,7 +26,7 @@ class HubBudgets:
         now: The clock.
     """
 
-    def __init__(self, gate: HubGate, now: Callable[[], datetime]) -> None:
+    def __init__(self, gate: HubNodeGate, now: Callable[[], datetime]) -> None:
         self._gate = gate
         self._now = now
         self._overviews = Overviews(now)

@@ -33,13 +33,14 @@ from scorer.rollout.bindings import BindingView
 from scorer.rollout.planner import Action, RolloutPlan
 from scorer.staged_update import turn as staged_turn
 from scorer.upgrade import turn as upgrade_turn
+from webhook.gate.errors import RefusedError
 from webhook.gate.holds import HubMemberHolds, seen_in
-from webhook.gate.nodes import HubGate
+from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import Held
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.children import children
-from webhook.kube.ports import Key, key_of
+from webhook.kube.ports import Key, Store, key_of
 from webhook.kube.retry import RetryError
 from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.gate import MemberGateSettings
@@ -63,19 +64,7 @@ _MOST_NAMED: Final = 3
 _Object = TypeVar("_Object", bound=ApiObject)
 
 
-class RefusedError(Exception):
-    """A member may not be disrupted now, so nothing is reserved.
-
-    Args:
-        answer: Why.
-    """
-
-    def __init__(self, answer: MemberAnswer) -> None:
-        super().__init__(answer.message)
-        self.answer = answer
-
-
-class HubMemberGates:
+class HubMemberGate:
     """Answers for the member clusters of a hub.
 
     Whatever the setting says, whoever asks is told of what else holds the member: reservations of anybody, and what
@@ -83,20 +72,30 @@ class HubMemberGates:
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
-        gate: Knows the reservations.
+        keeper: Knows what is reserved.
+        store: The hub itself.
         settings: What the operator decided.
         now: The clock.
     """
 
-    def __init__(self, cache: Cache, gate: HubGate, settings: MemberGateSettings, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        keeper: ReservationKeeper,
+        store: Store,
+        settings: MemberGateSettings,
+        now: Callable[[], datetime],
+    ) -> None:
         self._cache = cache
-        self._gate = gate
+        self._keeper = keeper
+        self._reservations = keeper.reservations
+        self._store = store
         self._removal_needs_budget = settings.removal_needs_budget
         self._rollouts_wait = MemberDisruption.ROLLOUT in settings.gate_members
         self._now = now
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
         self._shelves = [cache.shelf(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
-        self.holds = HubMemberHolds(cache, settings.gate_members, gate.reservations_on)
+        self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.known)
         for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
             cache.subscribe(kind, partial(self._forget, kind))
 
@@ -119,32 +118,30 @@ class HubMemberGates:
             UnknownObjectError: There is no such placement, or no such member cluster.
         """
         try:
-            return self._rollout(ref, cluster, self._gate.reservations_on(ROLLOUT, str(ref)))
+            return self._rollout(ref, cluster, self._reservations.known(ROLLOUT, str(ref)))
         except UnreadableReservationsError as error:
             return MemberAnswer.held(Hold(None, "", str(error)), self._now())
 
-    async def reserve_rollout(
-        self, ref: PlacementRef, cluster: str, holder: str, identity: str, seconds: int
-    ) -> Reservation:
+    async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
         """Answer as `rollout`, and hold the cluster of the placement, and the member, when it may be changed.
 
         Raises:
             RefusedError: It may not.
             UnknownObjectError: As `rollout`.
             MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
-                `HubGate.hold_rollout`.
+                `ReservationKeeper.hold_rollout`.
         """
 
         def judge(held: Held) -> MemberDisruption:
             answer = self._rollout(ref, cluster, held)
             if not answer.allowed:
-                raise RefusedError(answer)
+                raise RefusedError(answer.document())
             return self.kind_of(ref)
 
         look = partial(self._look_again, ref)
-        return await self._gate.hold_rollout(str(ref), cluster, holder, identity, seconds, judge=judge, look=look)
+        return await self._keeper.hold_rollout(str(ref), cluster, claimant, seconds, judge=judge, look=look)
 
-    async def reserve_update(self, cluster: str, run: str, holder: str, identity: str, seconds: int) -> Reservation:
+    async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
         """Answer as `cluster_update`, and hold the member when it may be upgraded.
 
         Raises:
@@ -153,14 +150,14 @@ class HubMemberGates:
         """
         answer = self.cluster_update(cluster, run)
         if not answer.allowed:
-            raise RefusedError(answer)
-        return await self._gate.hold_member(cluster, MemberDisruption.UPGRADE, holder, identity, seconds)
+            raise RefusedError(answer.document())
+        return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
         """Bring what is known of a placement and its bindings up to the store's state of this moment."""
         if label_value_error(ref.name):  # bindings know their placement by a label
             return
-        family, store = FAMILY_OF[ref.kind], self._gate.store
+        family, store = FAMILY_OF[ref.kind], self._store
         bindings = children(self._cache, family.binding, ref)
         await look_again(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
         await list_again(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)

@@ -9,6 +9,7 @@ Source: serving.md 3.1.
 import asyncio
 import logging
 import random
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -25,6 +26,7 @@ from scorer.reservations import (
     lease_of,
     new_lease,
     read_reservations,
+    reservation_id,
     thing_of,
     with_reservations,
 )
@@ -61,10 +63,16 @@ LONGEST_PAUSE: Final = 0.25
 CALL_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
 """So often Leases in which everything has expired are looked for."""
+_SECRET_BYTES: Final = 16
 
 _T = TypeVar("_T")
 
 log = logging.getLogger(__name__)
+
+
+def new_id(gate: str, thing: str) -> str:
+    """Return an id for a reservation of *thing* that nobody can guess."""
+    return reservation_id(gate, thing, secrets.token_hex(_SECRET_BYTES))
 
 
 class BusyError(StoreError):

@@ -102,7 +102,7 @@ class OwnAnswers:
             services = self._services(cache, store, await self._who())
             reading = [asyncio.create_task(cache.run())]
             if services.disruption is not None:
-                reading.append(asyncio.create_task(services.disruption.gate.run()))
+                reading.append(asyncio.create_task(services.disruption.run()))
             stack.push_async_callback(_end, reading)
             await self._read(cache, services)
             app = make_app(Parts(services, self._settings))
@@ -157,7 +157,7 @@ class OwnAnswers:
 
     async def _read(self, cache: Cache, services: Services) -> None:
         """Wait until everything has been read, or it is known that it cannot be."""
-        gate = services.disruption.gate if services.disruption is not None else None
+        gate = services.disruption.nodes if services.disruption is not None else None
         needed = COUNTED if gate is not None else ()
         try:
             async with asyncio.timeout(READ_SECONDS):

@@ -97,7 +97,7 @@ class Serve:
             access = AccessReviewer(hub, counts)
             history = RunHistory(self.cache, self._now)
             disruption = disruption_of(self.cache, store, self.settings, self._now)
-            pools = PoolMetrics(metrics.registry, disruption.gate.views, self._now)
+            pools = PoolMetrics(metrics.registry, disruption.nodes.views, self._now)
             metrics.prepare_with(pools.prepare)
             services = Services(
                 HubAdvisor(self.cache, self._now, history),
@@ -129,7 +129,7 @@ class Serve:
             metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
-            following = asyncio.create_task(disruption.gate.run(), name="reservations")
+            following = asyncio.create_task(disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))

@@ -131,7 +131,7 @@ class Up:
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
             server = Server(services, self.settings, client_authorities=authorities, extend=extend)
             server.metrics.watch_cache(self.cache.freshness)
-            pools = PoolMetrics(server.metrics.registry, self.disruption.gate.views, self._now)
+            pools = PoolMetrics(server.metrics.registry, self.disruption.nodes.views, self._now)
             server.metrics.prepare_with(pools.prepare)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
@@ -211,7 +211,7 @@ class Up:
             tasks.create_task(self.loop.run())
             tasks.create_task(self.members.run())
             tasks.create_task(self.nodes.run())
-            tasks.create_task(self.disruption.gate.run())
+            tasks.create_task(self.disruption.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None

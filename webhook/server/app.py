@@ -98,8 +98,8 @@ def make_app(parts: Parts) -> web.Application:
     if parts.services.extender is not None:
         extender.add_routes(api, parts.services.extender)
     if parts.services.disruption is not None:
-        gate.add_routes(api, parts.services.disruption.gate)
-        member_gates.add_routes(api, parts.services.disruption.members)
+        gate.add_routes(api, parts.services.disruption.desk)
+        member_gates.add_routes(api, parts.services.disruption.desk)
     if parts.settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
     _add_viewing_routes(api, parts.health)

@@ -1,6 +1,5 @@
 """The answers of the gate (nodepool-disruption.md 14)."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +10,7 @@ from scorer.api.node_pool import Budget
 from scorer.node_budgets.answer import Verdict
 from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
-from scorer.node_budgets.gate import answer, answer_all
+from scorer.node_budgets.gate import answer
 from scorer.node_budgets.nodes import PoolNode, count_nodes
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import InvalidQuestion, Mode, Question
@@ -439,48 +438,6 @@ class TestExpired:
         found = ask(view, "Expired", graceful_expiration=True, **asked)
         assert found.verdict is Verdict.NODE_BLOCKED
         assert asked_as == [("n0", DisruptionClass.GRACEFUL, WEDNESDAY)]
-
-
-class TestBatches:
-    """Each grant lowers what follows for its pool."""
-
-    def ask_all(self, *questions, **options):
-        views = {"p": pool([Budget(nodes="3")], 10), "q": replace(pool([Budget(nodes="1")], 5), name="q")}
-        return answer_all(questions, views.get, WEDNESDAY, **options)
-
-    def test_reasons_share_what_is_in_flight(self):
-        found = self.ask_all(
-            Question("p", "Drifted", nodes=("n1", "n2")),
-            Question("p", "Empty", count=2),
-            Question("p", "Empty", count=1),
-            Question("q", "Empty", count=1),
-            Question("p", "Empty", nodes=("n1",)),
-        )
-        assert [each.allowed for each in found] == [True, False, True, True, False]
-        assert [each.disrupting for each in found] == [0, 2, 2, 0, 3]
-        assert found[4].nodes[0].blockers[0].reason == "Reserved"
-
-    def test_what_is_refused_lowers_nothing(self):
-        found = self.ask_all(Question("p", "Drifted", count=4), Question("p", "Drifted", count=3))
-        assert [each.allowed for each in found] == [False, True]
-
-    def test_the_mistake_says_which_question(self):
-        with pytest.raises(InvalidQuestion) as caught:
-            self.ask_all(Question("p", "Drifted", count=1), Question("p", "Drifted", nodes=("x",)))
-        assert caught.value.pointer == "/questions/1/nodes/0"
-
-    def test_an_unknown_pool_is_named(self):
-        with pytest.raises(InvalidQuestion, match="'z'") as caught:
-            self.ask_all(Question("z", "Drifted", count=0))
-        assert (caught.value.pointer, caught.value.code) == ("/questions/0/pool", "unknown-pool")
-
-    def test_a_pool_that_the_question_brings(self):
-        found = self.ask_all(
-            Question("p", "Drifted", count=3, node_pool={"metadata": {"name": "p"}}),
-            Question("p", "Drifted", count=1),
-            inline=lambda _: pool([Budget(nodes="50%")], 10),
-        )
-        assert [(each.allowed, each.limit) for each in found] == [(True, 5), (False, 3)]
 
 
 def test_a_document_has_the_members_of_the_wire():

@@ -24,16 +24,15 @@ from tests.webhook.controllers.test_evictions import (
     is_going,
 )
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.gate.gates import Tool
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import IDENTITY, LASTS, LOOK_AGAIN, Turns
+from webhook.gate.errors import MemberHeldError
 from webhook.gate.holds import HubMemberHolds
-from webhook.gate.nodes import HubGate, MemberHeldError
-from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
-from webhook.settings.gate import NodeGateSettings
 
 NAMESPACE_OF_OURS = "harbormaster-system"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -361,8 +360,7 @@ async def test_an_upgrade_and_an_eviction_that_come_at_once_do_not_both_get_the_
         name = await add_eviction(store, "a", name=f"off-{turn}")
         async with life(store, *CACHED) as process:
             gate = Gate(process)
-            settings = NodeGateSettings(namespace=NAMESPACE_OF_OURS)
-            tool = HubGate(HubNodePools(process.cache), process.store, settings, lambda: NOW)
+            tool = Tool(process.store, lambda: NOW)
             both = []
 
             async def watch(verb, kind, _subject, both=both, tool=tool):
@@ -371,12 +369,11 @@ async def test_an_upgrade_and_an_eviction_that_come_at_once_do_not_both_get_the_
                     both.append([holder for holder in stored["a"] if not holder.startswith("eviction/")])
 
             process.store.before_write = watch
-            held = tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 60)
-            doings = [gate.controller.reconcile(name), held]
+            doings = [gate.controller.reconcile(name), tool.hold("a")]
             results = await asyncio.gather(*(doings if turn % 2 else reversed(doings)), return_exceptions=True)
             assert all(not isinstance(each, Exception) or isinstance(each, MemberHeldError) for each in results)
             assert all(not holders for holders in both)
-            await tool.release_member("a", MemberDisruption.UPGRADE, "tool", "ann")
+            await tool.give_back("a")
             await gate.controller.reconcile(name)
             await process.settle()
             await gate.controller.reconcile(name)
@@ -420,13 +417,13 @@ async def test_in_the_loop_an_eviction_goes_on_when_the_upgrade_is_over():
 
 async def test_in_the_loop_an_eviction_goes_on_when_a_reservation_is_given_back():
     async with gated_world() as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
-        await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 600)
+        tool = Tool(world.store, utc_now)
+        await tool.hold("a", 600)
         name = await add_eviction(world.store, "a")
         await world.until(lambda: bool((world.cache.get(EVICTION, name) or {}).get("status")))
         assert await message_of(world.store, name) == (
             "the placement may be evicted, but waits: member a is reserved for Upgrade by tool"
         )
-        await tool.release_member("a", MemberDisruption.UPGRADE, "tool", "ann")
+        await tool.give_back("a")
         await world.until(lambda: not list(world.store.objects(LEASE)) and world.view("web")["available"] == 2)
         assert await conditions(world.store, name) == [VALID, EXECUTED]

@@ -10,11 +10,11 @@ from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
 from tests.webhook.controllers.test_evictions_in_turn import add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
-from webhook.gate.nodes import HubGate, MemberHeldError
-from webhook.gate.pools import HubNodePools
+from tests.webhook.gate.gates import Tool
+from webhook.gate.errors import MemberHeldError
+from webhook.gate.keeper import Claimant
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
-from webhook.settings.gate import NodeGateSettings
 
 ALL = tuple(MemberDisruption)
 
@@ -82,14 +82,14 @@ async def test_without_rollout_in_the_gate_nothing_is_read_or_written():
 
 async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
     async with gated_world(*ALL, members="a") as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
+        tool = Tool(world.store, utc_now)
         await world.add(make_config_map("extra", value="1"))
         refused = None
         async with asyncio.timeout(15):
             while refused is None:
                 if (await reserved(world.store))["a"]:
                     with pytest.raises(MemberHeldError) as found:
-                        await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 60)
+                        await tool.hold("a")
                     refused = str(found.value)
                 await asyncio.sleep(0)
         assert "it is held for Rollout by rollout/crp/web" in refused
@@ -98,34 +98,34 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
 async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_is_taken():
     """The watch has not told of the reservation yet; the Lease itself does."""
     async with gated_world(*ALL, members="ab") as world:
-        tool = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
-        await tool.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 600)
+        tool = Tool(world.store, utc_now)
+        await tool.hold("a", 600)
         await release_anew(world)
         await world.until(lambda: started(world, "b")[0] == "web-1-snapshot")
         await world.until(lambda: started(world, "a")[1] == "False")
         assert started(world, "a")[2].endswith("member a is reserved for Upgrade by tool")
-        await tool.release_member("a", MemberDisruption.UPGRADE, "tool", "ann")
+        await tool.give_back("a")
         await world.until(lambda: started(world, "a")[:2] == ("web-1-snapshot", "True"))
 
 
 async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
     """With one cluster at a time to spare, nobody is changed while a tool changes one."""
     async with gated_world(*ALL, maxUnavailable=1, maxSurge=0) as world:
-        hub_gate = HubGate(HubNodePools(world.cache), world.store, NodeGateSettings(), utc_now)
+        keeper = Tool(world.store, utc_now).keeper
         before = started(world, "b")[0]
 
         async def nothing() -> None:
             pass
 
-        held = await hub_gate.hold_rollout(
-            "crp/web", "a", "tool", "ann", 600, judge=lambda _held: MemberDisruption.ROLLOUT, look=nothing
+        held = await keeper.hold_rollout(
+            "crp/web", "a", Claimant("tool", "ann"), 600, judge=lambda _held: MemberDisruption.ROLLOUT, look=nothing
         )
         await world.until(lambda: bool(world.loop._reservations.known("rollout", "crp/web")))
         await release_anew(world)
         waits = "waits until the member is free: crp/web is reserved on member a by tool"
         await world.until(lambda: started(world, "a")[2] == waits)
         assert [started(world, cluster)[0] for cluster in "abc"] == [before] * 3
-        await hub_gate.release(held.id, "ann")
+        await keeper.release(held.id, "ann")
         await world.until(lambda: all(started(world, cluster)[0] != before for cluster in "abc"))
 
 

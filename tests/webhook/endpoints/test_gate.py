@@ -7,9 +7,11 @@ import pytest
 import pytest_asyncio
 
 from scorer.api import kinds
+from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import DISRUPTION, RESERVATIONS, lease_name
 from tests.webhook.description.example_hub import serving
 from tests.webhook.gate.gates import NAMESPACE, node_pool, put_pool, until
+from webhook.gate.keeper import Claimant
 from webhook.kube.ports import Key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,7 +27,7 @@ async def caller(tmp_path_factory):
     async with serving(tmp_path_factory.mktemp("hub"), requests_per_second=1e6, request_burst=10**6) as owner:
         await put_pool(owner.up.store, "batch", 6, {"nodes": "2"})
         await put_pool(owner.up.store, "shut", 3, {"nodes": "0"})
-        gate = owner.up.disruption.gate
+        gate = owner.up.disruption.nodes
         await until(lambda: gate.synced and sum(view.counts().total for view in gate.views()) == 9)
         yield owner
 
@@ -33,7 +35,7 @@ async def caller(tmp_path_factory):
 @pytest_asyncio.fixture(loop_scope="module", autouse=True)
 async def nothing_reserved(caller):
     yield
-    store, reservations = caller.up.store, caller.up.disruption.gate.reservations
+    store, reservations = caller.up.store, caller.up.disruption.keeper.reservations
     for lease in (await store.list(kinds.LEASE, NAMESPACE)).items:
         if lease["metadata"]["name"].startswith("hb-res-"):
             await store.delete(kinds.LEASE, Key(lease["metadata"]["name"], NAMESPACE))
@@ -47,6 +49,12 @@ def asked(**changes):
 
 def wanted(question=None, **changes):
     return {"gate": "disruption", "question": question or asked(), "holder": "patcher", "ttlSeconds": 60} | changes
+
+
+async def hold_oslo(caller):
+    """Hold a member for somebody else."""
+    claimant = Claimant("run-7", "somebody else")
+    return await caller.up.disruption.keeper.hold_member("oslo", MemberDisruption.UPGRADE, claimant, 60)
 
 
 def of(answer):
@@ -232,8 +240,7 @@ async def test_a_reservation_says_for_how_long_itself(caller):
 
 
 async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):
-    gate = caller.up.disruption.gate
-    held = await gate.hold_member("oslo", "Upgrade", "run-7", "somebody else", 60)
+    held = await hold_oslo(caller)
     path = f"{RESERVE}/{held.id}"
     for method, body in (("DELETE", None), ("PUT", {"ttlSeconds": 60})):
         answer = await caller.ask(method, path, body)
@@ -241,10 +248,9 @@ async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):
 
 
 async def test_reservations_are_listed_and_the_id_only_to_who_has_taken_them(caller):
-    gate = caller.up.disruption.gate
-    await gate.hold_member("oslo", "Upgrade", "run-7", "somebody else", 60)
+    await hold_oslo(caller)
     taken = (await caller.ask("POST", RESERVE, wanted(asked(count=None, nodes=["batch-0"])))).json
-    await until(lambda: len(gate.list_reservations()[0]) == 2)
+    await until(lambda: len(caller.up.disruption.desk.listed()[0]) == 2)
     answer = await caller.ask("GET", RESERVE)
     assert (answer.status, answer.json["unreadable"]) == (200, [])
     mine, other = answer.json["items"]
@@ -284,7 +290,7 @@ async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
     async with asyncio.timeout(10):
         while (asked_again := await caller.ask("POST", GATE, asked())).status == 200:
             await asyncio.sleep(0.01)
-    await until(lambda: caller.up.disruption.gate.list_reservations()[1])
+    await until(lambda: caller.up.disruption.desk.listed()[1])
     listed = (await caller.ask("GET", RESERVE)).json
     assert (listed["items"], "does not tell what is reserved" in listed["unreadable"][0]) == ([], True)
     for answer in (asked_again, await caller.ask("POST", RESERVE, wanted())):
@@ -305,7 +311,7 @@ async def test_other_methods_are_refused_with_those_that_are_understood(caller):
 async def test_without_a_namespace_nothing_is_reserved_and_questions_are_answered(tmp_path):
     async with serving(tmp_path, namespace="nowhere") as caller:
         await put_pool(caller.up.store, "batch", 3, {"nodes": "2"})
-        gate = caller.up.disruption.gate
+        gate = caller.up.disruption.nodes
         await until(lambda: gate.synced and sum(view.counts().total for view in gate.views()) == 3)
         await caller.up.store.delete(kinds.NAMESPACE, Key("nowhere"))
         await until(lambda: caller.up.cache.get(kinds.NAMESPACE, "nowhere") is None)

@@ -82,7 +82,7 @@ async def test_an_upgrade_is_reserved_and_given_back(caller):
 
 async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
     """On the placement and on the member at once; only a run changes this one, so nothing else happens meanwhile."""
-    store, gate = caller.up.store, caller.up.disruption.gate
+    store, known = caller.up.store, caller.up.disruption.keeper.reservations.known
     policy = {"placementType": "PickFixed", "clusterNames": ["a"]}
     await store.create(PLACEMENT, make_placement("api", policy, strategy={"type": "External"}))
     made = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": "spring"}}
@@ -108,12 +108,12 @@ async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
     async with changed(caller, authorizer=AllButReading(), authenticator=SomebodyElse()) as stranger:
         items = (await stranger.ask("GET", RESERVE)).json["items"]
         assert [(each["gate"], each["of"], "id" in each) for each in items] == [("member", "a", False)]
-    assert len(gate.reservations_on("rollout", "crp/api")) == len(gate.reservations_on("member", "a")) == 1
+    assert len(known("rollout", "crp/api")) == len(known("member", "a")) == 1
     path = f"{RESERVE}/{answer.json['id']}"
     renewed = await caller.ask("PUT", path, {"ttlSeconds": 600})
     assert (renewed.status, renewed.json["id"]) == (200, answer.json["id"])
     assert [(await caller.ask("DELETE", path)).status for _ in range(2)] == [204, 404]
-    assert gate.reservations_on("rollout", "crp/api") == gate.reservations_on("member", "a") == ()
+    assert known("rollout", "crp/api") == known("member", "a") == ()
 
 
 async def test_what_a_gate_refuses_is_a_conflict_that_tells_all(caller):

@@ -1,22 +1,28 @@
-"""A hub with node pools: documents, and a gate over a store of its own that answers as soon as it has seen them."""
+"""A hub with node pools: documents, and gates over a store of its own that answer as soon as they have seen them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scorer.api import kinds
+from scorer.member_gate.holds import MemberDisruption
+from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.question import Question
+from scorer.reservations import Reservation
 from webhook.embedded.store import EmbeddedStore
-from webhook.gate.nodes import HubGate
-from webhook.gate.pools import HubNodePools
+from webhook.gate.assembly import Disruption, disruption_of
+from webhook.gate.keeper import Claimant, ReservationKeeper
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
-from webhook.settings.gate import NodeGateSettings
+from webhook.settings.gate import DisruptionSettings
 
 WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
 NAMESPACE = "harbormaster-system"
+PATCHER = Claimant("patcher", "ops")
 
 
 def node_pool(name: str, *budgets: dict[str, Any]) -> dict[str, Any]:
@@ -91,14 +97,14 @@ class Clock:
 
 
 @asynccontextmanager
-async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[HubGate]:
-    """Run a gate over a store, with a cache of its own."""
+async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[Disruption]:
+    """Run the gates over a store, with a cache of their own."""
     cache = Cache(store)
-    gate = HubGate(HubNodePools(cache), store, NodeGateSettings(namespace=NAMESPACE), clock)
-    running = [asyncio.create_task(cache.run()), asyncio.create_task(gate.run())]
+    gates = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock)
+    running = [asyncio.create_task(cache.run()), asyncio.create_task(gates.run())]
     try:
-        await until(lambda: gate.synced)
-        yield gate
+        await until(lambda: gates.nodes.synced)
+        yield gates
     finally:
         for task in running:
             task.cancel()
@@ -124,3 +130,39 @@ def drifted(pool: str, wanted: int | tuple[str, ...], **changes: Any) -> Questio
     if isinstance(wanted, int):
         return Question(pool, "Drifted", None, wanted, **changes)
     return Question(pool, "Drifted", wanted, 0, **changes)
+
+
+async def ask(gates: Disruption, *questions: Question) -> Any:
+    """Ask for nodes, as *PATCHER*; return the answer to one question, the answers to several."""
+    answers = await gates.nodes.answer(questions, PATCHER)
+    return answers[0] if len(questions) == 1 else answers
+
+
+async def reserve(gates: Disruption, question: Question) -> Answer:
+    """Ask for nodes, and for a minute's reservation of what is granted."""
+    answer: Answer = await ask(gates, replace(question, reserve_seconds=60))
+    return answer
+
+
+class Tool:
+    """A tool of somebody else that upgrades members: it holds each by a reservation of its own.
+
+    Args:
+        store: The hub.
+        now: The clock.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], datetime], namespace: str = NAMESPACE) -> None:
+        self.keeper = ReservationKeeper(LeaseReservations(store, namespace, now), now)
+        self._held: dict[str, Reservation] = {}
+
+    async def hold(self, member: str, seconds: int = 60) -> None:
+        """Hold a member. Raises `MemberHeldError`."""
+        who = Claimant("tool", "ann")
+        self._held[member] = await self.keeper.hold_member(member, MemberDisruption.UPGRADE, who, seconds)
+
+    async def give_back(self, member: str) -> None:
+        """Hold it no longer, if it was held."""
+        held = self._held.pop(member, None)
+        if held is not None:
+            await self.keeper.release(held.id, "ann")

@@ -18,7 +18,6 @@ from scorer.node_budgets.documents import (
     overview,
 )
 from tests.webhook.gate.gates import empty_store, put_pool, replica, until
-from webhook.gate.budgets import HubBudgets
 
 POOL_A = (
     {"nodes": "15%"},
@@ -172,9 +171,9 @@ async def test_the_pools_of_a_hub_with_their_nodes():
     store = await empty_store()
     await put_pool(store, "batch", 6, {"nodes": "50%"})
     await put_pool(store, "array", 3, {"nodes": "0"})
-    async with replica(store, lambda: FRIDAY) as gate:
-        await until(lambda: sum(view.counts().total for view in gate.views()) == 9)
-        budgets = HubBudgets(gate, lambda: FRIDAY)
+    async with replica(store, lambda: FRIDAY) as gates:
+        await until(lambda: sum(view.counts().total for view in gates.nodes.views()) == 9)
+        budgets = gates.budgets
         assert [(each.name, each.counts.total) for each in budgets.pools()] == [("array", 3), ("batch", 6)]
         assert [each.name for each in budgets.pools(["batch", "array", "batch"])] == ["batch", "array"]
         with pytest.raises(UnknownObjectError, match=r'there is no NodePool "gone"'):

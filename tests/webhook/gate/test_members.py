@@ -39,9 +39,10 @@ from scorer.reservations import (
 from scorer.rollout.eviction import EVICTED_BINDING
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.description.member_gates import MemberDetail, MemberGateAnswer
-from webhook.gate.members import WATCHED, HubMemberGates, RefusedError
-from webhook.gate.nodes import HubGate, MemberHeldError, NotYoursError, UnknownReservationError
-from webhook.gate.pools import HubNodePools
+from webhook.gate.errors import MemberHeldError, NotYoursError, RefusedError, UnknownReservationError
+from webhook.gate.keeper import Claimant, ReservationKeeper
+from webhook.gate.members import WATCHED, HubMemberGate
+from webhook.gate.reservations import LeaseReservations
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.gate import DisruptionSettings
 
@@ -67,17 +68,25 @@ async def add_member(store, name="a", **annotations):
 
 
 class Hub:
-    """The gates of one process over a store."""
+    """The gate of one process over a store."""
 
     def __init__(self, process, **settings):
         chosen = DisruptionSettings(**settings)
-        self.gate = HubGate(HubNodePools(process.cache), process.store, chosen, lambda: NOW)
-        self.gates = HubMemberGates(process.cache, self.gate, chosen, lambda: NOW)
+        self.reservations = LeaseReservations(process.store, chosen.namespace, lambda: NOW)
+        self.keeper = ReservationKeeper(self.reservations, lambda: NOW)
+        self.gate = HubMemberGate(process.cache, self.keeper, process.store, chosen, lambda: NOW)
+
+    async def upgrade(self, member, seconds=60):
+        """Hold a member for a tool that upgrades it."""
+        return await self.keeper.hold_member(member, MemberDisruption.UPGRADE, Claimant("run-7", "loop"), seconds)
 
 
 def told(answer):
     """Return the answer as it is sent; it is as described."""
-    document = answer.document()
+    return described(answer.document())
+
+
+def described(document):
     MemberGateAnswer.model_validate(document, strict=True)
     assert document["detail"].keys() <= {each.alias for each in MemberDetail.model_fields.values()}
     assert document["allowed"] is (document["reason"] == "Allowed")
@@ -86,15 +95,15 @@ def told(answer):
 
 async def ask(store, question, **settings):
     async with life(store, *WATCHED) as process:
-        return told(question(Hub(process, **settings).gates))
+        return told(question(Hub(process, **settings).gate))
 
 
 async def ask_rollout(store, cluster="a", **settings):
-    return await ask(store, lambda gates: gates.rollout(WEB, cluster), **settings)
+    return await ask(store, lambda gate: gate.rollout(WEB, cluster), **settings)
 
 
 async def ask_update(store, cluster="a", run="", **settings):
-    return await ask(store, lambda gates: gates.cluster_update(cluster, run), **settings)
+    return await ask(store, lambda gate: gate.cluster_update(cluster, run), **settings)
 
 
 # Rolling updates.
@@ -197,7 +206,7 @@ async def test_a_placement_that_is_being_deleted_has_nothing_to_do(store):
     async with life(store, *WATCHED) as process:
         await store.delete(PLACEMENT, ("web", ""))
         await process.hear()
-        assert told(Hub(process).gates.rollout(WEB, "a"))["reason"] == "NothingToDo"
+        assert told(Hub(process).gate.rollout(WEB, "a"))["reason"] == "NothingToDo"
 
 
 @pytest.mark.parametrize("what", ["placement", "cluster"])
@@ -254,20 +263,20 @@ async def test_a_reservation_holds_for_others_and_says_until_when(store):
     await add_run(store, a="NotStarted")
     async with life(store, *WATCHED) as process:
         hub = Hub(process, gate_members=())
-        await hub.gate.hold_member("a", MemberDisruption.UPGRADE, "tool", "ann", 5)
-        answer = told(hub.gates.rollout(WEB, "a"))
+        await hub.upgrade("a", 5)
+        answer = told(hub.gate.rollout(WEB, "a"))
         assert answer["reason"] == "MemberHeld"
-        held = {"kind": "Upgrade", "by": "tool", "until": format_time(NOW + timedelta(seconds=5))}
+        held = {"kind": "Upgrade", "by": "run-7", "until": format_time(NOW + timedelta(seconds=5))}
         assert answer["detail"]["heldBy"] == held
         assert answer["retryAfterSeconds"] == 5
-        assert told(hub.gates.cluster_update("a"))["reason"] == "Allowed"
+        assert told(hub.gate.cluster_update("a"))["reason"] == "Allowed"
 
 
 # What is reserved of a placement.
 
 
-async def reserve(gates, cluster, holder="tool", identity="ann", seconds=60):
-    return await gates.reserve_rollout(WEB, cluster, holder, identity, seconds)
+async def reserve(gate, cluster, holder="tool", identity="ann", seconds=60):
+    return await gate.reserve_rollout(WEB, cluster, Claimant(holder, identity), seconds)
 
 
 async def lease_of(store, gate, thing):
@@ -289,20 +298,20 @@ async def test_a_reservation_holds_the_placement_and_the_member(store):
     await add_rollout(store, **ONE_AT_ONCE)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
-        held = await reserve(hub.gates, "a")
+        held = await reserve(hub.gate, "a")
         assert (held.granted, held.purpose) == (("a",), "Rollout")
         for gate, thing in ((ROLLOUT, "crp/web"), (MEMBER, "a")):
             assert await lease_of(store, gate, thing) == [("tool", ("a",))]
-        renewed = await hub.gate.renew(held.id, "ann", 600)
+        renewed = await hub.keeper.renew(held.id, "ann", 600)
         assert renewed.expires == NOW + timedelta(seconds=600)
-        (member,) = hub.gate.reservations_on(MEMBER, "a")
+        (member,) = hub.reservations.known(MEMBER, "a")
         assert member.expires == renewed.expires
         with pytest.raises(NotYoursError):
-            await hub.gate.release(held.id, "eve")
-        await hub.gate.release(held.id, "ann")
+            await hub.keeper.release(held.id, "eve")
+        await hub.keeper.release(held.id, "ann")
         assert (await store.list(LEASE)).items == ()
         with pytest.raises(UnknownReservationError):
-            await hub.gate.release(held.id, "ann")
+            await hub.keeper.release(held.id, "ann")
 
 
 async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
@@ -310,17 +319,17 @@ async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
     await add_rollout(store, **ONE_AT_ONCE)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
-        held = await reserve(hub.gates, "a")
+        held = await reserve(hub.gate, "a")
         await finish(store, "a")
         await process.hear()
         for _ in range(2):
             with pytest.raises(RefusedError) as caught:
-                await reserve(hub.gates, "b", "another tool")
-            refused = told(caught.value.answer)
+                await reserve(hub.gate, "b", "another tool")
+            refused = described(caught.value.answer)
             assert (refused["reason"], refused["detail"]["ready"]) == ("BudgetUsedUp", 1)
-        assert told(hub.gates.rollout(WEB, "b"))["reason"] == "BudgetUsedUp"
-        await hub.gate.release(held.id, "ann")
-        assert (await reserve(hub.gates, "b", "another tool")).granted == ("b",)
+        assert told(hub.gate.rollout(WEB, "b"))["reason"] == "BudgetUsedUp"
+        await hub.keeper.release(held.id, "ann")
+        assert (await reserve(hub.gate, "b", "another tool")).granted == ("b",)
 
 
 async def test_a_cluster_that_is_to_be_added_counts_as_added(store):
@@ -332,21 +341,21 @@ async def test_a_cluster_that_is_to_be_added_counts_as_added(store):
     await add_member(store, "c")
     await add_binding(store, "c", snapshot="web-1-snapshot")
     async with life(store, *WATCHED) as process:
-        gates = Hub(process).gates
-        await reserve(gates, "a")
-        answer = told(gates.rollout(WEB, "b"))
+        gate = Hub(process).gate
+        await reserve(gate, "a")
+        answer = told(gate.rollout(WEB, "b"))
         assert answer["detail"]["mayBeAdded"] == 0
         assert answer["message"].endswith("; a reserved by tool until 2026-11-20T12:01:00Z")
         with pytest.raises(RefusedError):
-            await reserve(gates, "b")
+            await reserve(gate, "b")
 
 
 async def test_a_cluster_that_somebody_has_reserved_is_told_to_be_theirs(store):
     await add_rollout(store)
     async with life(store, *WATCHED) as process:
-        gates = Hub(process).gates
-        first = await reserve(gates, "a")
-        answer = told(gates.rollout(WEB, "a"))
+        gate = Hub(process).gate
+        first = await reserve(gate, "a")
+        answer = told(gate.rollout(WEB, "a"))
         assert (answer["reason"], answer["message"]) == (
             "MemberHeld",
             "crp/web is reserved on member a by tool until 2026-11-20T12:01:00Z",
@@ -354,17 +363,17 @@ async def test_a_cluster_that_somebody_has_reserved_is_told_to_be_theirs(store):
         assert answer["detail"]["heldBy"]["until"] == format_time(NOW + timedelta(seconds=60))
         for holder, identity in (("another tool", "ann"), ("tool", "bob")):
             with pytest.raises(RefusedError):
-                await reserve(gates, "a", holder, identity)
-        again = await reserve(gates, "a", seconds=90)
+                await reserve(gate, "a", holder, identity)
+        again = await reserve(gate, "a", seconds=90)
         assert (again.id, again.expires - first.expires) == (first.id, timedelta(seconds=30))
 
 
 async def test_when_the_member_is_not_to_be_had_the_placement_is_given_back(store):
     await add_rollout(store)
     async with life(store, *WATCHED) as process, life(store, *WATCHED) as behind:
-        await Hub(process).gate.hold_member("a", MemberDisruption.UPGRADE, "run-7", "loop", 60)
+        await Hub(process).upgrade("a")
         with pytest.raises(MemberHeldError, match="held for Upgrade by run-7"):
-            await reserve(Hub(behind).gates, "a")
+            await reserve(Hub(behind).gate, "a")
         assert await lease_of(store, ROLLOUT, "crp/web") == []
         assert await lease_of(store, MEMBER, "a") == [("run-7", ("a",))]
 
@@ -375,7 +384,7 @@ async def test_a_write_that_is_not_answered_leaves_no_half(store, writes, lands)
     """A process that goes on gives back what it cannot tell anybody of."""
     await add_rollout(store)
     async with life(store, *WATCHED) as process:
-        gates = Hub(process).gates
+        gate = Hub(process).gate
         real, left = process.store.create, [writes]
 
         async def create(kind, document):
@@ -389,9 +398,9 @@ async def test_a_write_that_is_not_answered_leaves_no_half(store, writes, lands)
 
         process.store.create = create
         with pytest.raises(UnavailableError):
-            await reserve(gates, "a")
+            await reserve(gate, "a")
         assert (await store.list(LEASE)).items == ()
-        assert (await reserve(gates, "a")).granted == ("a",)
+        assert (await reserve(gate, "a")).granted == ("a",)
 
 
 @pytest.mark.parametrize("writes", [0, 1])
@@ -400,13 +409,13 @@ async def test_what_a_crash_leaves_behind_is_had_by_asking_again(store, writes):
     async with life(store, *WATCHED) as process:
         process.store.writes_left, process.store.last_one_lands = writes, True
         with pytest.raises(CrashError):
-            await reserve(Hub(process).gates, "a")
+            await reserve(Hub(process).gate, "a")
     async with life(store, *WATCHED) as process:
         await process.cache.catch_up((LEASE,))
-        again = await reserve(Hub(process).gates, "a")
+        again = await reserve(Hub(process).gate, "a")
         assert await lease_of(store, ROLLOUT, "crp/web") == [("tool", ("a",))]
         assert await lease_of(store, MEMBER, "a") == [("tool", ("a",))]
-        await Hub(process).gate.release(again.id, "ann")
+        await Hub(process).keeper.release(again.id, "ann")
         assert (await store.list(LEASE)).items == ()
 
 
@@ -414,14 +423,14 @@ async def test_a_renewal_brings_the_half_back_that_was_lost_unless_somebody_else
     await add_rollout(store)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
-        held = await reserve(hub.gates, "a")
+        held = await reserve(hub.gate, "a")
         await store.delete(LEASE, Key(lease_name(MEMBER, "a"), "harbormaster-system"))
-        await hub.gate.renew(held.id, "ann", 60)
+        await hub.keeper.renew(held.id, "ann", 60)
         assert await lease_of(store, MEMBER, "a") == [("tool", ("a",))]
         await store.delete(LEASE, Key(lease_name(MEMBER, "a"), "harbormaster-system"))
-        await hub.gate.hold_member("a", MemberDisruption.UPGRADE, "run-7", "loop", 60)
+        await hub.upgrade("a")
         with pytest.raises(UnknownReservationError, match="held for Upgrade by run-7"):
-            await hub.gate.renew(held.id, "ann", 60)
+            await hub.keeper.renew(held.id, "ann", 60)
         assert await lease_of(store, ROLLOUT, "crp/web") == []
 
 
@@ -429,28 +438,28 @@ async def test_what_was_done_and_given_back_is_seen_by_a_replica_whose_watch_is_
     await add_rollout(store, b="web-1-snapshot", **ONE_AT_ONCE)
     async with life(store, *WATCHED) as process, life(store, *WATCHED) as behind:
         hub = Hub(process)
-        held = await reserve(hub.gates, "a")
+        held = await reserve(hub.gate, "a")
         found = await store.get(BINDING, Key("web-b"))
         await store.replace_status(BINDING, {**found, "status": {"conditions": []}})
-        await hub.gate.release(held.id, "ann")
+        await hub.keeper.release(held.id, "ann")
         with pytest.raises(RefusedError):
-            await reserve(Hub(behind).gates, "a")
+            await reserve(Hub(behind).gate, "a")
 
 
 async def test_a_lease_of_a_placement_that_cannot_be_read_holds_it(store):
     await add_rollout(store)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
-        await reserve(hub.gates, "a")
+        await reserve(hub.gate, "a")
         lease = await store.get(LEASE, Key(lease_name(ROLLOUT, "crp/web"), "harbormaster-system"))
         annotations = {**lease["metadata"]["annotations"], RESERVATIONS: "x"}
         edited = await store.replace(LEASE, {**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
-        hub.gate.reservations._cache.shelf(LEASE).put(edited)
-        answer = told(hub.gates.rollout(WEB, "b"))
+        hub.reservations._cache.shelf(LEASE).put(edited)
+        answer = told(hub.gate.rollout(WEB, "b"))
         assert answer["reason"] == "MemberHeld"
         assert "does not tell what is reserved" in answer["message"]
         with pytest.raises(UnreadableReservationsError):
-            await reserve(hub.gates, "b")
+            await reserve(hub.gate, "b")
 
 
 async def test_replicas_at_once_never_exceed_the_limits_of_a_placement(store):
@@ -476,7 +485,7 @@ async def test_replicas_at_once_never_exceed_the_limits_of_a_placement(store):
 
         async def ask(cluster):
             with suppress(RefusedError):
-                held = await reserve(dice.choice(hubs).gates, cluster, "tool", cluster)
+                held = await reserve(dice.choice(hubs).gate, cluster, "tool", cluster)
                 taken[cluster] = held.id
 
         for _ in range(60):
@@ -486,7 +495,7 @@ async def test_replicas_at_once_never_exceed_the_limits_of_a_placement(store):
             for cluster in [each for each in taken if dice.random() < 0.5]:
                 await finish(store, cluster)
                 changed += 1
-                await dice.choice(hubs).gate.release(taken.pop(cluster), cluster)
+                await dice.choice(hubs).keeper.release(taken.pop(cluster), cluster)
             for cluster in sorted(set("abcde") - taken.keys()):
                 if dice.random() < 0.3:
                     await finish(store, cluster, "web-0-snapshot")
@@ -644,12 +653,12 @@ async def test_what_is_reserved_of_a_staged_update_uses_the_slots_of_its_stage(s
     await add_staged(store, stage("one", *map(entry, "abcd")))
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
-        held = await reserve(hub.gates, "a")
+        held = await reserve(hub.gate, "a")
         assert held.purpose == "StagedUpdate"
         with pytest.raises(RefusedError, match="changes 1 at once, and is busy with a"):
-            await reserve(hub.gates, "b")
-        await hub.gate.release(held.id, "ann")
-        assert (await reserve(hub.gates, "b")).granted == ("b",)
+            await reserve(hub.gate, "b")
+        await hub.keeper.release(held.id, "ann")
+        assert (await reserve(hub.gate, "b")).granted == ("b",)
 
 
 # Upgrades.

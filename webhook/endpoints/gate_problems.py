@@ -1,0 +1,54 @@
+"""What keeps a gate from answering, as problems: one place for all of its errors."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from webhook.endpoints.gate_question import refusal
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.gate.errors import (
+    ContendedError,
+    GateError,
+    MemberHeldError,
+    MistakenQuestionError,
+    NoRoomError,
+    NotReadyError,
+    NotYoursError,
+    RefusedError,
+    UnknownReservationError,
+)
+
+_PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
+    UnknownReservationError: Problem.NOT_FOUND,
+    NotYoursError: Problem.FORBIDDEN,
+    RefusedError: Problem.CONFLICT,
+    MemberHeldError: Problem.CONFLICT,
+    NoRoomError: Problem.CONFLICT,
+    ContendedError: Problem.DEADLINE_EXCEEDED,
+    NotReadyError: Problem.NOT_READY,
+}
+_CODES: Final = {"unknown-node": "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
+"""Kinds of mistakes as requests have them, by those of the engine."""
+
+
+def _whole_body(_position: int) -> str:
+    return ""
+
+
+@contextmanager
+def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
+    """Turn what keeps a gate from answering into problems.
+
+    Args:
+        place: Returns the JSON Pointer, in the body of the request, to a question by its position.
+    """
+    try:
+        yield
+    except MistakenQuestionError as error:
+        pointer = place(error.position) + error.pointer
+        raise refusal([Mistake(pointer, _CODES.get(error.code, "invalid"), error.detail)]) from error
+    except GateError as error:
+        members = {"answer": error.answer} if isinstance(error, RefusedError) else {}
+        raise ProblemError(
+            _PROBLEMS[type(error)], str(error), retry_after=error.retry_after, members=members
+        ) from error

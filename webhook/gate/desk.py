@@ -1,0 +1,122 @@
+"""Where every question about disruption is asked: of nodes and of member clusters, one or many, to know or to reserve.
+
+Whoever asks here meets one family of errors, `webhook.gate.errors`, and one who asks for what is not there
+`UnknownObjectError`.
+
+Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scorer.api.references import PlacementRef
+from scorer.member_gate.answer import MemberAnswer
+from scorer.node_budgets.answer import Answer
+from scorer.node_budgets.question import Question
+from scorer.reservations import Reservation, Thing
+from webhook.gate.errors import NotReadyError, RefusedError, as_gate_errors
+from webhook.gate.keeper import Claimant, ReservationKeeper
+from webhook.gate.members import HubMemberGate
+from webhook.gate.nodes import HubNodeGate
+
+
+class GateDesk:
+    """Answers, reserves, and keeps what is reserved.
+
+    Where nothing else is said, methods raise `GateError` when they give no answer.
+
+    Args:
+        nodes: Answers for nodes of pools.
+        members: Answers for member clusters.
+        keeper: Keeps what is reserved at either.
+    """
+
+    def __init__(self, nodes: HubNodeGate, members: HubMemberGate, keeper: ReservationKeeper) -> None:
+        self._nodes = nodes
+        self._members = members
+        self._keeper = keeper
+
+    def require_nodes(self) -> None:
+        """Raise `NotReadyError` while pools and reservations have not been read once."""
+        if not self._nodes.synced:
+            raise NotReadyError("node pools and reservations are not known yet", 1)
+
+    def require_members(self) -> None:
+        """Raise `NotReadyError` while what answers about member clusters depend on has not been read once."""
+        if not self._members.synced:
+            raise NotReadyError("what goes on at the member clusters is not known yet", 1)
+
+    async def answer(self, questions: Sequence[Question], claimant: Claimant) -> tuple[Answer, ...]:
+        """Say of the nodes of each question whether they may be disrupted, and reserve what is to be reserved.
+
+        Args:
+            questions: In order; see `HubNodeGate.answer`.
+            claimant: Takes what is reserved.
+
+        Raises:
+            UnknownObjectError: There is no such pool.
+        """
+        with as_gate_errors():
+            return await self._nodes.answer(questions, claimant)
+
+    async def reserve_nodes(self, question: Question, claimant: Claimant, seconds: int) -> Answer:
+        """Answer one question and reserve what is granted.
+
+        Raises:
+            RefusedError: Nothing is granted.
+            UnknownObjectError: There is no such pool.
+        """
+        (found,) = await self.answer([replace(question, reserve_seconds=seconds)], claimant)
+        if found.reservation is None:
+            raise RefusedError(found.document())
+        return found
+
+    def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
+        """Say whether a placement may be changed on a cluster now.
+
+        Raises:
+            UnknownObjectError: There is no such placement, or no such member cluster.
+        """
+        return self._members.rollout(ref, cluster)
+
+    def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
+        """Say whether a cluster may be upgraded now; *run* asks, or whichever run has the cluster in it.
+
+        Raises:
+            UnknownObjectError: There is no such member cluster, or no such run.
+        """
+        return self._members.cluster_update(cluster, run)
+
+    async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
+        """Answer as `rollout`, and hold the cluster of the placement, and the member.
+
+        Raises:
+            RefusedError: It may not be changed.
+            UnknownObjectError: As `rollout`.
+        """
+        with as_gate_errors():
+            return await self._members.reserve_rollout(ref, cluster, claimant, seconds)
+
+    async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
+        """Answer as `cluster_update`, and hold the member.
+
+        Raises:
+            RefusedError: It may not be upgraded.
+            UnknownObjectError: As `cluster_update`.
+        """
+        with as_gate_errors():
+            return await self._members.reserve_update(cluster, run, claimant, seconds)
+
+    async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
+        """Keep what was granted for so long from now; a reservation that has expired is gone."""
+        with as_gate_errors():
+            return await self._keeper.renew(identifier, identity, seconds)
+
+    async def release(self, identifier: str, identity: str) -> None:
+        """Give a reservation back."""
+        with as_gate_errors():
+            await self._keeper.release(identifier, identity)
+
+    def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
+        """Return all reservations with what they are of, and why some cannot be read."""
+        return self._keeper.listed()

@@ -1,0 +1,245 @@
+"""Reservations as those who ask at a gate have them: taken, renewed and given back.
+
+A reservation of a rollout is two: one of the placement, whose budget it uses, and one of the member; they are had,
+renewed and given back together.
+
+Source: serving.md 3.1.
+"""
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from scorer.member_gate.holds import MemberDisruption
+from scorer.reservations import (
+    MEMBER,
+    ROLLOUT,
+    Reservation,
+    Thing,
+    UnreadableReservationsError,
+    beside,
+    end_of,
+)
+from webhook.gate.errors import MemberHeldError, NotYoursError, UnknownReservationError
+from webhook.gate.reservations import Held, LeaseReservations, Look, new_id
+from webhook.kube.ports import StoreError
+
+Judge = Callable[[Held], MemberDisruption]
+"""Given what others have reserved of a placement, says which kind of disruption a change of it is, or raises why it may
+not be changed now; may be asked several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who takes a reservation.
+
+    Args:
+        holder: In the caller's words.
+        identity: As authenticated; nobody else may renew it or give it back.
+    """
+
+    holder: str
+    identity: str
+
+    def has(self, reservation: Reservation) -> bool:
+        """Say whether the reservation was taken by this claimant."""
+        return (reservation.holder, reservation.identity) == (self.holder, self.identity)
+
+
+class ReservationKeeper:
+    """Keeps the reservations of a hub for whoever has taken them.
+
+    Where nothing else is said, methods raise `UnreadableReservationsError`, `TooManyReservationsError` or `StoreError`
+    when the reservations cannot be read or written now.
+
+    Args:
+        reservations: Those of all replicas.
+        now: The clock.
+    """
+
+    def __init__(self, reservations: LeaseReservations, now: Callable[[], datetime]) -> None:
+        self.reservations = reservations
+        self._now = now
+
+    def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
+        """Return all reservations with what they are of, and why some cannot be read."""
+        found, mistakes = self.reservations.all_known()
+        return tuple((thing, each) for thing, held in found for each in held), mistakes
+
+    async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
+        """Keep what was granted for so long from now; a reservation that has expired is gone.
+
+        Raises:
+            UnknownReservationError: There is none of that id.
+            NotYoursError: It is somebody else's.
+        """
+
+        def decide(_: Thing, held: Held) -> Held:
+            own = _owned(held, identifier, identity)
+            return tuple(each.until(self._end(seconds)) if each is own else each for each in held)
+
+        own = _owned(await self.reservations.change_one(identifier, decide), identifier, identity)
+        if own.gate == ROLLOUT:
+            try:
+                await self._hold_beside(own)
+            except MemberHeldError as error:  # the half of the member had come to an end
+                await self.drop(identifier)
+                raise UnknownReservationError(f"the reservation has come to an end: {error}") from error
+        return own
+
+    async def release(self, identifier: str, identity: str) -> None:
+        """Give a reservation back; as `renew`."""
+        freed: Reservation | None = None
+        released = False
+
+        def decide(_: Thing, held: Held) -> Held | None:
+            nonlocal freed, released
+            if released and with_id(held, identifier) is None:
+                return None
+            own = _owned(held, identifier, identity)
+            if own.gate == ROLLOUT and freed is None:  # first the member: what is left can be given back again
+                freed = own
+                return None
+            released = True
+            return tuple(each for each in held if each is not own)
+
+        await self.reservations.change_one(identifier, decide)
+        if freed is not None:
+            await self._remove(beside(freed).id)
+            await self.reservations.change_one(identifier, decide)
+        if not released:
+            raise _unknown(identifier)
+
+    async def drop(self, identifier: str) -> None:
+        """Try to remove what nobody was told to have; else it expires."""
+        with suppress(StoreError, UnreadableReservationsError):
+            await self._remove(identifier)
+
+    async def hold_rollout(
+        self, placement: str, cluster: str, claimant: Claimant, seconds: int, *, judge: Judge, look: Look
+    ) -> Reservation:
+        """Hold a cluster of a placement, and the member, to change it there; longer when *claimant* has it already.
+
+        Args:
+            placement: As ``crp/web`` or ``rp/team/web``.
+            cluster: The member.
+            claimant: Takes it.
+            seconds: 10 to 3600.
+            judge: What it raises ends this.
+            look: Looks at what *judge* depends on.
+
+        Raises:
+            MemberHeldError: The member is held for another kind.
+        """
+        identifier = new_id(ROLLOUT, placement)
+        taken: list[Reservation] = []
+
+        def decide(held: Held) -> Held:
+            own = next((each for each in held if claimant.has(each) and each.granted == (cluster,)), None)
+            others = tuple(each for each in held if each is not own)
+            kind, expires = judge(others), self._end(seconds)
+            if own is None:
+                own = _made(identifier, claimant, ROLLOUT, cluster, kind, expires)
+            taken[:] = [own.until(max(own.expires, expires))]
+            return (*others, *taken)
+
+        try:
+            await self.reservations.change(ROLLOUT, placement, decide, look)
+            await self._hold_beside(taken[-1])
+        except BaseException:
+            if taken and taken[-1].id == identifier:  # what was had before is still had
+                await self.drop(beside(taken[-1]).id)
+                await self.drop(identifier)
+            raise
+        return taken[-1]
+
+    async def hold_member(self, cluster: str, kind: MemberDisruption, claimant: Claimant, seconds: int) -> Reservation:
+        """Hold a member cluster for one kind of disruption, or hold it longer when *claimant* has it already.
+
+        Others may hold it for the same kind at the same time.
+
+        Raises:
+            MemberHeldError: It is held for another kind.
+        """
+        identifier = new_id(MEMBER, cluster)
+        taken: list[Reservation] = []
+
+        def decide(held: Held) -> Held:
+            _check_free(cluster, kind, held)
+            own = next((each for each in held if claimant.has(each)), None)
+            expires = self._end(seconds)
+            if own is None:
+                own = _made(identifier, claimant, MEMBER, cluster, kind, expires)
+                taken[:] = [own]
+                return (*held, own)
+            taken[:] = [own.until(max(own.expires, expires))]
+            return tuple(taken[0] if each is own else each for each in held)
+
+        await self.reservations.change(MEMBER, cluster, decide)
+        return taken[0]
+
+    async def _hold_beside(self, reservation: Reservation) -> None:
+        """Hold the member for as long as the placement is held. Raises as `hold_rollout`."""
+        wanted = beside(reservation)
+        assert not isinstance(wanted.granted, int)
+        (cluster,) = wanted.granted
+
+        def decide(held: Held) -> Held:
+            others = tuple(each for each in held if each.id != wanted.id)
+            _check_free(cluster, MemberDisruption(wanted.purpose), others)
+            return (*others, wanted)
+
+        await self.reservations.change(MEMBER, cluster, decide)
+
+    async def _remove(self, identifier: str) -> None:
+        """Remove a reservation, whosever it is; fine when it is not there."""
+
+        def decide(_: Thing, held: Held) -> Held | None:
+            own = with_id(held, identifier)
+            return None if own is None else tuple(each for each in held if each is not own)
+
+        await self.reservations.change_one(identifier, decide)
+
+    def _end(self, seconds: int) -> datetime:
+        return end_of(self._now(), timedelta(seconds=seconds))
+
+
+def with_id(held: Held, identifier: str) -> Reservation | None:
+    """Return the reservation of an id, compared in constant time; None: there is none."""
+    return next((each for each in held if secrets.compare_digest(each.id.encode(), identifier.encode())), None)
+
+
+def _made(
+    identifier: str, claimant: Claimant, gate: str, cluster: str, kind: MemberDisruption, expires: datetime
+) -> Reservation:
+    purpose = {"kind": str(kind)}
+    return Reservation(identifier, claimant.holder, claimant.identity, gate, (cluster,), expires, purpose)
+
+
+def _owned(held: Held, identifier: str, identity: str) -> Reservation:
+    own = with_id(held, identifier)
+    if own is None:
+        raise _unknown(identifier)
+    if own.identity != identity:
+        raise NotYoursError("only who has taken a reservation may renew it or give it back")
+    return own
+
+
+def _check_free(cluster: str, kind: MemberDisruption, held: Held) -> None:
+    """Raise `MemberHeldError` when a member is held for another kind of disruption."""
+    for other in held:
+        if other.purpose != kind:
+            raise MemberHeldError(_held_message(cluster, kind, other), other)
+
+
+def _unknown(identifier: str) -> UnknownReservationError:
+    return UnknownReservationError(f"there is no reservation {identifier[:100]!r}, or it has expired")
+
+
+def _held_message(cluster: str, kind: MemberDisruption, other: Reservation) -> str:
+    return (
+        f"{kind} of the member cluster {cluster} has to wait: it is held for {other.purpose} by {other.holder} "
+        f"until {other.expires:%Y-%m-%dT%H:%M:%SZ}"
+    )
