@@ -29,14 +29,15 @@ from certs.context import ServerContext
 from scorer.api.kinds import MEMBER_CLUSTER, NODE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.fleets import NOW, member, policy
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
-from webhook.answers.extender import HubExtender
+from webhook.admission.rights import UndisputedRights
+from webhook.embedded.owner import OwnerToken
 from webhook.embedded.store import EmbeddedStore
-from webhook.endpoints.services import Services
+from webhook.endpoints.services import Admittance
 from webhook.kube.cache import Cache
+from webhook.processes.services import answers_of, services_of
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
+from webhook.telemetry.metrics import Metrics
 from webhook.validation.context import Context
 
 MEMBERS, PLACEMENTS = 1_000, 20
@@ -152,13 +153,12 @@ async def run_ours() -> None:
         head = {"apiVersion": PLACEMENT.api_version, "kind": PLACEMENT.kind}
         await store.create(PLACEMENT, {**head, "metadata": {"name": f"placement-{number:02}"}, "spec": spec})
     cache = Cache(store)
-    extender = HubExtender(cache, settings, lambda: NOW)
+    owner, metrics = OwnerToken("bench"), Metrics()
+    answers = answers_of(cache, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
+    services = services_of(answers, cache, store, settings, metrics)
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
-    services = Services(
-        HubAdvisor(cache, lambda: NOW), HubChanges(cache), Context, lambda: cache.synced, extender=extender
-    )
-    async with Server(services, settings) as running:
+    async with Server(services, settings, metrics=metrics) as running:
         gc.collect()
         gc.freeze()
         await _announce(running.addresses.https[1], running.leaves.trust_pem.decode("ascii"))

@@ -12,7 +12,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from time import perf_counter
 from typing import Any
@@ -28,17 +28,15 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.extender.reading import member
 from tests.vector_families.line import Line, compare
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
+from tests.webhook.services import make_services
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
-from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.kube.ports import key_of
 from webhook.server.server import Server
+from webhook.settings.clock import utc_now
 from webhook.settings.extender import CLUSTER_LABELS
 from webhook.settings.programs import ServerSettings
-from webhook.validation.context import Context
 
 TIMED_CALLS = 50
 NOW = "2026-03-01T10:00:00Z"
@@ -177,18 +175,16 @@ async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
     store = EmbeddedStore.open(None, now=lambda: now)
     await fill(store, fleet)
     cache = Cache(store)
-    extender = HubExtender(cache, ServerSettings(**chosen), lambda: now)
+    services = make_services(cache=cache, store=store, settings=ServerSettings(**chosen), now=lambda: now)
+    services = replace(services, answers=replace(services.answers, now=utc_now))
     watching = asyncio.create_task(cache.run()) if fleet.get("synced", True) else None
     if watching is not None:
         await cache.wait_synced()
-    services = Services(
-        HubAdvisor(cache, lambda: now), HubChanges(cache), Context, lambda: cache.synced, extender=extender
-    )
     try:
         async with Server(services, ServerSettings(**chosen)) as server:
             trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-                yield Running(server, store, extender, session)
+                yield Running(server, store, services.extender, session)
     finally:
         if watching is not None:
             watching.cancel()

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
@@ -18,18 +18,15 @@ from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
-from webhook.admission.authorization import needed_access
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
+from webhook.admission.rights import Rights
 from webhook.answers.proposal import PLANNED_KINDS, Audience, Misfit, Proposal, ProposalError, plan, stored
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
-
-if TYPE_CHECKING:
-    from webhook.access.ports import AccessReviewer
 
 TURN_SECONDS: Final = 20.0
 """How long a plan waits for those before it."""
@@ -49,27 +46,28 @@ class HubPlanner:
     Args:
         cache: The hub's objects; it is made to watch what is needed.
         admission: Returns what admission rules may look at.
+        rights: Knows what authors may have placed.
         now: The clock.
     """
 
-    def __init__(self, cache: Cache, admission: "Callable[[], Context]", now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, cache: Cache, admission: Callable[[], Context], rights: Rights, now: Callable[[], datetime]
+    ) -> None:
         self._cache = cache
         self._admission = admission
+        self._rights = rights
         self._now = now
         self._turn = asyncio.Lock()
         self._waiting = 0
         cache.require(PLANNED_KINDS)
 
-    async def plan(
-        self, proposal: Proposal, user: UserInfo, audience: Audience, access: "AccessReviewer | None" = None
-    ) -> JsonObject:
+    async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> JsonObject:
         """Return the plan of a proposal: the document of `webhook.answers.proposal.plan`, with ``fleetRevision``.
 
         Args:
             proposal: What would be done.
             user: Who would do it.
             audience: What they may be told about.
-            access: Knows the rights of users; None: nobody does, and placements are not reviewed for them.
 
         Raises:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub.
@@ -89,7 +87,7 @@ class HubPlanner:
         try:
             context = replace(self._admission().asked_by(user), now=self._now().replace(microsecond=0))
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
-            reviews = {} if access is None else await _reviews(proposal, context, hub, access, audience)
+            reviews = await _reviews(proposal, context, hub, self._rights, audience)
             document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
         finally:
             self._turn.release()
@@ -120,7 +118,7 @@ def _is_known(kind: Kind, context: Context) -> bool:
 
 
 async def _reviews(
-    proposal: Proposal, context: Context, hub: DocumentSet, access: "AccessReviewer", audience: Audience
+    proposal: Proposal, context: Context, hub: DocumentSet, rights: Rights, audience: Audience
 ) -> Mapping[Identity, Reviewed]:
     """Ask for the rights of the author, as the validating hook does.
 
@@ -137,7 +135,7 @@ async def _reviews(
             "object": each.document,
             "oldObject": old,
         }
-        needs[identity] = needed_access(write, context.user, context)
+        needs[identity] = rights.needed(write, context.user, context)
         count += len(needs[identity])
         if count > MOST_RIGHTS:
             detail = f"what is selected up to here takes {count} rights; at most {MOST_RIGHTS} are asked about"
@@ -145,7 +143,7 @@ async def _reviews(
     found = {}
     for identity, needed in needs.items():
         if needed:
-            reviewed = await access.review(context.user, needed)
+            reviewed = await rights.review(context.user, needed)
             if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
                 raise NotReviewedError(reviewed.unanswered)
             found[identity] = reviewed

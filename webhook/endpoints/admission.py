@@ -29,8 +29,7 @@ from scorer.api.meta import JsonObject
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
-from webhook.admission.authorization import may_need_access, needed_access
-from webhook.admission.judge import ALLOWED, Judgement, as_warnings
+from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
 from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
@@ -43,7 +42,7 @@ from webhook.endpoints.bodies import (
     BrokenBodyError,
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
-from webhook.endpoints.services import Services
+from webhook.endpoints.services import Answers, Services
 from webhook.settings.admission import PlacementAuthorization
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
@@ -104,7 +103,7 @@ def add_routes(
     bodies: Bodies,
 ) -> None:
     """Serve both hooks, on their bare paths and on one path per kind, and all of that below the secret path."""
-    desk = _Desk(services, settings, health, metrics, doorkeeper, bodies)
+    desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -115,7 +114,7 @@ def add_routes(
     for hook in HOOKS:
         add(f"/{hook}", hook)
         if hook == "validate":
-            add(ENFORCEMENT_PATH, hook, _enforcement(services))
+            add(ENFORCEMENT_PATH, hook, services.disruption.enforcement.judge)
         for kind in OUR_KINDS:
             add(f"/{hook}/{kind.group}/{kind.plural}", hook)
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
@@ -125,17 +124,6 @@ def add_routes(
         return await (below.get(request.match_info["path"], _unknown_path) if known else _unknown_path)(request)
 
     app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
-
-
-def _enforcement(services: Services) -> Judge:
-    """Return what judges disruptions; all are allowed where nobody knows any budgets."""
-    if services.disruption is None or services.disruption.enforcement is None:
-        return _allow
-    return services.disruption.enforcement.judge
-
-
-async def _allow(_asked: JsonObject, _deadline: float) -> Judgement:
-    return ALLOWED
 
 
 async def _not_enforced(_asked: JsonObject, _deadline: float) -> Judgement:
@@ -214,7 +202,7 @@ class _Desk:
 
     def __init__(
         self,
-        services: Services,
+        answers: Answers,
         settings: LimitSettings,
         health: Health,
         metrics: Metrics,
@@ -226,9 +214,9 @@ class _Desk:
         self._bodies = bodies
         self._strangers = _Strangers(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
-        self._context = services.admission
-        self._access = services.access
-        self._synced = services.synced
+        self._context = answers.admission
+        self._rights = answers.admittance.rights
+        self._synced = answers.synced
         self._has_been_synced = False
         self._settings = settings
         self._health = health
@@ -350,7 +338,7 @@ class _Desk:
                 context = context if known else context.of_a_stranger()
                 if hook == "validate":  # defaults depend on nobody
                     user = UserInfo.read(review["request"].get("userInfo"))
-                    reviewed = await self._rights(review["request"], user, context, deadline, known=known)
+                    reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
                 verdict = answer(review, hook, context, user, reviewed)
@@ -362,19 +350,17 @@ class _Desk:
         self._record(hook, review["request"], verdict["response"], now - started)
         return web.Response(body=encode(verdict), headers=_JSON)
 
-    async def _rights(
+    async def _reviewed(
         self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
     ) -> Reviewed:
         """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
-        if self._access is None:
-            return UNDISPUTED
         if not known:
-            return Reviewed((), STRANGER) if may_need_access(asked, user, context) else UNDISPUTED
-        if not (needed := needed_access(asked, user, context)):
+            return Reviewed((), STRANGER) if self._rights.may_need(asked, user, context) else UNDISPUTED
+        if not (needed := self._rights.needed(asked, user, context)):
             return UNDISPUTED
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
-                return await self._access.review(user, needed)
+                return await self._rights.review(user, needed)
         except TimeoutError:
             return Reviewed((), "there was no time left")
 

@@ -36,7 +36,7 @@ from webhook.endpoints.bodies import (
 from webhook.endpoints.callers import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.problems import Mistake, Problem, ProblemError, problem_response
-from webhook.endpoints.services import Services
+from webhook.endpoints.services import Answers
 from webhook.settings.limits import LimitSettings
 from webhook.telemetry.metrics import API_ROUTES, Metrics
 
@@ -72,7 +72,7 @@ class Api:
 
     Args:
         app: Where the endpoints are.
-        services: What they ask.
+        answers: What they ask.
         settings: Their limits.
         metrics: Where they are counted.
         callers: Finds out who asks; None: nobody is asked, and everybody may read everything.
@@ -83,7 +83,7 @@ class Api:
     def __init__(
         self,
         app: web.Application,
-        services: Services,
+        answers: Answers,
         settings: LimitSettings,
         metrics: Metrics,
         *,
@@ -93,7 +93,7 @@ class Api:
     ) -> None:
         self.app = app
         self._bodies = bodies or Bodies(settings.bodies_bytes)
-        self.services = services
+        self.answers = answers
         self.settings = settings
         self.continuation = continuation or Continuation.with_new_key()
         self._callers = callers
@@ -221,7 +221,7 @@ class Api:
             )
         if callers is not None:
             await callers.authorize(request, endpoint.surface, endpoint.route)
-        if endpoint.when_synced and not self.services.synced():
+        if endpoint.when_synced and not self.answers.synced():
             raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
 
     async def read(self, request: web.Request, model: type[ModelT]) -> ModelT:

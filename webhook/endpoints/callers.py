@@ -38,7 +38,7 @@ from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
 from webhook.endpoints.limits import TokenBuckets, Turns
 from webhook.endpoints.problems import Problem, ProblemError
-from webhook.endpoints.services import Services
+from webhook.endpoints.services import Answers
 from webhook.settings.access import CallerSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -79,15 +79,15 @@ class Callers:
     """Finds out who asks and what they may ask.
 
     Args:
-        services: Who knows tokens and rights.
+        answers: Who knows tokens and rights.
         settings: The limits.
         metrics: Counts whom nothing was answered to.
     """
 
-    def __init__(self, services: Services, settings: CallerSettings, metrics: Metrics) -> None:
-        self._authenticator = services.authenticator
-        self._authorizer = services.authorizer
-        self._now = services.now
+    def __init__(self, answers: Answers, settings: CallerSettings, metrics: Metrics) -> None:
+        self._authenticator = answers.admittance.authenticator
+        self._authorizer = answers.admittance.authorizer
+        self._now = answers.now
         self._anonymous_extender = settings.extender_allow_anonymous
         self._metrics = metrics
         self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)
@@ -134,7 +134,7 @@ class Callers:
         if header is None:
             return None
         token, authenticator = bearer_token(header), self._authenticator
-        if authenticator is None or not token:
+        if not token:
             raise self._stranger(surface)
         if caller := authenticator.known(token):
             return caller
@@ -187,7 +187,7 @@ class Callers:
     def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
         """Return the refusal of somebody who is not known; what was wrong with a token is not said."""
         self._metrics.rejected(surface, "unauthenticated")
-        audience = self._authenticator.audience if self._authenticator else ""
+        audience = self._authenticator.audience
         if not detail:
             made_for = f" made for the audience {audience}" if audience else ""
             detail = f"a client certificate or a bearer token{made_for} is needed, and none that is good came along"
@@ -229,8 +229,6 @@ class Callers:
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 
     async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:
-        if self._authorizer is None:
-            return True
         try:
             return await self._authorizer.may(caller, wanted)
         except NotReviewedError as error:

@@ -11,7 +11,7 @@ from webhook.endpoints.problems import Problem, ProblemError
 
 def add_routes(api: Api) -> None:
     """Serve the list and the single cluster; of the placements on it only those that the caller may list."""
-    advisor = api.services.advisor
+    advisor = api.answers.advisor
 
     async def every(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))

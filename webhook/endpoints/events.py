@@ -44,7 +44,7 @@ def add_routes(api: Api, health: Health) -> None:
             raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
         if len(viewers) >= api.settings.event_streams:
             raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
-        changes, viewer = api.services.changes, _Viewer(ref_prefixes(kinds), caller.username)
+        changes, viewer = api.answers.changes, _Viewer(ref_prefixes(kinds), caller.username)
         viewers.add(viewer)
         loop = asyncio.get_running_loop()
         end = loop.time() + STREAM_SECONDS

@@ -16,7 +16,7 @@ def ref_in_path(request: web.Request) -> PlacementRef:
 
 def add_routes(api: Api) -> None:
     """Serve the list of what the caller may list, and the single placement by its reference."""
-    advisor = api.services.advisor
+    advisor = api.answers.advisor
 
     async def every(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))

@@ -17,7 +17,7 @@ from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
 from webhook.admission.review import encode
-from webhook.answers.plans import BusyError, HubPlanner
+from webhook.answers.plans import BusyError
 from webhook.answers.proposal import Audience, Deleted, Given, Proposal, ProposalError
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
@@ -58,15 +58,15 @@ class PlanModel(RequestModel):
     """Only these placements are told about."""
 
 
-def add_routes(api: Api, planner: HubPlanner) -> None:
+def add_routes(api: Api) -> None:
     """Serve the question."""
 
     async def plan(request: web.Request) -> web.Response:
         body = await api.read(request, PlanModel)
-        proposal = _proposal(body, api.services.admission().kinds)
+        proposal = _proposal(body, api.answers.admission().kinds)
         audience = Audience(await api.readable_kinds(request), _only(body))
         try:
-            document = await planner.plan(proposal, caller_of(request), audience, api.services.access)
+            document = await api.answers.planner.plan(proposal, caller_of(request), audience)
         except ProposalError as error:
             raise _refusal([Mistake(*mistake) for mistake in error.mistakes]) from error
         except NotReviewedError as error:

@@ -14,8 +14,7 @@ from pydantic import Field
 from scorer.api.documents import name_of, namespace_of
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
-from webhook.access.rights import UNDISPUTED, Reviewed
-from webhook.admission.authorization import needed_access
+from webhook.access.rights import Reviewed
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
 from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
@@ -48,7 +47,7 @@ def add_routes(api: Api) -> None:
 
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)
-        context = api.services.admission().asked_by(caller_of(request))
+        context = api.answers.admission().asked_by(caller_of(request))
         reviewed = await _rights(api, body, context)
         verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
         return _answer(
@@ -107,8 +106,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     Raises:
         ProblemError: Nobody can tell, and without the answer nothing may be allowed.
     """
-    if api.services.access is None:
-        return UNDISPUTED
+    rights = api.answers.admittance.rights
     group, _, version = body.object_["apiVersion"].rpartition("/")
     write: JsonObject = {
         "kind": {"group": group, "version": version, "kind": body.object_["kind"]},
@@ -116,8 +114,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
         "object": body.object_,
         "oldObject": body.old_object,
     }
-    needed = needed_access(write, context.user, context)
-    reviewed = await api.services.access.review(context.user, needed) if needed else UNDISPUTED
+    reviewed = await rights.review(context.user, rights.needed(write, context.user, context))
     if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
         raise ProblemError(
             Problem.NOT_READY, f"the rights of the caller are not known: {reviewed.unanswered}", retry_after=1

@@ -23,7 +23,7 @@ from webhook.endpoints.question import ExplainModel, QuestionModel, ScoreModel
 
 def add_routes(api: Api, *, explain_only: bool = False) -> None:
     """Serve the three questions, or only the last."""
-    advisor = api.services.advisor
+    advisor = api.answers.advisor
     continuation = api.continuation
 
     async def asked(request: web.Request, body: QuestionModel) -> Question:

@@ -7,44 +7,66 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
+from webhook.access.ports import Authenticator, Authorizer
+from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
 from webhook.answers.questions import Advisor, Changes
 from webhook.gate.assembly import Disruption
-from webhook.settings.clock import utc_now
 from webhook.validation.context import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """Everything the handlers need.
+class Admittance:
+    """Who is let in, and what they may do.
+
+    Args:
+        authenticator: Knows bearer tokens.
+        authorizer: Knows who may ask what.
+        rights: Knows what authors may have placed.
+    """
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    rights: Rights
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What every set of handlers is made from: it answers questions about the hub, to those who may ask.
 
     Args:
         advisor: Answers ``/v1``.
         changes: Feeds ``/v1/events``.
+        history: Keeps the last decisions on every placement.
+        planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; asked once per request.
+        admittance: Who may ask.
         synced: Says whether all caches have been filled once.
         now: Wall clock.
-        access: Knows the rights of users; None: nobody does, and placements are not reviewed for them.
-        authenticator: Knows bearer tokens; None: no token lets anybody in.
-        authorizer: Knows who may ask what; None: whoever is let in may ask everything.
-        planner: Answers ``/v1/plan``; None: nobody does.
-        extender: Answers kube-schedulers; None: nobody does.
-        history: Keeps the last decisions on every placement; None: nobody does.
-        disruption: What may be disrupted; None: nobody knows.
     """
 
     advisor: Advisor
     changes: Changes
+    history: RunHistory
+    planner: HubPlanner
     admission: Callable[[], Context]
+    admittance: Admittance
     synced: Callable[[], bool]
-    now: Callable[[], datetime] = utc_now
-    access: AccessReviewer | None = None
-    authenticator: Authenticator | None = None
-    authorizer: Authorizer | None = None
-    planner: HubPlanner | None = None
-    extender: HubExtender | None = None
-    history: RunHistory | None = None
-    disruption: Disruption | None = None
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the handlers of a server need.
+
+    Args:
+        answers: What it is asked below ``/v1``.
+        extender: Answers kube-schedulers.
+        disruption: What may be disrupted.
+    """
+
+    answers: Answers
+    extender: HubExtender
+    disruption: Disruption

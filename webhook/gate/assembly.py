@@ -27,7 +27,7 @@ class Disruption:
         nodes: The pools with what is reserved of them.
         members: What goes on at the member clusters.
         keeper: What is reserved.
-        enforcement: Judges disruptions by hand; None: nobody does, and all are allowed.
+        enforcement: Judges disruptions by hand; without ``enforce_budgets`` it allows them all.
     """
 
     desk: GateDesk
@@ -35,7 +35,7 @@ class Disruption:
     nodes: HubNodeGate
     members: HubMemberGate
     keeper: ReservationKeeper
-    enforcement: Enforcement | None = None
+    enforcement: Enforcement
 
     async def run(self) -> None:
         """Follow the reservations until cancelled."""
@@ -56,6 +56,5 @@ def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now:
     keeper = ReservationKeeper(reservations, now)
     nodes = HubNodeGate(pools, keeper, store, settings, now)
     members = HubMemberGate(cache, keeper, store, settings, now)
-    judged = settings.admission()
-    enforcement = Enforcement(pools, reservations, store, judged, now) if judged.enforce_budgets else None
+    enforcement = Enforcement(pools, reservations, store, settings.admission(), now)
     return Disruption(GateDesk(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement)

@@ -21,21 +21,22 @@ from aiohttp import web
 from yarl import URL
 
 from scorer.api.documents import status_of
+from webhook.access.ports import PathAccess
+from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
-from webhook.answers.history import RunHistory
-from webhook.answers.plans import HubPlanner
-from webhook.endpoints.services import Services
+from webhook.admission.rights import UndisputedRights
+from webhook.endpoints.services import Admittance
 from webhook.gate.assembly import disruption_of
+from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import COUNTED
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
-from webhook.server.app import Parts, add_last_route, make_app
+from webhook.processes.services import answers_of
+from webhook.server.app import add_disruption, add_last_route, make_answering_api
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
@@ -54,7 +55,7 @@ class NotReadableError(Exception):
 
 
 class _Owner:
-    """Knows who asks: always the one whom the kubeconfig names."""
+    """Knows who asks: always the one whom the kubeconfig names, who may ask everything."""
 
     audience = ""
 
@@ -68,6 +69,10 @@ class _Owner:
     async def authenticate(self, token: str) -> UserInfo:
         """Return the owner of the kubeconfig."""
         return self.known(token)
+
+    async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
+        """Let the owner ask everything: the hub itself says what they may read."""
+        return True
 
 
 class OwnAnswers:
@@ -99,15 +104,18 @@ class OwnAnswers:
             socket = str(Path(folder) / "v1")
             store = HubStore(self._hub)
             cache = Cache(store)
-            services = self._services(cache, store, await self._who())
-            reading = [asyncio.create_task(cache.run())]
-            if services.disruption is not None:
-                reading.append(asyncio.create_task(services.disruption.run()))
+            owner = _Owner(await self._who())
+            admission = CachedContext(cache, self._settings.admission(), self._now)
+            answers = answers_of(cache, admission, Admittance(owner, owner, UndisputedRights()), self._now)
+            api = make_answering_api(answers, self._settings)
+            gates = disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None
+            if gates is not None:
+                add_disruption(api, gates)
+            reading = [asyncio.create_task(each.run()) for each in (cache, gates) if each is not None]
             stack.push_async_callback(_end, reading)
-            await self._read(cache, services)
-            app = make_app(Parts(services, self._settings))
-            add_last_route(app)
-            runner = web.AppRunner(app, access_log=None)
+            await self._read(cache, None if gates is None else gates.nodes)
+            add_last_route(api.app)
+            runner = web.AppRunner(api.app, access_log=None)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             await web.UnixSite(runner, socket).start()
@@ -133,21 +141,6 @@ class OwnAnswers:
         async with self._session.request(method, url, data=content, headers=headers, timeout=patience) as answer:
             yield answer
 
-    def _services(self, cache: Cache, store: HubStore, user: UserInfo) -> Services:
-        admission = CachedContext(cache, self._settings.admission(), self._now)
-        history = RunHistory(cache, self._now)
-        return Services(
-            HubAdvisor(cache, self._now, history),
-            HubChanges(cache),
-            admission,
-            lambda: cache.synced,
-            self._now,
-            authenticator=_Owner(user),
-            planner=HubPlanner(cache, admission, self._now),
-            history=history,
-            disruption=disruption_of(cache, store, self._settings, self._now) if self._of_nodes else None,
-        )
-
     async def _who(self) -> UserInfo:
         try:
             review = await self._hub.request("POST", _REVIEWS, dict(_REVIEW))
@@ -155,13 +148,12 @@ class OwnAnswers:
             raise NotReadableError(f"it cannot be found out who asks: {error}") from error
         return UserInfo.read(status_of(review).get("userInfo"))
 
-    async def _read(self, cache: Cache, services: Services) -> None:
+    async def _read(self, cache: Cache, nodes: HubNodeGate | None) -> None:
         """Wait until everything has been read, or it is known that it cannot be."""
-        gate = services.disruption.nodes if services.disruption is not None else None
-        needed = COUNTED if gate is not None else ()
+        needed = COUNTED if nodes is not None else ()
         try:
             async with asyncio.timeout(READ_SECONDS):
-                while not (cache.synced and (gate is None or gate.synced)):
+                while not (cache.synced and (nodes is None or nodes.synced)):
                     if refusals := cache.refusals(needed):
                         raise NotReadableError("; ".join(refusals))
                     await asyncio.sleep(_POLL_SECONDS)

@@ -19,14 +19,8 @@ from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import KINDS
 from webhook.admission.cached import CachedContext
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
-from webhook.answers.extender import HubExtender
-from webhook.answers.history import RunHistory
-from webhook.answers.plans import HubPlanner
-from webhook.endpoints.services import Services
-from webhook.gate.assembly import disruption_of
-from webhook.gate.metrics import PoolMetrics
+from webhook.admission.rights import AuthorRights
+from webhook.endpoints.services import Admittance
 from webhook.kube.access import AccessReviewer
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
@@ -37,6 +31,7 @@ from webhook.kube.store import HubStore
 from webhook.kube.tokens import TokenReviewer
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
+from webhook.processes.services import answers_of, services_of
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
@@ -95,24 +90,9 @@ class Serve:
             metrics = Metrics()
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
-            history = RunHistory(self.cache, self._now)
-            disruption = disruption_of(self.cache, store, self.settings, self._now)
-            pools = PoolMetrics(metrics.registry, disruption.nodes.views, self._now)
-            metrics.prepare_with(pools.prepare)
-            services = Services(
-                HubAdvisor(self.cache, self._now, history),
-                HubChanges(self.cache),
-                admission,
-                lambda: self.cache.synced,
-                self._now,
-                access=access,
-                authenticator=TokenReviewer(hub, self.settings.audience, counts),
-                authorizer=access,
-                planner=HubPlanner(self.cache, admission, self._now),
-                extender=HubExtender(self.cache, self.settings, self._now),
-                history=history,
-                disruption=disruption,
-            )
+            admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
+            answers = answers_of(self.cache, admission, admittance, self._now)
+            services = services_of(answers, self.cache, store, self.settings, metrics)
             self.server = Server(
                 services,
                 self.settings,
@@ -126,10 +106,9 @@ class Serve:
                     "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
                 )
             metrics.watch_live_failures(lambda: admission.failures.total())
-            metrics.watch_cache(self.cache.freshness)
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
-            following = asyncio.create_task(disruption.run(), name="reservations")
+            following = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))

@@ -25,11 +25,7 @@ from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from webhook.admission.cached import CachedContext
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
-from webhook.answers.extender import HubExtender
-from webhook.answers.history import RunHistory
-from webhook.answers.plans import HubPlanner
+from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
 from webhook.controllers.loop import Loop
 from webhook.embedded.api import add_routes
@@ -38,18 +34,18 @@ from webhook.embedded.owner import OWNER, OwnerToken
 from webhook.embedded.pool_nodes import SimulatedNodes
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
-from webhook.endpoints.services import Services
-from webhook.gate.assembly import disruption_of
-from webhook.gate.metrics import PoolMetrics
+from webhook.endpoints.services import Admittance
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
+from webhook.processes.services import answers_of, services_of
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
+from webhook.telemetry.metrics import Metrics
 
 FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
@@ -108,31 +104,18 @@ class Up:
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
-            changes = HubChanges(self.cache)
-            history = RunHistory(self.cache, self._now)
-            self.disruption = disruption_of(self.cache, self.store, self.settings, self._now)
-            services = Services(
-                HubAdvisor(self.cache, self._now, history),
-                changes,
-                context,
-                lambda: self.cache.synced,
-                self._now,
-                authenticator=OwnerToken(token),
-                planner=HubPlanner(self.cache, context, self._now),
-                extender=HubExtender(self.cache, self.settings, self._now),
-                history=history,
-                disruption=self.disruption,
-            )
+            owner, metrics = OwnerToken(token), Metrics()
+            answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
+            self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().asked_by(OWNER), token)
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
-            server = Server(services, self.settings, client_authorities=authorities, extend=extend)
-            server.metrics.watch_cache(self.cache.freshness)
-            pools = PoolMetrics(server.metrics.registry, self.disruption.nodes.views, self._now)
-            server.metrics.prepare_with(pools.prepare)
+            server = Server(
+                self.services, self.settings, client_authorities=authorities, metrics=metrics, extend=extend
+            )
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)
@@ -211,7 +194,7 @@ class Up:
             tasks.create_task(self.loop.run())
             tasks.create_task(self.members.run())
             tasks.create_task(self.nodes.run())
-            tasks.create_task(self.disruption.run())
+            tasks.create_task(self.services.disruption.run())
 
     async def _stop_running(self) -> None:
         assert self._running is not None

@@ -39,7 +39,8 @@ from webhook.endpoints.callers import SURFACES, Callers
 from webhook.endpoints.continuation import Continuation
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
-from webhook.endpoints.services import Services
+from webhook.endpoints.services import Answers, Services
+from webhook.gate.assembly import Disruption
 from webhook.server.connections import Connections
 from webhook.settings.hook_secrets import read_secrets
 from webhook.settings.programs import ServerSettings
@@ -75,35 +76,42 @@ def make_app(parts: Parts) -> web.Application:
     app = _application(parts)
     app[CONNECTIONS] = parts.connections
     services, settings = parts.services, parts.settings
-    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.now)
+    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now)
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
     admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies)
-    callers = Callers(parts.services, parts.settings, parts.metrics)
     api = Api(
         app,
-        parts.services,
-        parts.settings,
+        services.answers,
+        settings,
         parts.metrics,
-        callers=callers,
+        callers=Callers(services.answers, settings, parts.metrics),
         continuation=parts.continuation,
         bodies=bodies,
     )
     for surface in SURFACES:
         parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
-    scoring.add_routes(api)
-    rehearsal.add_routes(api)
-    if parts.services.planner is not None:
-        planning.add_routes(api, parts.services.planner)
-    if parts.services.extender is not None:
-        extender.add_routes(api, parts.services.extender)
-    if parts.services.disruption is not None:
-        gate.add_routes(api, parts.services.disruption.desk)
-        member_gates.add_routes(api, parts.services.disruption.desk)
-    if parts.settings.metrics_auth:
+    _add_questions(api)
+    _add_views(api)
+    add_disruption(api, services.disruption)
+    extender.add_routes(api, services.extender)
+    if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
-    _add_viewing_routes(api, parts.health)
+    _add_page(api, parts.health)
     return app
+
+
+def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
+    """Make an application that does nothing but answer below ``/v1``, on a listener that nobody else gets at.
+
+    Node pools and gates are not asked about there, unless `add_disruption` adds them.
+    """
+    metrics = Metrics()
+    app = make_plain_app(Health(), settings.admission_body_bytes)
+    api = Api(app, answers, settings, metrics, callers=Callers(answers, settings, metrics))
+    _add_questions(api)
+    _add_views(api)
+    return api
 
 
 def make_probe_app(parts: Parts) -> web.Application:
@@ -116,20 +124,35 @@ def make_probe_app(parts: Parts) -> web.Application:
     probes.add_routes(app, parts.health, parts.metrics)
     if parts.settings.page_on_http:
         app.middlewares.append(_only_this_machine)
-        api = Api(app, parts.services, parts.settings, parts.metrics)
+        api = Api(app, parts.services.answers, parts.settings, parts.metrics)
         scoring.add_routes(api, explain_only=True)
-        _add_viewing_routes(api, parts.health)
+        _add_views(api)
+        budgets.add_routes(api, parts.services.disruption.budgets)
+        _add_page(api, parts.health)
     return app
 
 
-def _add_viewing_routes(api: Api, health: Health) -> None:
+def add_disruption(api: Api, disruption: Disruption) -> None:
+    """Serve what is asked about node pools, gates and reservations."""
+    gate.add_routes(api, disruption.desk)
+    member_gates.add_routes(api, disruption.desk)
+    budgets.add_routes(api, disruption.budgets)
+
+
+def _add_questions(api: Api) -> None:
+    scoring.add_routes(api)
+    rehearsal.add_routes(api)
+    planning.add_routes(api)
+
+
+def _add_views(api: Api) -> None:
     clusters.add_routes(api)
     placements.add_routes(api)
+    runs.add_routes(api)
+
+
+def _add_page(api: Api, health: Health) -> None:
     events.add_routes(api, health)
-    if api.services.disruption is not None:
-        budgets.add_routes(api, api.services.disruption.budgets)
-    if api.services.history is not None:
-        runs.add_routes(api, api.services.history)
     openapi.add_routes(api)
     page.add_routes(api.app)
 

@@ -113,12 +113,15 @@ class Server:
         metrics: Metrics | None = None,
         extend: Callable[[web.Application], None] | None = None,
     ) -> None:
+        self.services = services
         self.settings = settings
         self.health = Health()
         self.metrics = metrics or Metrics()
-        self.leaves = leaves or OwnLeaves(Authority.new(services.now()), settings.dns_names, settings.ip_addresses)
-        self._services = services
-        self._leaf = self.leaves.first(services.now())
+        self.leaves = leaves or OwnLeaves(
+            Authority.new(services.answers.now()), settings.dns_names, settings.ip_addresses
+        )
+        self._now = services.answers.now
+        self._leaf = self.leaves.first(self._now())
         self._tls = ServerContext(self._leaf)
         self._client_authorities = client_authorities
         self._trouble = ""  # why the authorities of clients could not be had the last time
@@ -141,7 +144,7 @@ class Server:
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
         self.health.require("certs", self._check_certificate)
         self.health.require("listener", self._check_listener)
-        self.health.require("caches", lambda: "" if services.synced() else "not filled yet")
+        self.health.require("caches", lambda: "" if services.answers.synced() else "not filled yet")
 
     def _runner(self, app: web.Application) -> web.AppRunner:
         return web.AppRunner(
@@ -249,7 +252,7 @@ class Server:
             Whether there is a new one.
         """
         try:
-            leaf = self.leaves.following(self._leaf, self._services.now())
+            leaf = self.leaves.following(self._leaf, self._now())
             if leaf is None:
                 return False
             self._tls.swap(leaf)
@@ -319,7 +322,7 @@ class Server:
         self.metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
 
     def _check_certificate(self) -> str:
-        left = self._leaf.not_after - self._services.now()
+        left = self._leaf.not_after - self._now()
         return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
 
     def _check_listener(self) -> str:

@@ -16,6 +16,7 @@ from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
+from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.answers.plans import MOST_WAITING, BusyError, HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.kube.ports import Key
@@ -43,8 +44,9 @@ POLICIES = {
 }
 
 
-def planner_of(world, settings=DEFAULTS):
-    return HubPlanner(world.cache, CachedContext(world.cache, settings, utc_now), utc_now)
+def planner_of(world, settings=DEFAULTS, access=None):
+    rights = UndisputedRights() if access is None else AuthorRights(access)
+    return HubPlanner(world.cache, CachedContext(world.cache, settings, utc_now), rights, utc_now)
 
 
 def given_object(document):
@@ -266,8 +268,7 @@ async def test_who_may_not_know_of_placements_is_told_nothing_about_them():
 class Rights:
     """Knows what nobody may do, or does not know."""
 
-    def __init__(self, unanswered=""):
-        self.unanswered = unanswered
+    unanswered = ""
 
     async def review(self, user, wanted):
         return Reviewed(tuple(wanted), self.unanswered)
@@ -275,16 +276,18 @@ class Rights:
 
 async def test_the_rights_of_the_author_are_asked_as_the_hook_does():
     async with running() as world:
-        planner = planner_of(world, AdmissionSettings(placement_authorization=PlacementAuthorization.ENFORCE))
+        rights, enforced = Rights(), AdmissionSettings(placement_authorization=PlacementAuthorization.ENFORCE)
+        planner = planner_of(world, enforced, rights)
         await filled(world)
         proposal = Proposal([given_object(placement("new", pick_n(1)))])
         author = UserInfo("somebody")
-        plan = await planner.plan(proposal, author, EVERYBODY, Rights())
+        plan = await planner.plan(proposal, author, EVERYBODY)
         (verdict,) = plan["admission"]
         assert (verdict["allowed"], verdict["errors"][0]["reason"]) == (False, "Forbidden")
         assert "new" not in {entry["name"] for entry in plan["placements"]}
+        rights.unanswered = "the hub is away"
         with pytest.raises(NotReviewedError):
-            await planner.plan(proposal, author, EVERYBODY, Rights("the hub is away"))
+            await planner.plan(proposal, author, EVERYBODY)
 
 
 async def test_plans_do_not_hold_up_the_event_loop():
@@ -320,18 +323,17 @@ async def test_only_so_many_plans_wait():
 
 async def test_only_so_many_rights_are_asked_about_for_one_plan():
     async with running() as world:
-        planner = planner_of(world)
+        planner = planner_of(world, access=Rights())
         await filled(world)
-        rights = Rights()
         given = []
         for number in range(6):
             document = placement(f"new-{number}", pick_n(1))
             (selector,) = document["spec"]["resourceSelectors"]
             many = [{**selector, "name": f"quay-{number}-{term}"} for term in range(100)]
             given.append(given_object({**document, "spec": {**document["spec"], "resourceSelectors": many}}))
-        assert await planner.plan(Proposal(given[:5]), UserInfo("somebody"), EVERYBODY, rights)
+        assert await planner.plan(Proposal(given[:5]), UserInfo("somebody"), EVERYBODY)
         with pytest.raises(ProposalError) as refused:
-            await planner.plan(Proposal(given), UserInfo("somebody"), EVERYBODY, rights)
+            await planner.plan(Proposal(given), UserInfo("somebody"), EVERYBODY)
         (mistake,) = refused.value.mistakes
         assert (mistake.pointer, mistake.code) == ("/objects/5", "too-many")
 
@@ -339,10 +341,10 @@ async def test_only_so_many_rights_are_asked_about_for_one_plan():
 async def test_the_question_for_rights_does_not_tell_what_a_hidden_placement_selects():
     """A placement like the stored one would need no rights; who may not know of it needs them as for a new one."""
     async with running() as world:
-        planner = planner_of(world)
+        planner = planner_of(world, access=Rights())
         await filled(world)
         proposal, author = Proposal([given_object(placement("most", pick_n(1)))]), UserInfo("somebody")
-        (seen,) = (await planner.plan(proposal, author, EVERYBODY, Rights()))["admission"]
-        (hidden,) = (await planner.plan(proposal, author, Audience(frozenset()), Rights()))["admission"]
+        (seen,) = (await planner.plan(proposal, author, EVERYBODY))["admission"]
+        (hidden,) = (await planner.plan(proposal, author, Audience(frozenset())))["admission"]
         assert not any("may not get" in warning for warning in seen["warnings"])
         assert any("may not get" in warning for warning in hidden["warnings"])

@@ -267,7 +267,7 @@ def hub(tmp_path):
         async with serving(folder) as owner:
             await put_pool(owner.up.store, "batch", 6, {"nodes": "50%"})
             await put_pool(owner.up.store, "shut", 2, {"nodes": "0"})
-            gate = owner.up.disruption.nodes
+            gate = owner.up.services.disruption.nodes
             await until(lambda: sum(view.counts().total for view in gate.views()) == 8)
             ready.set()
             await stop.wait()

@@ -116,7 +116,7 @@ async def gate(tmp_path):
     """A function that runs ``harbormaster gate`` against a hub with a pool of which two of six nodes may go."""
     async with serving(tmp_path, requests_per_second=1e6, request_burst=10**6) as caller:
         await put_pool(caller.up.store, "batch", 6, {"nodes": "2"})
-        there = caller.up.disruption.nodes
+        there = caller.up.services.disruption.nodes
         await until(lambda: (view := there.view("batch")) and view.counts().total == 6)
 
         async def run(*words):

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from webhook.access.ports import Authenticator, Authorizer
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
 from webhook.cli.documents import load
@@ -91,9 +92,19 @@ async def calling(up: Up, server: Server | None = None) -> AsyncIterator[Caller]
 
 
 @asynccontextmanager
-async def changed(caller: Caller, **services: Any) -> AsyncIterator[Caller]:
-    """Yield the owner, asking another server on the same hub, of which some services are others."""
-    server = Server(replace(caller.up.server._services, **services), caller.up.settings)
+async def changed(
+    caller: Caller, authenticator: Authenticator | None = None, authorizer: Authorizer | None = None, **answers: Any
+) -> AsyncIterator[Caller]:
+    """Yield the owner, asking another server on the same hub, which lets others in or answers otherwise."""
+    whole = caller.up.services
+    known = whole.answers.admittance
+    admittance = replace(
+        known,
+        authenticator=authenticator or known.authenticator,
+        authorizer=authorizer or known.authorizer,
+    )
+    services = replace(whole, answers=replace(whole.answers, admittance=admittance, **answers))
+    server = Server(services, caller.up.settings)
     async with server, calling(caller.up, server) as other:
         yield other
 

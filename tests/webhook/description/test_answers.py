@@ -97,7 +97,7 @@ async def test_gates_and_reservations(caller, contract):
     await put_pool(caller.up.store, "gated", 4, {"nodes": "2"})
     held = {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}
     await caller.ask("PATCH", "/api/v1/nodes/gated-3", held, Content_Type="application/merge-patch+json")
-    gate = caller.up.disruption.nodes
+    gate = caller.up.services.disruption.nodes
     await until(lambda: (view := gate.view("gated")) and len(view.nodes) == 4 and view.nodes["gated-3"].do_not_disrupt)
 
     async def ask(method, path, body, status):

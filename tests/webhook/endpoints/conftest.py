@@ -12,9 +12,8 @@ import aiohttp
 import pytest
 
 from scorer.api.references import UnknownObjectError
+from tests.webhook.services import OWNER, TOKEN, admit, make_services
 from webhook.answers.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
-from webhook.embedded.owner import OwnerToken
-from webhook.endpoints.services import Services
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
@@ -246,10 +245,6 @@ class Clock:
         self.now += timedelta(**duration)
 
 
-TOKEN = "the-token-of-the-owner"
-"""Lets its holder do everything, as that of a data folder does."""
-OWNER = OwnerToken(TOKEN)
-
 QUICK = {"https_port": 0, "http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 5}
 
 
@@ -265,15 +260,20 @@ def launch():
         extend=None,
         behind=timedelta(),
         authenticator=OWNER,
-        authorizer=None,
+        authorizer=OWNER,
         access=None,
         client_authorities=None,
         leaves=None,
         **settings,
     ):
         harbour, clock = Harbour(), Clock(behind)
-        services = Services(
-            harbour, harbour, context, synced, clock, access=access, authenticator=authenticator, authorizer=authorizer
+        services = make_services(
+            advisor=harbour,
+            changes=harbour,
+            admission=context,
+            synced=synced,
+            now=clock,
+            admittance=admit(authenticator, authorizer, access),
         )
         chosen = ServerSettings(**(QUICK | settings))
         server = Server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)

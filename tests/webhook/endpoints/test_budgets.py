@@ -18,7 +18,7 @@ CALENDAR = "/v1/budgets/calendar"
 async def caller(tmp_path_factory):
     """The owner of a hub with a pool of six nodes, one that never opens, and one with an unfortunate name."""
     async with serving(tmp_path_factory.mktemp("hub"), requests_per_second=1e6, request_burst=10**6) as owner:
-        store, gate = owner.up.store, owner.up.disruption.nodes
+        store, gate = owner.up.store, owner.up.services.disruption.nodes
         await put_pool(store, "batch", 6, {"nodes": "50%"}, NIGHT)
         await put_pool(store, "shut", 2, {"nodes": "0"})
         await put_pool(store, "calendar", 1)

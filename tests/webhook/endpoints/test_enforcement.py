@@ -3,19 +3,19 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from tests.webhook.endpoints.conftest import QUICK, Harbour, Port, make_review
+from tests.webhook.services import make_services
 from webhook.embedded.store import EmbeddedStore
-from webhook.endpoints.services import Services
-from webhook.gate.assembly import disruption_of
 from webhook.kube.cache import Cache
 from webhook.server.server import Server
+from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
-from webhook.validation.context import Context
 
 PATH = "/validate/disruption?timeout=3s"
 LABELS = {"karpenter.sh/nodepool": "a", "karpenter.sh/initialized": "true"}
@@ -49,11 +49,14 @@ def guarded():
         stored = await store.create(NODE, NODE_OF_A)
         await store.replace_status(NODE, stored | {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
         cache = Cache(store)
-        disruption = disruption_of(cache, store, chosen, now)
+        harbour = Harbour()
+        services = make_services(
+            advisor=harbour, changes=harbour, synced=lambda: True, cache=cache, store=store, settings=chosen, now=now
+        )
+        services = replace(services, answers=replace(services.answers, now=utc_now))  # a certificate of today
         task = asyncio.create_task(cache.run())
         await cache.wait_synced((NODE_POOL, NODE_CLAIM, NODE))
-        harbour = Harbour()
-        server = Server(Services(harbour, harbour, Context, lambda: True, disruption=disruption), chosen, leaves=None)
+        server = Server(services, chosen)
         await server.start()
         try:
             yield Port(server, harbour, now)

@@ -27,7 +27,7 @@ async def caller(tmp_path_factory):
     async with serving(tmp_path_factory.mktemp("hub"), requests_per_second=1e6, request_burst=10**6) as owner:
         await put_pool(owner.up.store, "batch", 6, {"nodes": "2"})
         await put_pool(owner.up.store, "shut", 3, {"nodes": "0"})
-        gate = owner.up.disruption.nodes
+        gate = owner.up.services.disruption.nodes
         await until(lambda: gate.synced and sum(view.counts().total for view in gate.views()) == 9)
         yield owner
 
@@ -35,7 +35,7 @@ async def caller(tmp_path_factory):
 @pytest_asyncio.fixture(loop_scope="module", autouse=True)
 async def nothing_reserved(caller):
     yield
-    store, reservations = caller.up.store, caller.up.disruption.keeper.reservations
+    store, reservations = caller.up.store, caller.up.services.disruption.keeper.reservations
     for lease in (await store.list(kinds.LEASE, NAMESPACE)).items:
         if lease["metadata"]["name"].startswith("hb-res-"):
             await store.delete(kinds.LEASE, Key(lease["metadata"]["name"], NAMESPACE))
@@ -54,7 +54,7 @@ def wanted(question=None, **changes):
 async def hold_oslo(caller):
     """Hold a member for somebody else."""
     claimant = Claimant("run-7", "somebody else")
-    return await caller.up.disruption.keeper.hold_member("oslo", MemberDisruption.UPGRADE, claimant, 60)
+    return await caller.up.services.disruption.keeper.hold_member("oslo", MemberDisruption.UPGRADE, claimant, 60)
 
 
 def of(answer):
@@ -250,7 +250,7 @@ async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):
 async def test_reservations_are_listed_and_the_id_only_to_who_has_taken_them(caller):
     await hold_oslo(caller)
     taken = (await caller.ask("POST", RESERVE, wanted(asked(count=None, nodes=["batch-0"])))).json
-    await until(lambda: len(caller.up.disruption.desk.listed()[0]) == 2)
+    await until(lambda: len(caller.up.services.disruption.desk.listed()[0]) == 2)
     answer = await caller.ask("GET", RESERVE)
     assert (answer.status, answer.json["unreadable"]) == (200, [])
     mine, other = answer.json["items"]
@@ -290,7 +290,7 @@ async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
     async with asyncio.timeout(10):
         while (asked_again := await caller.ask("POST", GATE, asked())).status == 200:
             await asyncio.sleep(0.01)
-    await until(lambda: caller.up.disruption.desk.listed()[1])
+    await until(lambda: caller.up.services.disruption.desk.listed()[1])
     listed = (await caller.ask("GET", RESERVE)).json
     assert (listed["items"], "does not tell what is reserved" in listed["unreadable"][0]) == ([], True)
     for answer in (asked_again, await caller.ask("POST", RESERVE, wanted())):
@@ -311,7 +311,7 @@ async def test_other_methods_are_refused_with_those_that_are_understood(caller):
 async def test_without_a_namespace_nothing_is_reserved_and_questions_are_answered(tmp_path):
     async with serving(tmp_path, namespace="nowhere") as caller:
         await put_pool(caller.up.store, "batch", 3, {"nodes": "2"})
-        gate = caller.up.disruption.nodes
+        gate = caller.up.services.disruption.nodes
         await until(lambda: gate.synced and sum(view.counts().total for view in gate.views()) == 3)
         await caller.up.store.delete(kinds.NAMESPACE, Key("nowhere"))
         await until(lambda: caller.up.cache.get(kinds.NAMESPACE, "nowhere") is None)

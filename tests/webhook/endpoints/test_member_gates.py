@@ -35,7 +35,7 @@ async def caller(tmp_path_factory):
         group = {"name": "g", "state": "Running", "maxConcurrency": 2, "members": members}
         stages = [{"name": "s", "state": "Running", "groups": [group]}]
         await store.replace_status(UPGRADE_RUN, {**run, "status": {"state": "Running", "stages": stages}})
-        gates = owner.up.disruption.members
+        gates = owner.up.services.disruption.members
         await until(lambda: gates.synced and bool(gates.holds.of("b")))
         assert await owner.up.settled(30)
         yield owner
@@ -72,17 +72,17 @@ async def test_an_upgrade_is_reserved_and_given_back(caller):
     answer = await caller.ask("POST", RESERVE, wanted("cluster-update", cluster="a"))
     assert (answer.status, answer.json["granted"], answer.json.keys()) == (201, ["a"], {"id", "expires", "granted"})
     try:
-        (hold,) = caller.up.disruption.members.holds.of("a")
+        (hold,) = caller.up.services.disruption.members.holds.of("a")
         assert hold.message == "member a is reserved for Upgrade by tool"
     finally:
         given_back = await caller.ask("DELETE", f"{RESERVE}/{answer.json['id']}")
         assert given_back.status == 204
-    assert caller.up.disruption.members.holds.of("a") == ()
+    assert caller.up.services.disruption.members.holds.of("a") == ()
 
 
 async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
     """On the placement and on the member at once; only a run changes this one, so nothing else happens meanwhile."""
-    store, known = caller.up.store, caller.up.disruption.keeper.reservations.known
+    store, known = caller.up.store, caller.up.services.disruption.keeper.reservations.known
     policy = {"placementType": "PickFixed", "clusterNames": ["a"]}
     await store.create(PLACEMENT, make_placement("api", policy, strategy={"type": "External"}))
     made = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": "spring"}}
@@ -93,7 +93,7 @@ async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
     await store.replace_status(STAGED_RUN, {**run, "status": {"conditions": said, "stagesStatus": stages}})
     api = PlacementRef(PLACEMENT.kind, "api")
     await until(lambda: caller.up.cache.get(PLACEMENT, "api"))
-    await until(lambda: caller.up.disruption.members.rollout(api, "a").allowed)
+    await until(lambda: caller.up.services.disruption.members.rollout(api, "a").allowed)
     placement = {"ref": {"kind": "ClusterResourcePlacement", "name": "api"}}
     body = wanted("rollout", placement=placement, cluster="a")
     answer = await caller.ask("POST", RESERVE, body)

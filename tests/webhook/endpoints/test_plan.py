@@ -7,14 +7,11 @@ import pytest
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
-from tests.webhook.endpoints.conftest import OWNER, QUICK, TOKEN, Clock, Port
+from tests.webhook.endpoints.conftest import QUICK, Clock, Port
+from tests.webhook.services import OWNER, TOKEN, admit, make_services
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.answers.advisor import HubAdvisor
-from webhook.answers.changes import HubChanges
-from webhook.answers.plans import HubPlanner
-from webhook.endpoints.services import Services
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
@@ -38,20 +35,13 @@ class Away:
 
 
 @asynccontextmanager
-async def hub(*, authorizer=None, access=None, caller=OWNER, **settings):
+async def hub(*, authorizer=OWNER, access=None, caller=OWNER, **settings):
     """A server over a world of four members and one placement, and a client."""
     async with running() as world:
         chosen = ServerSettings(**(QUICK | settings))
         admission = CachedContext(world.cache, chosen.admission(), utc_now)
-        services = Services(
-            HubAdvisor(world.cache, utc_now),
-            HubChanges(world.cache),
-            admission,
-            lambda: world.cache.synced,
-            authenticator=caller,
-            authorizer=authorizer,
-            access=access,
-            planner=HubPlanner(world.cache, admission, utc_now),
+        services = make_services(
+            cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
         )
         await world.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)))
         await world.until(lambda: all(member.status.agent_status for member in world.cache.fleet.members))

@@ -1,10 +1,10 @@
 """``/v1/validate`` and ``/v1/default`` over HTTP: strict questions, every mistake, and never a write."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
+from tests.webhook.services import admit, make_services
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.patch import apply_patch
@@ -189,7 +189,13 @@ class Ann:
 async def test_rights_that_cannot_be_had(port, mode, status):
     """As for the hook: a warning under Warn; under Enforce nobody is told that it is allowed."""
     context = Context(settings=AdmissionSettings(placement_authorization=mode))
-    services = replace(port.server._services, admission=lambda: context, authenticator=Ann(), access=Silent())
+    services = make_services(
+        advisor=port.harbour,
+        changes=port.harbour,
+        synced=lambda: True,
+        admission=lambda: context,
+        admittance=admit(Ann(), access=Silent()),
+    )
     async with Server(services, port.server.settings) as server:
         answer = await ask(type(port)(server, port.harbour, port.clock), "/v1/validate", {"object": PLACEMENT})
     assert answer.status == status

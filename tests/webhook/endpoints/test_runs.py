@@ -7,17 +7,16 @@ import pytest
 
 from scorer.api.kinds import PLACEMENT, POLICY_SNAPSHOT, RESOURCE_PLACEMENT
 from scorer.api.meta import format_time, parse_time
-from tests.webhook.endpoints.conftest import OWNER, QUICK, Clock, Harbour, Port
+from tests.webhook.endpoints.conftest import QUICK, Clock, Harbour, Port
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.endpoints.test_v1 import assert_problem
+from tests.webhook.services import admit, make_services
 from webhook.access.rights import Access
 from webhook.answers.history import RunHistory
 from webhook.embedded.store import EmbeddedStore
-from webhook.endpoints.services import Services
 from webhook.kube.cache import Cache
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
-from webhook.validation.context import Context
 
 LABELS = {
     "kubernetes-fleet.io/parent-CRP": "payments",
@@ -60,8 +59,13 @@ async def serving(**access):
     cache.shelf(POLICY_SNAPSHOT).synced.set()
     cache.shelf(POLICY_SNAPSHOT).put(decided(2, since, ("oslo", 91)))
     harbour = Harbour()
-    services = Services(
-        harbour, harbour, Context, lambda: True, clock, history=history, **({"authenticator": OWNER} | access)
+    services = make_services(
+        advisor=harbour,
+        changes=harbour,
+        synced=lambda: True,
+        history=history,
+        now=clock,
+        admittance=admit(**access),
     )
     server = Server(services, ServerSettings(**QUICK))
     await server.start()

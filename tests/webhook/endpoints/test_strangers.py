@@ -72,7 +72,7 @@ async def test_what_a_stranger_sends_is_not_compared_with_anything(launch, revie
         looked_at.append(given)
         return needed_access(*given)
 
-    monkeypatch.setattr(admission, "needed_access", note)
+    monkeypatch.setattr("webhook.admission.rights.needed_access", note)
     update = review(operation="UPDATE")
     update["request"]["oldObject"] = update["request"]["object"]
     body = json.dumps(update).encode()

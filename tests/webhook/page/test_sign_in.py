@@ -15,13 +15,12 @@ from tests.webhook.controllers.world import make_member, make_placement, pick_n
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from tests.webhook.services import admit, make_services
 from webhook.embedded.simulation import keep_status
-from webhook.endpoints.services import Services
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings, UpSettings
-from webhook.validation.context import Context
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -219,7 +218,7 @@ async def test_the_form_is_legible(up, browser, width, scheme):
 async def serving(*rights: str, **settings) -> AsyncIterator[tuple[str, object]]:
     """A server whose tokens have an audience and whose callers have rights."""
     harbour, known = Harbour(), roster(*rights)
-    services = Services(harbour, harbour, Context, lambda: True, authenticator=known, authorizer=known)
+    services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, admittance=admit(known, known))
     async with Server(services, ServerSettings(https_port=0, **QUICK, **settings)) as server:
         yield server.addresses.https_url, known
 

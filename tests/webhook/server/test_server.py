@@ -17,10 +17,9 @@ from cryptography import x509
 from certs.authority import Authority
 from certs.context import CertificateError
 from certs.source import OwnLeaves
-from webhook.endpoints.services import Services
+from tests.webhook.services import make_services
 from webhook.server.server import Addresses, ListenError, Server, serve
 from webhook.settings.programs import ServerSettings
-from webhook.validation.context import Context
 
 
 def serial(connection) -> int:
@@ -29,7 +28,7 @@ def serial(connection) -> int:
 
 
 def make_server(port, **settings) -> Server:
-    services = Services(port.harbour, port.harbour, Context, lambda: True, port.clock)
+    services = make_services(advisor=port.harbour, changes=port.harbour, synced=lambda: True, now=port.clock)
     return Server(services, ServerSettings(**({"https_port": 0, "http_port": 0} | settings)))
 
 
