@@ -35,7 +35,9 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.endpoints.services import Admittance
 from webhook.kube.cache import Cache
 from webhook.processes.services import answers_of, services_of
+from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
+from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
 from webhook.validation.context import Context
@@ -158,10 +160,11 @@ async def run_ours() -> None:
     services = services_of(answers, cache, store, settings, metrics)
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
-    async with Server(services, settings, metrics=metrics) as running:
+    certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)
+    async with Server(services, settings, certificates, metrics) as running:
         gc.collect()
         gc.freeze()
-        await _announce(running.addresses.https[1], running.leaves.trust_pem.decode("ascii"))
+        await _announce(running.addresses.https[1], running.certificates.trust_pem.decode("ascii"))
     watching.cancel()
     await asyncio.wait([watching])
     store.close()

@@ -28,7 +28,7 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.extender.reading import member
 from tests.vector_families.line import Line, compare
-from tests.webhook.services import make_services
+from tests.webhook.services import make_server, make_services
 from webhook.answers.extender import HubExtender
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -181,8 +181,8 @@ async def running(fleet: Line, **settings: Any) -> AsyncIterator[Running]:
     if watching is not None:
         await cache.wait_synced()
     try:
-        async with Server(services, ServerSettings(**chosen)) as server:
-            trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
+        async with make_server(services, ServerSettings(**chosen)) as server:
+            trust = ssl.create_default_context(cadata=server.certificates.trust_pem.decode())
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
                 yield Running(server, store, services.extender, session)
     finally:

@@ -1,10 +1,14 @@
-"""What handlers are handed: the composition of the programs, over a hub that holds nothing unless one is given."""
+"""Servers, and what their handlers are handed: as the programs compose them, over an empty hub unless one is given."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from aiohttp import web
+
+from certs.client_authorities import ClientAuthorities
+from certs.source import LeafSource
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.owner import OwnerToken
@@ -12,6 +16,8 @@ from webhook.endpoints.services import Admittance, Services
 from webhook.kube.cache import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import answers_of, services_of
+from webhook.server.certificates import Certificates, own_leaves
+from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
@@ -48,3 +54,18 @@ def make_services(
     cache = cache or Cache(store)
     made = replace(answers_of(cache, admission, admittance or admit(), now), **answers)
     return services_of(made, cache, store, settings or ServerSettings(), Metrics())
+
+
+def make_server(
+    services: Services,
+    settings: ServerSettings,
+    *,
+    leaves: LeafSource | None = None,
+    client_authorities: ClientAuthorities | None = None,
+    extend: Callable[[web.Application], None] | None = None,
+) -> Server:
+    """Make a server; its certificates are of an authority made now unless others are given."""
+    metrics, now = Metrics(), services.answers.now
+    leaves = leaves or own_leaves(settings, now)
+    certificates = Certificates(leaves, client_authorities, metrics, now, settings.certificate_check_seconds)
+    return Server(services, settings, certificates, metrics, extend=extend)

@@ -32,6 +32,7 @@ from webhook.kube.tokens import TokenReviewer
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
 from webhook.processes.services import answers_of, services_of
+from webhook.server.certificates import Certificates
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.clock import utc_now
@@ -93,13 +94,11 @@ class Serve:
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
             answers = answers_of(self.cache, admission, admittance, self._now)
             services = services_of(answers, self.cache, store, self.settings, metrics)
-            self.server = Server(
-                services,
-                self.settings,
-                leaves=leaves,
-                client_authorities=authorities_of(self.settings, hub),
-                metrics=metrics,
+            authorities = authorities_of(self.settings, hub)
+            certificates = Certificates(
+                leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
+            self.server = Server(services, self.settings, certificates, metrics)
             if not self.settings.tells_strangers:
                 _log.warning(
                     "whoever reaches the HTTPS port is taken for the API server; give both `serve` and "

@@ -42,6 +42,7 @@ from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.services import answers_of, services_of
+from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
@@ -113,9 +114,11 @@ class Up:
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
-            server = Server(
-                self.services, self.settings, client_authorities=authorities, metrics=metrics, extend=extend
+            leaves = own_leaves(self.settings, self._now)
+            certificates = Certificates(
+                leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
+            server = Server(self.services, self.settings, certificates, metrics, extend=extend)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)
@@ -223,7 +226,7 @@ class Up:
         return token
 
     def _tell_clients(self, token: str) -> None:
-        _write_private(self.ca_file, self.server.leaves.trust_pem)
+        _write_private(self.ca_file, self.server.certificates.trust_pem)
         text = hub_kubeconfig.hub_kubeconfig(self.server.addresses.dialled_url, token, self.ca_file, self.http_url)
         _write_private(self.kubeconfig, text.encode())
 

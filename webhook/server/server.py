@@ -1,4 +1,4 @@
-"""The server: listeners, certificate, housekeeping, and a shutdown that loses no request.
+"""The server: listeners, housekeeping, and a shutdown that loses no request.
 
 Source: serving.md 1.10, 1.14, 4.2, 4.4, 6.4.
 """
@@ -13,7 +13,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -21,13 +20,10 @@ from typing import Final, Protocol, Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from certs.authority import Authority
-from certs.client_authorities import ClientAuthorities
-from certs.context import CertificateError, ServerContext
-from certs.source import LeafSource, OwnLeaves
 from webhook.endpoints.continuation import Continuation, sealing_key
 from webhook.endpoints.services import Services
 from webhook.server.app import Parts, add_last_route, make_app, make_probe_app
+from webhook.server.certificates import Certificates
 from webhook.server.connections import Connections, Listener
 from webhook.server.http_protocol import protocol_of
 from webhook.settings.environment import PREFIX
@@ -38,9 +34,6 @@ from webhook.telemetry.metrics import Metrics
 
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0
-FIRST_AUTHORITIES_SECONDS: Final = 5.0
-"""How soon to ask again for the authorities of clients as long as there are none."""
-SHORTEST_READY_LIFE: Final = timedelta(hours=1)
 _POLL_SECONDS: Final = 0.05
 
 _log = logging.getLogger(__name__)
@@ -92,14 +85,11 @@ class Server:
     Args:
         services: What the handlers ask.
         settings: How to run.
-        leaves: Where the server certificate comes from; None: from an authority made now.
-        client_authorities: Whose client certificates are accepted; None: nobody's.
-        metrics: Registry to count in; None: a new one.
+        certificates: Of the HTTPS listener.
+        metrics: Registry to count in.
         extend: Adds more routes to the HTTPS application.
 
     Raises:
-        CertificateError: There is no certificate that could be served; with an authority of our own: a name or address
-            in the settings cannot stand in one.
         SettingsError: The file with the secret of the hooks cannot be used.
     """
 
@@ -107,28 +97,20 @@ class Server:
         self,
         services: Services,
         settings: ServerSettings,
+        certificates: Certificates,
+        metrics: Metrics,
         *,
-        leaves: LeafSource | None = None,
-        client_authorities: ClientAuthorities | None = None,
-        metrics: Metrics | None = None,
         extend: Callable[[web.Application], None] | None = None,
     ) -> None:
         self.services = services
         self.settings = settings
+        self.certificates = certificates
         self.health = Health()
-        self.metrics = metrics or Metrics()
-        self.leaves = leaves or OwnLeaves(
-            Authority.new(services.answers.now()), settings.dns_names, settings.ip_addresses
-        )
-        self._now = services.answers.now
-        self._leaf = self.leaves.first(self._now())
-        self._tls = ServerContext(self._leaf)
-        self._client_authorities = client_authorities
-        self._trouble = ""  # why the authorities of clients could not be had the last time
+        self.metrics = metrics
         self._listener_seen = float("-inf")
         self._addresses: Addresses | None = None
         self._housekeeping: asyncio.Task[None] | None = None
-        continuation = Continuation(lambda: sealing_key(self._leaf.key_pem))
+        continuation = Continuation(lambda: sealing_key(certificates.key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
         parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers)
         app, probes = make_app(parts), make_probe_app(parts)
@@ -138,11 +120,8 @@ class Server:
         add_last_route(probes)
         self._https = self._runner(app)
         self._http = self._runner(probes)
-        self._publish_leaf()
-        for result in ("success", "failure"):
-            self.metrics.renewals.labels("client_ca", result)
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
-        self.health.require("certs", self._check_certificate)
+        self.health.require("certs", certificates.problem)
         self.health.require("listener", self._check_listener)
         self.health.require("caches", lambda: "" if services.answers.synced() else "not filled yet")
 
@@ -170,14 +149,14 @@ class Server:
             ListenError: A listener could not be opened; none is open then.
         """
         settings = self.settings
-        await self.renew_client_authorities()
+        await self.certificates.renew_client_authorities()
         try:
             await self._https.setup()
             https = await listen(
                 self._https,
                 settings.host,
                 settings.https_port,
-                self._tls.listener,
+                self.certificates.context,
                 settings,
                 "https_port",
                 self._callers,
@@ -243,64 +222,11 @@ class Server:
     ) -> None:
         await self.stop()
 
-    def renew_leaf(self) -> bool:
-        """Serve another certificate when there is one.
-
-        When that fails, the present one stays and the failure is counted and logged.
-
-        Returns:
-            Whether there is a new one.
-        """
-        try:
-            leaf = self.leaves.following(self._leaf, self._now())
-            if leaf is None:
-                return False
-            self._tls.swap(leaf)
-        except CertificateError as error:
-            self.metrics.renewals.labels("leaf", "failure").inc()
-            _log.warning("certificate not renewed", extra={"reason": str(error)})
-            return False
-        self._leaf = leaf
-        self._publish_leaf()
-        self.metrics.renewals.labels("leaf", "success").inc()
-        _log.info("certificate renewed", extra={"notAfter": leaf.not_after.isoformat()})
-        return True
-
-    async def renew_client_authorities(self) -> bool:
-        """Accept the client certificates of other authorities when they have changed.
-
-        When they cannot be had, those in use stay in use, and the failure is counted and logged, once per reason.
-
-        Returns:
-            Whether there are new ones.
-        """
-        if self._client_authorities is None:
-            return False
-        try:
-            pem = await self._client_authorities.read()
-            changed = pem != self._tls.client_authorities
-            if changed:
-                self._tls.trust(pem)
-        except CertificateError as error:
-            self.metrics.renewals.labels("client_ca", "failure").inc()
-            if str(error) != self._trouble:
-                self._trouble = str(error)
-                kept = bool(self._tls.client_authorities)
-                _log.warning(
-                    "authorities of client certificates not read", extra={"reason": self._trouble, "oldOnesKept": kept}
-                )
-            return False
-        self._trouble = ""
-        if changed:
-            self.metrics.renewals.labels("client_ca", "success").inc()
-            _log.info("authorities of client certificates renewed")
-        return changed
-
     async def check_listener(self) -> bool:
         """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
         assert self.addresses.https is not None
         host, port = _dialled(self.addresses.https)
-        trust = ssl.create_default_context(cadata=self.leaves.trust_pem.decode())
+        trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
         try:
@@ -313,18 +239,6 @@ class Server:
         self._listener_seen = asyncio.get_running_loop().time()
         return True
 
-    def _publish_leaf(self) -> None:
-        authority = self.leaves.authority if isinstance(self.leaves, OwnLeaves) else None
-        if authority is not None:
-            self.metrics.certificate_not_after.labels("ca").set(authority.not_after.timestamp())
-            self.metrics.certificate_not_before.labels("ca").set(authority.not_before.timestamp())
-        self.metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
-        self.metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
-
-    def _check_certificate(self) -> str:
-        left = self._leaf.not_after - self._now()
-        return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
-
     def _check_listener(self) -> str:
         silence = asyncio.get_running_loop().time() - self._listener_seen
         return "" if silence <= LISTENER_SILENCE_SECONDS else "no TLS handshake with ourselves in the last 15 s"
@@ -335,22 +249,9 @@ class Server:
 
     async def _keep_house(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_renewing())
-            if self._client_authorities is not None:
-                tasks.create_task(self._keep_trusting(self._client_authorities))
+            tasks.create_task(self.certificates.run())
             tasks.create_task(self._keep_checking())
             tasks.create_task(self.health.keep_measuring())
-
-    async def _keep_renewing(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.certificate_check_seconds)
-            self.renew_leaf()
-
-    async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
-        while True:
-            pause = authorities.check_seconds
-            await asyncio.sleep(pause if self._tls.client_authorities else min(pause, FIRST_AUTHORITIES_SECONDS))
-            await self.renew_client_authorities()
 
     async def _keep_checking(self) -> None:
         while not self.health.draining.is_set():

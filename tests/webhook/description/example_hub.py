@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from tests.webhook.services import make_server
 from webhook.access.ports import Authenticator, Authorizer
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
@@ -86,7 +87,7 @@ class Caller:
 async def calling(up: Up, server: Server | None = None) -> AsyncIterator[Caller]:
     """Yield the owner of a hub, asking its own server, or another *server* on the same hub."""
     chosen = server or up.server
-    trust = ssl.create_default_context(cadata=chosen.leaves.trust_pem.decode())
+    trust = ssl.create_default_context(cadata=chosen.certificates.trust_pem.decode())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
         yield Caller(up, chosen.addresses.https_url, session, up.token_file.read_text(encoding="ascii").strip())
 
@@ -104,7 +105,7 @@ async def changed(
         authorizer=authorizer or known.authorizer,
     )
     services = replace(whole, answers=replace(whole.answers, admittance=admittance, **answers))
-    server = Server(services, caller.up.settings)
+    server = make_server(services, caller.up.settings)
     async with server, calling(caller.up, server) as other:
         yield other
 

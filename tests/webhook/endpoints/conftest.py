@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from scorer.api.references import UnknownObjectError
-from tests.webhook.services import OWNER, TOKEN, admit, make_services
+from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
 from webhook.answers.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
@@ -186,7 +186,7 @@ class Port:
 
     def __init__(self, server: Server, harbour: Harbour, clock: "Clock"):
         self.server, self.harbour, self.clock = server, harbour, clock
-        self.trust = ssl.create_default_context(cadata=server.leaves.trust_pem.decode())
+        self.trust = ssl.create_default_context(cadata=server.certificates.trust_pem.decode())
         self.trust.verify_flags |= ssl.VERIFY_X509_STRICT
 
     @property
@@ -276,7 +276,7 @@ def launch():
             admittance=admit(authenticator, authorizer, access),
         )
         chosen = ServerSettings(**(QUICK | settings))
-        server = Server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)
+        server = make_server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)
         await server.start()
         try:
             yield Port(server, harbour, clock)

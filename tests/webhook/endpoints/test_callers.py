@@ -466,7 +466,7 @@ class Certificates:
         return AuthorityFile(self.file, 3600)
 
     def trust(self, port, name="kube-scheduler", groups=("schedulers", "nodes"), *, of=None, **how) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=port.server.leaves.trust_pem.decode())
+        context = ssl.create_default_context(cadata=port.server.certificates.trust_pem.decode())
         return issue_client_certificate(of or self.good, self.folder, name, groups, **how).show(context)
 
 
@@ -541,7 +541,7 @@ async def test_other_authorities_take_over_and_open_connections_have_to_connect_
     async with secured.dial(token="") as early:
         assert (await early.get("/whoami")).status == 200
         certificates.file.write_bytes(certificates.foreign.pem)
-        assert await secured.server.renew_client_authorities()
+        assert await secured.server.certificates.renew_client_authorities()
         answer = await early.get("/whoami")
         assert "connect again" in assert_unauthenticated(answer)
         assert answer.headers["Connection"] == "close"
@@ -550,7 +550,7 @@ async def test_other_authorities_take_over_and_open_connections_have_to_connect_
         await get_with(secured, "/whoami", "")
     secured.trust = certificates.trust(secured, of=certificates.foreign)
     assert (await get_with(secured, "/whoami", "")).status == 200
-    assert not await secured.server.renew_client_authorities()
+    assert not await secured.server.certificates.renew_client_authorities()
 
 
 async def test_a_connection_survives_another_certificate_of_the_server(launch, certificates):
@@ -560,7 +560,7 @@ async def test_a_connection_survives_another_certificate_of_the_server(launch, c
         async with port.dial(token="") as early:
             assert (await early.get("/whoami")).status == 200
             port.clock.advance(days=4, hours=15, minutes=41)
-            assert port.server.renew_leaf()
+            assert port.server.certificates.renew_leaf()
             assert (await early.get("/whoami")).status == 200
         assert (await get_with(port, "/whoami", "")).status == 200
 
@@ -580,7 +580,7 @@ async def test_a_broken_file_keeps_the_authorities_that_were(secured, certificat
     else:
         certificates.file.write_bytes(content)
     for _ in range(2):
-        assert not await secured.server.renew_client_authorities()
+        assert not await secured.server.certificates.renew_client_authorities()
     assert len([record for record in caplog.records if "authorities of client" in record.message]) == 1
     assert str(certificates.file) in caplog.records[-1].reason
     assert secured.sample("harbormaster_certificate_renewals_total", role="client_ca", result="failure") == 2

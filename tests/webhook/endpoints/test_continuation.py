@@ -59,7 +59,7 @@ async def test_the_key_changes_with_the_certificates(launch, leaves):
     async with launch(leaves=leaves("a")) as first:
         old = (await page(first)).json["continue"]
         leaves("a")
-        assert first.server.renew_leaf()
+        assert first.server.certificates.renew_leaf()
         assert_problem(await page(first, old), "continue-expired", 410)
         async with launch(leaves=leaves("b", "a")) as second:
             new = (await page(first)).json["continue"]

@@ -10,10 +10,9 @@ import pytest
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
 from tests.webhook.endpoints.conftest import QUICK, Harbour, Port, make_review
-from tests.webhook.services import make_services
+from tests.webhook.services import make_server, make_services
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
-from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
@@ -56,7 +55,7 @@ def guarded():
         services = replace(services, answers=replace(services.answers, now=utc_now))  # a certificate of today
         task = asyncio.create_task(cache.run())
         await cache.wait_synced((NODE_POOL, NODE_CLAIM, NODE))
-        server = Server(services, chosen)
+        server = make_server(services, chosen)
         await server.start()
         try:
             yield Port(server, harbour, now)

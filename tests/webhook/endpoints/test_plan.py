@@ -8,11 +8,10 @@ import pytest
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from tests.webhook.endpoints.conftest import QUICK, Clock, Port
-from tests.webhook.services import OWNER, TOKEN, admit, make_services
+from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
-from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 
@@ -47,7 +46,7 @@ async def hub(*, authorizer=OWNER, access=None, caller=OWNER, **settings):
         await world.until(lambda: all(member.status.agent_status for member in world.cache.fleet.members))
         await world.add(make_placement("web", pick_n(2)))
         await world.until(lambda: world.view("web")["state"] == "available")
-        server = Server(services, chosen)
+        server = make_server(services, chosen)
         await server.start()
         try:
             port = Port(server, None, Clock(behind=utc_now() - utc_now()))

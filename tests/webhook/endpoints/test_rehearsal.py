@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from tests.webhook.services import admit, make_services
+from tests.webhook.services import admit, make_server, make_services
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.patch import apply_patch
-from webhook.server.server import Server
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.validation.context import Context
 
@@ -196,7 +195,7 @@ async def test_rights_that_cannot_be_had(port, mode, status):
         admission=lambda: context,
         admittance=admit(Ann(), access=Silent()),
     )
-    async with Server(services, port.server.settings) as server:
+    async with make_server(services, port.server.settings) as server:
         answer = await ask(type(port)(server, port.harbour, port.clock), "/v1/validate", {"object": PLACEMENT})
     assert answer.status == status
     if status == 503:

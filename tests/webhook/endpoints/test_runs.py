@@ -10,12 +10,11 @@ from scorer.api.meta import format_time, parse_time
 from tests.webhook.endpoints.conftest import QUICK, Clock, Harbour, Port
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.endpoints.test_v1 import assert_problem
-from tests.webhook.services import admit, make_services
+from tests.webhook.services import admit, make_server, make_services
 from webhook.access.rights import Access
 from webhook.answers.history import RunHistory
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
-from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 
 LABELS = {
@@ -67,7 +66,7 @@ async def serving(**access):
         now=clock,
         admittance=admit(**access),
     )
-    server = Server(services, ServerSettings(**QUICK))
+    server = make_server(services, ServerSettings(**QUICK))
     await server.start()
     try:
         yield Port(server, harbour, clock)

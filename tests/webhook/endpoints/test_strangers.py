@@ -248,7 +248,7 @@ async def test_whose_authority_was_taken_away_connects_again(launch, review_byte
         async with port.dial() as early:
             assert (await early.post("/validate", review_bytes())).status == 200
             certificates.file.write_bytes(certificates.foreign.pem)
-            assert await port.server.renew_client_authorities()
+            assert await port.server.certificates.renew_client_authorities()
             answer = await early.post("/validate", review_bytes())
             assert_status(answer, 503, "ServiceUnavailable")
             assert "connect again" in answer.json["message"]
@@ -266,7 +266,7 @@ async def test_a_review_that_is_judged_while_its_authority_goes_is_the_last_of_i
     class Renewing(Rights):
         async def review(self, user, wanted):
             certificates.file.write_bytes(certificates.foreign.pem)
-            assert await port.server.renew_client_authorities()
+            assert await port.server.certificates.renew_client_authorities()
             return await super().review(user, wanted)
 
     settings = {"client_authorities": certificates.source, "webhook_secret_file": secret_file}
@@ -289,13 +289,13 @@ async def test_another_authority_makes_nobody_a_stranger(launch, review_bytes, c
                 (certificates.good.pem, certificates.foreign.pem + b"\n" + certificates.good.pem), 1
             ):
                 certificates.file.write_bytes(pem)
-                await port.server.renew_client_authorities()
+                await port.server.certificates.renew_client_authorities()
                 answer = await connection.post("/validate", review_bytes())
                 assert answer.status == 200
                 assert "Connection" not in answer.headers
                 assert len(rights.asked) == count
             certificates.file.write_bytes(certificates.foreign.pem)
-            assert await port.server.renew_client_authorities()
+            assert await port.server.certificates.renew_client_authorities()
             assert (await connection.post("/validate", review_bytes())).status == 503
 
 

@@ -15,11 +15,10 @@ from tests.webhook.controllers.world import make_member, make_placement, pick_n
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
-from tests.webhook.services import admit, make_services
+from tests.webhook.services import admit, make_server, make_services
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
-from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings, UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -219,7 +218,7 @@ async def serving(*rights: str, **settings) -> AsyncIterator[tuple[str, object]]
     """A server whose tokens have an audience and whose callers have rights."""
     harbour, known = Harbour(), roster(*rights)
     services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, admittance=admit(known, known))
-    async with Server(services, ServerSettings(https_port=0, **QUICK, **settings)) as server:
+    async with make_server(services, ServerSettings(https_port=0, **QUICK, **settings)) as server:
         yield server.addresses.https_url, known
 
 

@@ -1,35 +1,24 @@
-"""Listeners, certificates on a live listener, and a shutdown that loses nothing."""
+"""Listeners, and a shutdown that loses nothing."""
 
 import asyncio
 import os
 import signal
 import socket
-import ssl
-import subprocess
-from dataclasses import replace
-from datetime import timedelta
-from unittest.mock import Mock
 
 import pytest
 from aiohttp import web
-from cryptography import x509
 
 from certs.authority import Authority
-from certs.context import CertificateError
 from certs.source import OwnLeaves
-from tests.webhook.services import make_services
+from tests.webhook.services import make_server, make_services
 from webhook.server.server import Addresses, ListenError, Server, serve
 from webhook.settings.programs import ServerSettings
 
 
-def serial(connection) -> int:
-    certificate = connection._writer.get_extra_info("ssl_object").getpeercert(True)
-    return x509.load_der_x509_certificate(certificate).serial_number
-
-
-def make_server(port, **settings) -> Server:
+def another(port, **settings) -> Server:
+    """Make another server over the same fleet."""
     services = make_services(advisor=port.harbour, changes=port.harbour, synced=lambda: True, now=port.clock)
-    return Server(services, ServerSettings(**({"https_port": 0, "http_port": 0} | settings)))
+    return make_server(services, ServerSettings(**({"https_port": 0, "http_port": 0} | settings)))
 
 
 async def test_port_0_is_any_free_port(port):
@@ -52,7 +41,7 @@ def test_a_listener_on_every_address_is_reached_on_this_machine(host, dialled):
 async def test_a_port_in_use_is_one_clear_line(port, setting):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        server = make_server(port, **{setting: number})
+        server = another(port, **{setting: number})
         with pytest.raises(ListenError) as caught:
             await server.start()
     text = str(caught.value)
@@ -68,79 +57,21 @@ async def test_nothing_stays_open_when_one_listener_cannot_open(port):
         https = free.getsockname()[1]
     taken = port.server.addresses.http[1]
     with pytest.raises(ListenError):
-        await make_server(port, https_port=https, http_port=taken).start()
+        await another(port, https_port=https, http_port=taken).start()
     socket.create_server(("127.0.0.1", https)).close()
 
 
 async def test_an_address_of_another_machine_is_one_clear_line(port):
     with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: .*assign.*https_port"):
-        await make_server(port, host="203.0.113.1").start()
+        await another(port, host="203.0.113.1").start()
     with pytest.raises(ListenError, match=r"no such host \(setting host, HARBORMASTER_HOST\)"):
-        await make_server(port, host="no-such-host.invalid").start()
-
-
-async def test_a_name_that_no_certificate_can_hold_is_refused_before_anything_opens(port):
-    with pytest.raises(CertificateError, match="köln"):
-        make_server(port, dns_names=("köln",))
-
-
-async def test_openssl_verifies_the_running_server(port, tmp_path):
-    (tmp_path / "ca.pem").write_bytes(port.server.leaves.trust_pem)
-    host, number = port.server.addresses.https
-    command = ["openssl", "s_client", "-connect", f"{host}:{number}", "-CAfile", str(tmp_path / "ca.pem")]
-    command += ["-verify_return_error", "-x509_strict", "-servername", "localhost", "-verify_hostname", "localhost"]
-    done = await asyncio.to_thread(
-        subprocess.run, [*command, "-alpn", "h2,http/1.1"], input="", capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Verify return code: 0 (ok)" in done.stdout
-    assert "ALPN protocol: http/1.1" in done.stdout
-
-
-async def test_a_client_that_trusts_another_authority_is_not_served(port):
-    port.trust = ssl.create_default_context(cadata=Authority.new(port.clock()).pem.decode())
-    with pytest.raises(ssl.SSLCertVerificationError):
-        async with port.dial():
-            pass
-
-
-async def test_the_certificate_is_renewed_at_two_thirds_of_its_life_under_open_connections(launch, review_bytes):
-    """7 days and 1 hour: due 4 days, 15 hours and 40 minutes after it was made."""
-    async with launch(behind=timedelta(days=4, hours=16)) as port, port.dial() as early:
-        server, first = port.server, serial(early)
-        port.clock.advance(days=4, hours=15, minutes=39)
-        assert not server.renew_leaf()
-        port.clock.advance(minutes=2)
-        assert server.renew_leaf()
-        async with port.dial() as late:
-            assert serial(late) != first
-            assert (await late.post("/validate", review_bytes())).status == 200
-        assert (await early.post("/validate", review_bytes())).status == 200
-        assert not server.renew_leaf()
-        assert port.sample("harbormaster_certificate_renewals_total", role="leaf", result="success") == 1
-        expiry = port.sample("harbormaster_certificate_expiration_timestamp_seconds", role="leaf")
-        assert expiry == pytest.approx(port.clock().timestamp() + 7 * 86400, abs=1)
-
-
-async def test_a_pair_that_does_not_match_leaves_the_old_one_serving(port, review_bytes, monkeypatch):
-    server = port.server
-    leaves = server.leaves
-    stray = leaves.first(port.clock()).key_pem
-    monkeypatch.setattr(server, "leaves", Mock(following=lambda *_: replace(leaves.first(port.clock()), key_pem=stray)))
-    async with port.dial() as connection:
-        first = serial(connection)
-    port.clock.advance(days=5)
-    assert not server.renew_leaf()
-    async with port.dial() as connection:
-        assert serial(connection) == first
-        assert (await connection.post("/validate", review_bytes())).status == 200
-    assert port.sample("harbormaster_certificate_renewals_total", role="leaf", result="failure") == 1
+        await another(port, host="no-such-host.invalid").start()
 
 
 async def test_a_listener_that_fails_its_own_handshake_is_noticed(port):
     assert await port.server.check_listener()
     stranger = Authority.new(port.clock())
-    port.server.leaves = OwnLeaves(stranger, ("localhost",), ())
+    port.server.certificates.leaves = OwnLeaves(stranger, ("localhost",), ())
     assert not await port.server.check_listener()
     port.server._listener_seen -= 16
     assert port.server.health.readiness()["listener"]
@@ -233,7 +164,7 @@ async def test_a_request_in_flight_is_finished_after_the_listener_is_closed(laun
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_drains_and_ends(port, number):
-    server = make_server(port, drain_seconds=0, drain_limit_seconds=0)
+    server = another(port, drain_seconds=0, drain_limit_seconds=0)
     started = asyncio.Event()
     running = asyncio.create_task(serve(server, lambda _: started.set()))
     await started.wait()
@@ -243,7 +174,7 @@ async def test_a_signal_drains_and_ends(port, number):
 
 
 async def test_a_second_signal_ends_the_draining(port):
-    server = make_server(port, drain_seconds=60, drain_limit_seconds=60)
+    server = another(port, drain_seconds=60, drain_limit_seconds=60)
     started = asyncio.Event()
     running = asyncio.create_task(serve(server, lambda _: started.set()))
     await started.wait()

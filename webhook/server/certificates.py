@@ -1,0 +1,165 @@
+"""The certificates of a listener: its own, and whose of its callers it accepts; both renewed under open connections.
+
+Each is asked for again every so often; while it cannot be had, or cannot be used, the one in use stays in use.
+
+Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from certs.authority import Authority
+from certs.client_authorities import ClientAuthorities
+from certs.context import CertificateError, ServerContext
+from certs.source import LeafSource, OwnLeaves
+from webhook.settings.certificates import CertificateSettings
+from webhook.telemetry.metrics import Metrics
+
+FIRST_AUTHORITIES_SECONDS: Final = 5.0
+"""How soon to ask again for the authorities of clients as long as there are none."""
+SHORTEST_READY_LIFE: Final = timedelta(hours=1)
+
+_log = logging.getLogger(__name__)
+
+
+class Certificates:
+    """What one HTTPS listener shows, and what it accepts.
+
+    Args:
+        leaves: Where the server certificate comes from.
+        client_authorities: Whose client certificates are accepted; None: nobody's.
+        metrics: Where renewals are counted.
+        now: The clock.
+        check_seconds: How often to look for another server certificate.
+
+    Raises:
+        CertificateError: There is no certificate that could be served.
+    """
+
+    def __init__(
+        self,
+        leaves: LeafSource,
+        client_authorities: ClientAuthorities | None,
+        metrics: Metrics,
+        now: Callable[[], datetime],
+        check_seconds: float,
+    ) -> None:
+        self.leaves = leaves
+        self._client_authorities = client_authorities
+        self._metrics = metrics
+        self._now = now
+        self._check_seconds = check_seconds
+        self._leaf = leaves.first(now())
+        self._tls = ServerContext(self._leaf)
+        self._trouble = ""  # why the authorities of clients could not be had the last time
+        self._publish_leaf()
+        for result in ("success", "failure"):
+            metrics.renewals.labels("client_ca", result)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What the listener is opened with, once and for all: connections find the certificates of their time in it."""
+        return self._tls.listener
+
+    @property
+    def key_pem(self) -> bytes:
+        """The private key in use."""
+        return self._leaf.key_pem
+
+    @property
+    def trust_pem(self) -> bytes:
+        """What a client has to trust to accept the server certificate."""
+        return self.leaves.trust_pem
+
+    def problem(self) -> str:
+        """Return why the server certificate cannot be relied on; empty when it can."""
+        left = self._leaf.not_after - self._now()
+        return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+
+    def renew_leaf(self) -> bool:
+        """Serve another certificate when there is one.
+
+        When that fails, the present one stays and the failure is counted and logged.
+
+        Returns:
+            Whether there is a new one.
+        """
+        try:
+            leaf = self.leaves.following(self._leaf, self._now())
+            if leaf is None:
+                return False
+            self._tls.swap(leaf)
+        except CertificateError as error:
+            self._metrics.renewals.labels("leaf", "failure").inc()
+            _log.warning("certificate not renewed", extra={"reason": str(error)})
+            return False
+        self._leaf = leaf
+        self._publish_leaf()
+        self._metrics.renewals.labels("leaf", "success").inc()
+        _log.info("certificate renewed", extra={"notAfter": leaf.not_after.isoformat()})
+        return True
+
+    async def renew_client_authorities(self) -> bool:
+        """Accept the client certificates of other authorities when they have changed.
+
+        When they cannot be had, those in use stay in use, and the failure is counted and logged, once per reason.
+
+        Returns:
+            Whether there are new ones.
+        """
+        if self._client_authorities is None:
+            return False
+        try:
+            pem = await self._client_authorities.read()
+            changed = pem != self._tls.client_authorities
+            if changed:
+                self._tls.trust(pem)
+        except CertificateError as error:
+            self._metrics.renewals.labels("client_ca", "failure").inc()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                kept = bool(self._tls.client_authorities)
+                _log.warning(
+                    "authorities of client certificates not read", extra={"reason": self._trouble, "oldOnesKept": kept}
+                )
+            return False
+        self._trouble = ""
+        if changed:
+            self._metrics.renewals.labels("client_ca", "success").inc()
+            _log.info("authorities of client certificates renewed")
+        return changed
+
+    async def run(self) -> None:
+        """Renew both until cancelled; the authorities of clients for the first time after a pause."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_renewing())
+            if self._client_authorities is not None:
+                tasks.create_task(self._keep_trusting(self._client_authorities))
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            self.renew_leaf()
+
+    async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
+        while True:
+            pause = authorities.check_seconds
+            await asyncio.sleep(pause if self._tls.client_authorities else min(pause, FIRST_AUTHORITIES_SECONDS))
+            await self.renew_client_authorities()
+
+    def _publish_leaf(self) -> None:
+        authority = self.leaves.authority if isinstance(self.leaves, OwnLeaves) else None
+        if authority is not None:
+            self._metrics.certificate_not_after.labels("ca").set(authority.not_after.timestamp())
+            self._metrics.certificate_not_before.labels("ca").set(authority.not_before.timestamp())
+        self._metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
+        self._metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
+
+
+def own_leaves(settings: CertificateSettings, now: Callable[[], datetime]) -> OwnLeaves:
+    """Return certificates of an authority made now, for the names and addresses in the settings."""
+    return OwnLeaves(Authority.new(now()), settings.dns_names, settings.ip_addresses)
