@@ -12,8 +12,9 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
-from webhook.kube.cache import Cache, Shelf
+from webhook.kube.cache import Cache
 from webhook.kube.ports import Key
+from webhook.kube.shelf import Shelf
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context, KnownKinds, NotKnownError
 

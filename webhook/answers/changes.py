@@ -6,7 +6,8 @@ from scorer.api.family import FAMILIES, Family
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from webhook.answers.questions import Change
-from webhook.kube.cache import Cache, Handler
+from webhook.kube.cache import Cache
+from webhook.kube.shelf import Handler
 
 
 class HubChanges:

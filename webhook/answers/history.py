@@ -29,8 +29,9 @@ from scorer.api.names import (
 from scorer.api.references import PlacementRef
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
-from webhook.kube.cache import Cache, Handler
+from webhook.kube.cache import Cache
 from webhook.kube.children import children
+from webhook.kube.shelf import Handler
 
 MOST_RUNS: Final = 20
 """So many runs of one placement are kept."""

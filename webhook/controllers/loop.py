@@ -75,10 +75,11 @@ from webhook.controllers.work_generator import BindingRef, WorkGenerator, withou
 from webhook.gate.holds import HubMemberHolds, seen_in
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache import Handler, read_member
+from webhook.kube.cache import read_member
 from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, ServedKinds, StoreError
+from webhook.kube.shelf import Handler
 from webhook.settings.loop import LoopSettings
 
 RESYNC = timedelta(minutes=10)

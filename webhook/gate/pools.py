@@ -35,9 +35,9 @@ from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, rea
 from scorer.node_budgets.pool_view import PoolView
 from webhook.defaulting.node_pool import default
 from webhook.kube.cache import Cache
-from webhook.kube.cache import Handler as CacheHandler
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.ports import Key, Store
+from webhook.kube.shelf import Handler as CacheHandler
 from webhook.kube.trimming import essential_node
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)

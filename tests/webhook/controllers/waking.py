@@ -12,8 +12,9 @@ from webhook.controllers.loop import Loop
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.selectables import Selectables
 from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache, Shelf
+from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
+from webhook.kube.shelf import Shelf
 from webhook.settings.loop import LoopSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -1,0 +1,209 @@
+"""The objects of one kind in memory: what is known of each, whatever order lists, events and own writes come in."""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from webhook.kube.ports import EventType, Key, WatchEvent, key_of
+from webhook.kube.sharing import Sharing
+
+Handler = Callable[[JsonObject | None, JsonObject | None], None]
+Trim = Callable[[JsonObject], JsonObject]
+
+INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
+"""Labels by which objects are found without going through all of their kind."""
+
+log = logging.getLogger(__name__)
+
+
+class Shelf:
+    """All objects of one kind, by key and by the indexed labels."""
+
+    def __init__(self, kind: Kind, sharing: Sharing | None = None) -> None:
+        self.kind = kind
+        self._sharing = sharing or Sharing()
+        self.refusal = ""
+        """Why the store does not let us read the kind; empty when it does."""
+        self.watching: asyncio.Task[None] | None = None
+        self.objects: dict[Key, JsonObject] = {}
+        self.labelled: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
+        self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
+        self.handlers: list[Handler] = []
+        self.gone: dict[str, None] = {}
+        self.synced = asyncio.Event()
+        """Set once everything has been listed."""
+        self.answered = asyncio.Event()
+        """Set once the store has listed everything, or has said that we may not read it."""
+        self.optional = False
+        """Who needs it does without while we may not read it."""
+        self.trim: Trim | None = None
+        """What is kept of an object; None: all of it."""
+        self.events = 0
+        """Changes that the watch has brought."""
+        self.lists = 0
+        """How often everything was listed."""
+        self.seen = float("-inf")
+        """When the store was last heard of, on the monotonic clock; bookmarks count."""
+        self.heard = 0
+        """The newest version of anything that the store has told of the kind."""
+        self._listed_at = 0
+
+    def hear(self, version: int) -> None:
+        """Note that the store has been at *version*."""
+        self.heard = max(self.heard, version)
+
+    def take(self, event: WatchEvent) -> None:
+        """Take in what the watch has brought."""
+        self.seen = time.monotonic()
+        self.events += event.type is not EventType.BOOKMARK
+        self.hear(_version({"metadata": {"resourceVersion": event.resource_version}}))
+        match event.type:
+            case EventType.DELETED:
+                self.drop(event.document)
+            case EventType.BOOKMARK:
+                pass
+            case _:
+                self.put(event.document)
+
+    def put(self, document: JsonObject, *, even_if_older: bool = False) -> None:
+        """Take in an object unless a newer state of it is known, or its end."""
+        key = key_of(document)
+        old = self.objects.get(key)
+        self.hear(_version(document))
+        if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
+            return
+        if self.trim is not None:
+            document = self.trim(document)
+        self._sharing.share(document)
+        self._unindex(key, old)
+        self._keep(key, document)
+        self._tell(old, document)
+
+    def trim_by(self, trim: Trim) -> None:
+        """Keep of each object only what *trim* returns, also of those that are known already; nobody is told."""
+        if self.trim is trim:
+            return
+        self.trim = trim
+        for key, document in list(self.objects.items()):
+            self._keep(key, trim(document))
+
+    def _keep(self, key: Key, document: JsonObject) -> None:
+        self.objects[key] = document
+        self.namespaces[key.namespace][key] = document
+        for entry in _label_entries(document):
+            self.labelled[entry][key] = document
+
+    def show(self, document: JsonObject) -> None:
+        """Show an object that is known in a state that is not stored yet: the next version from the store ends that."""
+        key = key_of(document)
+        old = self.objects[key]
+        self._keep(key, document)
+        self._tell(old, document)
+
+    def unshow(self, shown: JsonObject, stored: JsonObject) -> None:
+        """Show an object as it is stored, unless it is not what *shown* showed any more."""
+        if self.objects.get(key_of(shown)) is shown:
+            self.show(stored)
+
+    def drop(self, document: JsonObject) -> None:
+        """Forget an object that was deleted; nothing that the watch still brings of it can bring it back."""
+        key, uid = key_of(document), _uid(document)
+        old = self.objects.get(key)
+        if uid:
+            self.gone[uid] = None
+        if len(self.gone) > 1024:
+            del self.gone[next(iter(self.gone))]
+        if old is None or _uid(old) != uid:
+            return
+        self._unindex(key, old)
+        del self.objects[key]
+        self._tell(old, None)
+
+    def known(self) -> "Known":
+        """Return what is known now, for `replace_all` with a list that is asked for now."""
+        return Known(self.heard, frozenset(self.gone))
+
+    def replace_all(self, documents: Iterable[JsonObject], version: str, *, before: "Known | None" = None) -> None:
+        """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
+
+        A list that is older than what was heard before it was asked for comes from a store that was put back to an
+        earlier state: then it is the truth, however new what we know looks. So does one that names what was gone before
+        it was asked for: with its versions moved on, as is advised for a backup, such a store shows itself by nothing
+        else.
+
+        Args:
+            documents: All objects.
+            version: Of the list.
+            before: What was `known` when the list was asked for; None: the version of the list before.
+        """
+        listed = {key_of(document): document for document in documents}
+        at = _version({"metadata": {"resourceVersion": version}})
+        heard, gone = before or Known(self._listed_at, frozenset())
+        restored = at < heard
+        if restored:
+            self.gone.clear()
+        for uid in gone.intersection(map(_uid, listed.values())):
+            self.gone.pop(uid, None)
+        for old in [
+            old for key, old in self.objects.items() if key not in listed and (restored or _version(old) <= at)
+        ]:
+            self.drop(old)
+        for document in listed.values():
+            self.put(document, even_if_older=restored)
+        self._listed_at = at
+        self.heard = at if restored else max(self.heard, at)
+        self.lists += 1
+        self.seen = time.monotonic()
+
+    def _unindex(self, key: Key, old: JsonObject | None) -> None:
+        if old is None:
+            return
+        self.namespaces[key.namespace].pop(key, None)
+        if not self.namespaces[key.namespace]:
+            del self.namespaces[key.namespace]
+        for entry in _label_entries(old):
+            self.labelled[entry].pop(key, None)
+            if not self.labelled[entry]:
+                del self.labelled[entry]
+
+    def _tell(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        for handler in self.handlers:
+            try:
+                handler(old, new)
+            except Exception:  # an object nobody expected must not end the watch for all the others
+                document = new or old or {}
+                log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
+
+
+class Known(NamedTuple):
+    """What a shelf knows at one moment.
+
+    Args:
+        heard: The newest version of anything.
+        gone: The uids of objects whose end is known, as far as they are remembered.
+    """
+
+    heard: int
+    gone: frozenset[str]
+
+
+def _version(document: JsonObject | None) -> int:
+    with suppress(KeyError, ValueError):
+        return int(document["metadata"]["resourceVersion"]) if document else 0
+    return 0
+
+
+def _uid(document: JsonObject) -> str:
+    return str(document["metadata"].get("uid", ""))
+
+
+def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
+    labels: Mapping[str, str] = document["metadata"].get("labels") or {}
+    return [(label, labels[label]) for label in INDEXED_LABELS if label in labels]
