@@ -16,6 +16,7 @@ from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.controllers.members import WATCHED, MemberController, concerned_member
 from webhook.controllers.queue import WorkQueue
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError
@@ -90,8 +91,8 @@ class Keeper:
             tasks.create_task(self.queue.run())
 
     def wake(self, kind: Any) -> Any:
-        def handle(old: Any, new: Any) -> None:
-            if (name := concerned_member(kind, old, new)) is not None:
+        def handle(change: Change) -> None:
+            if (name := concerned_member(kind, change)) is not None:
                 self.queue.add(name)
 
         return handle

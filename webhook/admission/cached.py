@@ -13,6 +13,7 @@ from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.ports import Key
 from webhook.kube.shelf import Shelf
 from webhook.settings.admission import AdmissionSettings
@@ -158,5 +159,5 @@ class CachedContext:
         self.failures[check] += 1
         log_failure(check, error)
 
-    def _forget_kinds(self, _old: JsonObject | None, _new: JsonObject | None) -> None:
+    def _forget_kinds(self, _change: Change) -> None:
         self._known = None

@@ -1,13 +1,13 @@
 """Tells viewers when something they see is different."""
 
 from collections.abc import Callable
+from functools import partial
 
 from scorer.api.family import FAMILIES, Family
 from scorer.api.kinds import MEMBER_CLUSTER
-from scorer.api.meta import JsonObject
-from webhook.answers.questions import Change
+from webhook.answers.questions import ViewChange
 from webhook.kube.cache import Cache
-from webhook.kube.shelf import Handler
+from webhook.kube.change import Change
 
 
 class HubChanges:
@@ -19,46 +19,36 @@ class HubChanges:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._viewers: dict[int, Callable[[Change], None]] = {}
+        self._viewers: dict[int, Callable[[ViewChange], None]] = {}
         self._next = 0
         cache.subscribe(MEMBER_CLUSTER, self._on_member)
         for family in FAMILIES:
-            cache.subscribe(family.placement, self._on_placement(family))
-            cache.subscribe(family.binding, self._on_binding(family))
+            cache.subscribe(family.placement, partial(self._on_placement, family))
+            cache.subscribe(family.binding, partial(self._on_binding, family))
 
-    def everything(self) -> Change:
+    def everything(self) -> ViewChange:
         """Return the change that covers all there is."""
         refs = (str(family.ref(document)) for family in FAMILIES for document in self._cache.list(family.placement))
-        return Change(self._cache.revision, clusters=True, placements=frozenset(refs))
+        return ViewChange(self._cache.revision, clusters=True, placements=frozenset(refs))
 
-    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[ViewChange], None]) -> Callable[[], None]:
         """Call *handler* after every change, until the returned function is called."""
         number = self._next
         self._next += 1
         self._viewers[number] = handler
         return lambda: self._viewers.pop(number, None) and None
 
-    def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:  # noqa: ARG002 - which one is no matter
-        self._tell(Change(self._cache.revision, clusters=True))
+    def _on_member(self, _change: Change) -> None:
+        self._tell(ViewChange(self._cache.revision, clusters=True))
 
-    def _on_placement(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
-            self._tell(Change(self._cache.revision, placements=frozenset({str(family.ref(document))})))
+    def _on_placement(self, family: Family, change: Change) -> None:
+        ref = str(family.ref(change.document))
+        self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
 
-        return handle
+    def _on_binding(self, family: Family, change: Change) -> None:
+        ref = str(family.parent(change.document))
+        self._tell(ViewChange(self._cache.revision, clusters=change.came_or_went, placements=frozenset({ref})))
 
-    def _on_binding(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
-            came_or_went = old is None or new is None
-            ref = str(family.parent(document))
-            self._tell(Change(self._cache.revision, clusters=came_or_went, placements=frozenset({ref})))
-
-        return handle
-
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ViewChange) -> None:
         for viewer in tuple(self._viewers.values()):
             viewer(change)

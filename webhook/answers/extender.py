@@ -30,6 +30,7 @@ from scorer.extender.surroundings import Rules, Surroundings
 from scorer.fleet import Fleet
 from scorer.member_gate.holds import upgrade_holds
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.children import children
 from webhook.kube.trimming import essential_node
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
@@ -150,21 +151,17 @@ class HubExtender:
         specs = (spec_of(binding) for binding in bindings if not is_deleting(binding))
         return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
 
-    def _take_pool(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
-        if new is not None and is_deleting(new):
+    def _take_pool(self, change: Change) -> None:
+        name = change.document["metadata"]["name"]
+        if change.new is not None and is_deleting(change.new):
             self._leaving_pools.add(name)
         else:
             self._leaving_pools.discard(name)
-        self._nodes.weigh(name, _weight(new))
+        self._nodes.weigh(name, _weight(change.new))
 
-    def _take_run(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
-        members = frozenset(upgrade_holds(new)) if new is not None else frozenset()
+    def _take_run(self, change: Change) -> None:
+        name = change.document["metadata"]["name"]
+        members = frozenset(upgrade_holds(change.new)) if change.new is not None else frozenset()
         if members == self._running.get(name, frozenset()):
             return
         if members:
@@ -203,15 +200,13 @@ class _Nodes:
         self._fleet: Fleet | None = None
         self._changed: set[str] = set()
 
-    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def take(self, change: Change) -> None:
         """Take in a changed node."""
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
+        name = change.document["metadata"]["name"]
         before, node = self.by_name.get(name), None
-        if new is not None:
+        if change.new is not None:
             try:
-                node = read_node(new, self._cluster_labels, "")
+                node = read_node(change.new, self._cluster_labels, "")
             except MalformedArgsError as error:
                 _log.warning("cannot read", extra={"node": name, "error": str(error)})
         if node is None:
@@ -257,12 +252,10 @@ class _Aliases:
         self._names: tuple[str, ...] = ()
         self._rows: dict[str, int] | None = None
 
-    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def take(self, change: Change) -> None:
         """Take in a changed member cluster."""
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
-        text = (dict_at(new, "metadata").get("annotations") or {}).get(ALIASES) or ""
+        name = change.document["metadata"]["name"]
+        text = (dict_at(change.new, "metadata").get("annotations") or {}).get(ALIASES) or ""
         aliases = tuple(alias for part in str(text).split(",") if (alias := part.strip()))
         if aliases == self._by_cluster.get(name, ()):
             return

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from scorer.api.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
@@ -30,8 +31,8 @@ from scorer.api.references import PlacementRef
 from scorer.fleet import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.children import children
-from webhook.kube.shelf import Handler
 
 MOST_RUNS: Final = 20
 """So many runs of one placement are kept."""
@@ -70,10 +71,10 @@ class RunHistory:
         self._weight = 0
         self._members = _ChangedMembers(cache.limits)
         for family in FAMILIES:
-            cache.subscribe(family.placement, self._on_placement(family))
-            cache.subscribe(family.binding, self._on_binding(family))
-            cache.subscribe(family.policy_snapshot, self._on_snapshot(family))
-        cache.subscribe(MEMBER_CLUSTER, self._on_member)
+            cache.subscribe(family.placement, partial(self._on_placement, family))
+            cache.subscribe(family.binding, partial(self._on_binding, family))
+            cache.subscribe(family.policy_snapshot, partial(self._on_snapshot, family))
+        cache.subscribe(MEMBER_CLUSTER, self._members.note)
 
     def runs(self, ref: PlacementRef) -> list[JsonObject] | None:
         """Return the last runs of a placement, the latest first; None when there is no such placement."""
@@ -89,49 +90,41 @@ class RunHistory:
         past = self._pasts.get(ref)
         return past.runs[-1].trigger.document() if past is not None and past.runs else None
 
-    def _on_placement(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            if new is None and old is not None and (past := self._pasts.pop(family.ref(old), None)) is not None:
-                self._weight -= sum(map(_weight, past.runs))
+    def _on_placement(self, family: Family, change: Change) -> None:
+        if change.new is None and (past := self._pasts.pop(family.ref(change.document), None)) is not None:
+            self._weight -= sum(map(_weight, past.runs))
 
-        return handle
-
-    def _on_binding(self, family: Family) -> Handler:
+    def _on_binding(self, family: Family, change: Change) -> None:
         """Note a binding that is deleted although it is wanted: an eviction; all else the scheduler does itself.
 
         Those that are listed tell when the recorded decisions were made.
         """
+        old, new = change
+        if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
+            self._date(family.parent(new), [new])
+        if old is None or is_deleting(old) or (new is not None and not is_deleting(new)):
+            return
+        if old["spec"].get("state") == "Unscheduled":
+            return
+        name, cluster = old["metadata"]["name"], old["spec"].get("targetCluster", "")
+        message = f"the binding {name} on {cluster} was deleted"
+        self._note(family, family.parent(old), Trigger("BindingDeleted", (name, cluster), message))
 
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
-                self._date(family.parent(new), [new])
-            if old is None or is_deleting(old) or (new is not None and not is_deleting(new)):
-                return
-            if old["spec"].get("state") == "Unscheduled":
-                return
-            name, cluster = old["metadata"]["name"], old["spec"].get("targetCluster", "")
-            message = f"the binding {name} on {cluster} was deleted"
-            self._note(family, family.parent(old), Trigger("BindingDeleted", (name, cluster), message))
-
-        return handle
-
-    def _on_snapshot(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            if new is None:
-                return
-            ref = family.parent(new)
-            listed = not self._cache.shelf(family.policy_snapshot).synced.is_set()
-            if _is_latest(new) and not listed:
-                for trigger in self._changes(family, ref, old, new):
-                    self._note(family, ref, trigger)
-            if scheduled(new) is None or (old is not None and old.get("status") == new.get("status")):
-                return
-            if listed and old is None:
-                self._take_in(ref, new)
-            elif _is_latest(new):
-                self._record(ref, new)
-
-        return handle
+    def _on_snapshot(self, family: Family, change: Change) -> None:
+        old, new = change
+        if new is None:
+            return
+        ref = family.parent(new)
+        listed = not self._cache.shelf(family.policy_snapshot).synced.is_set()
+        if _is_latest(new) and not listed:
+            for trigger in self._changes(family, ref, old, new):
+                self._note(family, ref, trigger)
+        if scheduled(new) is None or (old is not None and old.get("status") == new.get("status")):
+            return
+        if listed and old is None:
+            self._take_in(ref, new)
+        elif _is_latest(new):
+            self._record(ref, new)
 
     def _changes(self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject) -> Iterable[Trigger]:
         """Yield what a change of a policy snapshot asks the scheduler to look at."""
@@ -152,9 +145,6 @@ class RunHistory:
         elif was.get(PLACEMENT_GENERATION) != now.get(PLACEMENT_GENERATION):
             numbers = f"{was.get(PLACEMENT_GENERATION, 'none')} → {now.get(PLACEMENT_GENERATION, 'none')}"
             yield Trigger("PlacementChanged", (str(ref),), f"generation {numbers} of the placement, the same policy")
-
-    def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        self._members.note(old, new)
 
     def _note(self, family: Family, ref: PlacementRef, trigger: Trigger) -> None:
         if self._cache.get(family.placement, ref.name, ref.namespace) is None:  # gone, and this is its end
@@ -280,14 +270,12 @@ class _ChangedMembers:
         self._limits = limits
         self._changed: OrderedDict[str, dict[str, int]] = OrderedDict()
 
-    def note(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def note(self, change: Change) -> None:
         """Take in a change of a MemberCluster."""
-        aspects = changed_aspects(old, new, self._limits)
+        aspects = changed_aspects(change, self._limits)
         if not aspects:
             return
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
+        name = change.document["metadata"]["name"]
         self.counter += 1
         entry = self._changed.setdefault(name, {})
         entry.update(dict.fromkeys(aspects, self.counter))
@@ -306,8 +294,9 @@ class _ChangedMembers:
         return sorted(found, key=lambda entry: entry[0] not in first)
 
 
-def changed_aspects(old: JsonObject | None, new: JsonObject | None, limits: EligibilityLimits) -> list[str]:
+def changed_aspects(change: Change, limits: EligibilityLimits) -> list[str]:
     """Return what of a member cluster changed that scheduling looks at; an ordinary heartbeat changes nothing."""
+    old, new = change
     if old is None or new is None:
         return ["new"] if old is None else ["gone"]
     found = []

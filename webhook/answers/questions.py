@@ -139,7 +139,7 @@ class Advisor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ViewChange:
     """Something a viewer sees is different now.
 
     Args:
@@ -152,8 +152,8 @@ class Change:
     clusters: bool = False
     placements: frozenset[str] = frozenset()
 
-    def __or__(self, other: "Change") -> "Change":
-        return Change(
+    def __or__(self, other: "ViewChange") -> "ViewChange":
+        return ViewChange(
             max(self.revision, other.revision), self.clusters or other.clusters, self.placements | other.placements
         )
 
@@ -161,10 +161,10 @@ class Change:
 class Changes(Protocol):
     """Tells viewers when to look again."""
 
-    def everything(self) -> Change:
+    def everything(self) -> ViewChange:
         """Return the change that covers all there is, for a viewer who has seen nothing."""
         ...
 
-    def subscribe(self, handler: Callable[[Change], None]) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[ViewChange], None]) -> Callable[[], None]:
         """Call *handler* on the event loop after every change, until the returned function is called."""
         ...

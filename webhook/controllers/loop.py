@@ -76,10 +76,10 @@ from webhook.gate.holds import HubMemberHolds, seen_in
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import read_member
+from webhook.kube.change import Change, Handler
 from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, ServedKinds, StoreError
-from webhook.kube.shelf import Handler
 from webhook.settings.loop import LoopSettings
 
 RESYNC = timedelta(minutes=10)
@@ -278,9 +278,8 @@ class Loop:
         self._subscriptions.append(self._hub.cache.subscribe(kind, handler))
 
     def _on_placement(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
+        def handle(change: Change) -> None:
+            old, new, document = *change, change.document
             ref = family.ref(document)
             if old is None or new is None or _spec_changed(old, new):
                 self.placements.add(ref)
@@ -296,9 +295,8 @@ class Loop:
         return handle
 
     def _on_policy_snapshot(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
+        def handle(change: Change) -> None:
+            old, new, document = *change, change.document
             ref = family.parent(document)
             changed = old is None or new is None or _labels_and_annotations(old) != _labels_and_annotations(new)
             if changed:
@@ -309,19 +307,17 @@ class Loop:
         return handle
 
     def _on_resource_snapshot(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
-            self.rollouts.add(family.parent(document))
-            if new is None:
-                self.placements.add(family.parent(document))
+        def handle(change: Change) -> None:
+            ref = family.parent(change.document)
+            self.rollouts.add(ref)
+            if change.new is None:
+                self.placements.add(ref)
 
         return handle
 
     def _on_binding(self, family: Family) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            document = new or old
-            assert document is not None
+        def handle(change: Change) -> None:
+            old, new, document = *change, change.document
             ref = family.parent(document)
             count = count_children(self._hub.cache, family.binding, ref)
             self.placements.add_after(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
@@ -342,7 +338,8 @@ class Loop:
 
         return handle
 
-    def _on_work(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _on_work(self, change: Change) -> None:
+        old, new = change
         for document in (old, new):
             if document is not None and (binding := label(document, PARENT_BINDING)):
                 ref = placement_of_work(document)
@@ -356,27 +353,25 @@ class Loop:
             self.back_reports.add(ref)
 
     def _on_membership(self, kind: Kind) -> Handler:
-        def handle(old: JsonObject | None, new: JsonObject | None) -> None:
-            if (name := concerned_member(kind, old, new)) is not None:
+        def handle(change: Change) -> None:
+            if (name := concerned_member(kind, change)) is not None:
                 self.members.add(name)
 
         return handle
 
-    def _on_override(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
+    def _on_override(self, change: Change) -> None:
+        old, new, document = *change, change.document
         if old is None or new is None or _spec_changed(old, new):
             self.overrides.add(OverrideRef.of(document))
 
-    def _on_override_snapshot(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        if old is not None:
-            self.overrides.add(OverrideRef.parent(document))
-        if (ref := placement_of(document)) is not None:
+    def _on_override_snapshot(self, change: Change) -> None:
+        if change.old is not None:
+            self.overrides.add(OverrideRef.parent(change.document))
+        if (ref := placement_of(change.document)) is not None:
             self.rollouts.add(ref)
 
-    def _on_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _on_eviction(self, change: Change) -> None:
+        old, new = change
         if new is not None and (old is None or _spec_changed(old, new)):
             self.evictions.add(new["metadata"]["name"])
         if new is None and old is not None and annotation(old, EVICTED_BINDING):  # it may have left a word
@@ -412,7 +407,8 @@ class Loop:
             if annotation(eviction, EVICTED_BINDING) == uid:
                 self.evictions.add(eviction["metadata"]["name"])
 
-    def _on_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _on_member(self, change: Change) -> None:
+        old, new = change
         before, after = (None if document is None else read_member(document) for document in (old, new))
         if new is not None and after is None:  # unreadable: its last good state stays in the fleet
             return
@@ -451,9 +447,8 @@ class Loop:
                     self.rollouts.add(family.parent(binding))
                     self.works.add(_binding_ref(family, binding))
 
-    def _on_selectable(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
+    def _on_selectable(self, change: Change) -> None:
+        old, new, document = *change, change.document
         namespace = document["metadata"].get("namespace", "")
         if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or (old and new and not _content_changed(old, new)):
             return
@@ -464,15 +459,14 @@ class Loop:
                 if old is None:  # made anew, without the status it had
                     self._mirror(ref)
 
-    def _on_status_copy(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _on_status_copy(self, change: Change) -> None:
         """Have a copy made again, or put right, that somebody deleted or changed."""
-        document = new or old
-        assert document is not None
-        if old is not None:
-            self.placements.add(PlacementRef(CLUSTER.placement.kind, document["metadata"]["name"]))
+        if change.old is not None:
+            self.placements.add(PlacementRef(CLUSTER.placement.kind, change.document["metadata"]["name"]))
 
-    def _on_definition(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _on_definition(self, change: Change) -> None:
         """Let placements select again: the hub serves other kinds now."""
+        old, new = change
         if old is not None and new is not None and _served(old) == _served(new):
             return
         self.selectables.stale()

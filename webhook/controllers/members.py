@@ -42,6 +42,7 @@ from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, rele
 from scorer.membership.member_status import member_status
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.kube.change import Change
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -62,23 +63,21 @@ POLL_CLEARING: Final = timedelta(seconds=5)
 """How often a namespace that is being deleted is looked at, besides its events."""
 
 
-def concerned_member(kind: Kind, old: JsonObject | None, new: JsonObject | None) -> str | None:
+def concerned_member(kind: Kind, change: Change) -> str | None:
     """Return the name of the member that has to be reconciled after a change, None when none has to be.
 
     A heartbeat changes an InternalMemberCluster and wakes us; the status that we then store in the
     MemberCluster does not.
     """
-    document = new or old
-    assert document is not None
-    metadata = document["metadata"]
+    metadata = change.document["metadata"]
     if kind == MEMBER_CLUSTER:
-        return None if old and new and _orders(old) == _orders(new) else str(metadata["name"])
+        return str(metadata["name"]) if change.touches(_orders) else None
     namespace = str(metadata["name"] if kind == NAMESPACE else metadata.get("namespace", ""))
     if not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
         return None
     cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
     if kind == NAMESPACE:
-        return None if old and new and _orders(old) == _orders(new) else cluster
+        return cluster if change.touches(_orders) else None
     return cluster if metadata["name"] == cluster else None
 
 

@@ -20,9 +20,9 @@ from scorer.api.placement import SelectionScope
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
 from webhook.kube.cache import Cache
+from webhook.kube.change import Handler
 from webhook.kube.ports import ServedKinds, StoreError
 from webhook.kube.retry import RetryError
-from webhook.kube.shelf import Handler
 
 REFRESH_SECONDS: Final = 10.0
 """The hub is not asked more often which kinds it serves because a placement names one that it does not."""

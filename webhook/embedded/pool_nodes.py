@@ -19,6 +19,7 @@ from scorer.api.meta import JsonObject
 from webhook.embedded.simulation import SIMULATE_STATUS
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.ports import ConflictError, Key, NotFoundError, key_of
 
 REPORTED = (NODE, NODE_CLAIM)
@@ -53,13 +54,13 @@ class SimulatedNodes:
             tasks.create_task(cache.run())
             tasks.create_task(self._report())
 
-    def _note(self, kind: Kind, _: JsonObject | None, new: JsonObject | None) -> None:
-        if new is None or wanted_status(new) in (None, new.get("status")):
+    def _note(self, kind: Kind, change: Change) -> None:
+        if change.new is None or wanted_status(change.new) in (None, change.new.get("status")):
             return
-        change = kind, key_of(new)
-        if change not in self._waiting:
-            self._waiting.add(change)
-            self._changed.put_nowait(change)
+        named = kind, key_of(change.new)
+        if named not in self._waiting:
+            self._waiting.add(named)
+            self._changed.put_nowait(named)
 
     async def _report(self) -> None:
         while True:

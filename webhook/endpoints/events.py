@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from scorer.api.references import ref_prefixes
-from webhook.answers.questions import Change
+from webhook.answers.questions import ViewChange
 from webhook.endpoints.api import Api
 from webhook.endpoints.callers import ANONYMOUS, caller_of, shown
 from webhook.endpoints.problems import Problem, ProblemError
@@ -83,10 +83,10 @@ class _Viewer:
         self._prefixes = prefixes
         self.caller = caller
         self.wake = asyncio.Event()
-        self._pending: Change | None = None
+        self._pending: ViewChange | None = None
         self._told = 0.0
 
-    def add(self, change: Change) -> None:
+    def add(self, change: ViewChange) -> None:
         """Remember *change* for the next event, as far as the viewer may hear of it."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
@@ -111,7 +111,7 @@ class _Viewer:
         return b": goodbye\n\n" if change is None else event(change)
 
 
-def event(change: Change) -> bytes:
+def event(change: ViewChange) -> bytes:
     """Write *change* as one server-sent event."""
     data = {"revision": change.revision, "clusters": change.clusters, "placements": sorted(change.placements)}
     return b"event: change\ndata: " + orjson.dumps(data) + b"\n\n"

@@ -23,6 +23,7 @@ from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
 from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change, Handler
 from webhook.kube.children import children
 from webhook.kube.ports import Key, key_of
 
@@ -109,32 +110,25 @@ class HubMemberHolds:
         name = spec_of(eviction).get("placementName") or ""
         return children(self._cache, CLUSTER.binding, placement_ref(name))
 
-    def _follow(self, kind: Kind, handler: Callable[[JsonObject | None, JsonObject | None], None]) -> None:
+    def _follow(self, kind: Kind, handler: Handler) -> None:
         self._ends.append(self._cache.subscribe(kind, handler))
 
-    def _take_eviction(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _take_eviction(self, change: Change) -> None:
         """Take in an eviction that has named its binding; whether that is gone is looked at when somebody asks."""
-        for document in (old, new):
+        for document in change:
             if document is None or not annotation(document, EVICTED_BINDING):
                 continue
             member = spec_of(document).get("clusterName") or ""
-            if document is new:
+            if document is change.new:
                 self._evictions[member][name_of(document)] = document
-            elif new is None and (known := self._evictions.get(member)) is not None:
+            elif change.new is None and (known := self._evictions.get(member)) is not None:
                 known.pop(name_of(document), None)
                 if not known:
                     del self._evictions[member]
 
-    def _take(
-        self,
-        read: Callable[[JsonObject], Mapping[str, Hold]],
-        old: JsonObject | None,
-        new: JsonObject | None,
-    ) -> None:
-        document = new or old
-        assert document is not None
-        source = (str(document.get("kind")), key_of(document))
-        before, after = self._by_source.get(source, {}), read(new) if new is not None else {}
+    def _take(self, read: Callable[[JsonObject], Mapping[str, Hold]], change: Change) -> None:
+        source = (str(change.document.get("kind")), key_of(change.document))
+        before, after = self._by_source.get(source, {}), read(change.new) if change.new is not None else {}
         if before == after:
             return
         if after:

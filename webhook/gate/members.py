@@ -39,6 +39,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import Held
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
+from webhook.kube.change import Change
 from webhook.kube.children import children
 from webhook.kube.ports import Key, Store, key_of
 from webhook.kube.retry import RetryError
@@ -214,9 +215,9 @@ class HubMemberGate:
             return MemberAnswer(MemberReason.CLUSTER_BUSY, message, detail)
         return self._unless_held(answer, MemberDisruption.UPGRADE, cluster)
 
-    def _forget(self, kind: Kind, old: JsonObject | None, new: JsonObject | None) -> None:
-        if new is None and old is not None:
-            self._parsed.pop((kind, key_of(old)), None)
+    def _forget(self, kind: Kind, change: Change) -> None:
+        if change.new is None:
+            self._parsed.pop((kind, key_of(change.document)), None)
 
     def _member(self, cluster: str) -> JsonObject:
         member = self._cache.get(kinds.MEMBER_CLUSTER, cluster)

@@ -36,8 +36,8 @@ from scorer.node_budgets.pool_view import PoolView
 from webhook.defaulting.node_pool import default
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
+from webhook.kube.change import Change, Handler
 from webhook.kube.ports import Key, Store
-from webhook.kube.shelf import Handler as CacheHandler
 from webhook.kube.trimming import essential_node
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
@@ -46,8 +46,6 @@ WATCHED: Final = (*COUNTED, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 """All that is read of the hub."""
 
 _OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
-
-Handler = Callable[[str], None]
 
 
 class HubNodePools:
@@ -69,7 +67,7 @@ class HubNodePools:
         self._views: dict[str, PoolView] = {}
         self._links = _Links()
         self._pods = _Pods()
-        self._handlers: list[Handler] = []
+        self._handlers: list[Callable[[str], None]] = []
         self._watches_pods = False
         cache.want((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, essential_node)
@@ -135,7 +133,7 @@ class HubNodePools:
             list_again(self._cache, store, kinds.NODE, labels, nodes),
         )
 
-    def subscribe(self, handler: Handler) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
         """Call *handler* with the name of every pool that has changed, by itself or in its nodes; returns the end."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
@@ -145,7 +143,7 @@ class HubNodePools:
         for end in self._subscriptions:
             end()
 
-    def _follow(self, kind: kinds.Kind, take: CacheHandler) -> None:
+    def _follow(self, kind: kinds.Kind, take: Handler) -> None:
         self._subscriptions.append(self._cache.subscribe(kind, take))
 
     def _view(self, name: str, pool: "_Pool") -> PoolView:
@@ -174,14 +172,12 @@ class HubNodePools:
                 return f"{kind.plural} have not been listed yet"
         return ""
 
-    def _take_pool(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        name = document["metadata"]["name"]
-        if new is None:
+    def _take_pool(self, change: Change) -> None:
+        name = change.document["metadata"]["name"]
+        if change.new is None:
             self._pools.pop(name, None)
         else:
-            self._pools[name] = _read_pool(new)
+            self._pools[name] = _read_pool(change.new)
             self._watch_pods()
         self._changed(name)
 
@@ -194,15 +190,14 @@ class HubNodePools:
         self._follow(kinds.POD, self._pods.take)
         self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)
 
-    def _take_claim(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        for name in self._links.take_claim(old, new):
+    def _take_claim(self, change: Change) -> None:
+        for name in self._links.take_claim(change):
             self._read_node(name)
 
-    def _take_node(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        document = new or old
-        assert document is not None
-        self._links.take_node(document["metadata"]["name"], new)
-        self._read_node(document["metadata"]["name"])
+    def _take_node(self, change: Change) -> None:
+        name = change.document["metadata"]["name"]
+        self._links.take_node(name, change.new)
+        self._read_node(name)
 
     def _read_node(self, name: str) -> None:
         """Read a node anew, with its claim."""
@@ -246,17 +241,15 @@ class _Links:
         self._with_id: dict[str, dict[str, None]] = {}
         self._nodes_with_id: dict[str, dict[str, None]] = {}
 
-    def take_claim(self, old: JsonObject | None, new: JsonObject | None) -> set[str]:
+    def take_claim(self, change: Change) -> set[str]:
         """Take in a changed claim; returns the names of the nodes that may have to be read anew."""
-        document = new or old
-        assert document is not None
-        name, touched = document["metadata"]["name"], set[str]()
+        name, touched = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
         if before is not None:
             touched |= self._index(name, before, add=False)
-        if new is not None:
-            self._claims[name] = new
-            touched |= self._index(name, new, add=True)
+        if change.new is not None:
+            self._claims[name] = change.new
+            touched |= self._index(name, change.new, add=True)
         return touched
 
     def take_node(self, name: str, new: JsonObject | None) -> None:
@@ -310,8 +303,9 @@ class _Pods:
         pods = self._on.get(node, {})
         return [pods[key] for key in sorted(pods)]
 
-    def take(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def take(self, change: Change) -> None:
         """Take in a changed pod."""
+        old, new = change
         if old is not None and (node := text_at(old, "spec", "nodeName")):
             pods = self._on.get(node, {})
             pods.pop(_key(old), None)
@@ -320,14 +314,12 @@ class _Pods:
         if new is not None and (node := text_at(new, "spec", "nodeName")):
             self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
 
-    def take_guard(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def take_guard(self, change: Change) -> None:
         """Take in a changed PodDisruptionBudget."""
-        document = new or old
-        assert document is not None
-        namespace, name = _key(document)
+        namespace, name = _key(change.document)
         guards = [guard for guard in self.guards.pop(namespace, ()) if guard.name != name]
-        if new is not None:
-            guards.append(read_pod_guard(new))
+        if change.new is not None:
+            guards.append(read_pod_guard(change.new))
         if guards:
             self.guards[namespace] = sorted(guards, key=lambda guard: guard.name)
 

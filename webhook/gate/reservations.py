@@ -31,6 +31,7 @@ from scorer.reservations import (
     with_reservations,
 )
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,
@@ -118,9 +119,9 @@ class LeaseReservations:
     def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
         """Call *handler* after every change of what is reserved of a thing, until the returned function is called."""
 
-        def changed(old: JsonObject | None, new: JsonObject | None) -> None:
+        def changed(change: Change) -> None:
             try:
-                thing = thing_of(new or old or {})
+                thing = thing_of(change.document)
             except ValueError:
                 return
             if thing is not None:
@@ -257,9 +258,9 @@ class LeaseReservations:
             self._written[name] = lease, read_reservations(lease)
         return in_force(self._written[name][1], self._now())
 
-    def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        if new is None and old is not None:
-            self._written.pop(old["metadata"]["name"], None)
+    def _forget(self, change: Change) -> None:
+        if change.new is None:
+            self._written.pop(change.document["metadata"]["name"], None)
 
     async def _call(self, call: Awaitable[_T]) -> _T:
         try:

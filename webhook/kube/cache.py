@@ -1,7 +1,7 @@
 """The objects of a store in memory: list, then watch, for ever; writes of our own go in at once.
 
-Handlers are called once per change, on the event loop, with the object before and after; they only
-enqueue. Objects are shared and read-only.
+Handlers are called once per change, on the event loop, with the object before and after; they only enqueue. Objects
+are shared and read-only.
 
 What is known stays known while the store cannot be read: a list takes the place of what was there at once, whole, and
 only when it has come whole. So nobody ever sees a fleet that is empty because it is just being read again.
@@ -20,6 +20,7 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.fleet import EligibilityLimits, Fleet
+from webhook.kube.change import Change, Handler
 from webhook.kube.ports import (
     ExpiredError,
     ForbiddenError,
@@ -31,7 +32,7 @@ from webhook.kube.ports import (
     UnavailableError,
 )
 from webhook.kube.sharing import Sharing
-from webhook.kube.shelf import Handler, Shelf, Trim
+from webhook.kube.shelf import Revision, Shelf, Trim
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
@@ -80,8 +81,12 @@ class Cache:
         self._changed_members: dict[str, MemberCluster | None] = {}
         self._folding: asyncio.TimerHandle | None = None
         self._was_synced = False
-        self.revision = 0
+        self._revision = Revision()
+
+    @property
+    def revision(self) -> int:
         """Grows with every change of any object."""
+        return self._revision.number
 
     async def run(self) -> None:
         """Watch the kinds asked for until cancelled."""
@@ -156,8 +161,7 @@ class Cache:
         """Return the shelf of *kind*, which is watched from then on."""
         shelf = self._shelves.get(kind.group_kind)
         if shelf is None:
-            shelf = self._shelves[kind.group_kind] = Shelf(kind, self._sharing)
-            shelf.handlers.append(self._count)
+            shelf = self._shelves[kind.group_kind] = Shelf(kind, self._sharing, self._revision)
             if kind == MEMBER_CLUSTER:
                 shelf.handlers.append(self._note_member)
             if self._tasks is not None:
@@ -197,11 +201,11 @@ class Cache:
         return shelf is not None and (shelf.synced.is_set() or bool(shelf.refusal))
 
     def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
-        """Call *handler* with (old, new) after every change of an object of *kind*; None: not there.
+        """Call *handler* after every change of an object of *kind*; what is there already comes first, as new.
 
         Args:
             kind: What to follow; it is watched from then on.
-            handler: Called on the event loop.
+            handler: Told of each change.
             changes_only: Not for what is there already, nor for what the first list brings.
 
         Returns:
@@ -211,13 +215,13 @@ class Cache:
         if changes_only:
             told = handler
 
-            def handler(old: JsonObject | None, new: JsonObject | None) -> None:
+            def handler(change: Change) -> None:
                 if shelf.synced.is_set():
-                    told(old, new)
+                    told(change)
 
         else:
             for document in list(shelf.objects.values()):
-                handler(None, document)
+                handler(Change(None, document))
         shelf.handlers.append(handler)
 
         def end() -> None:
@@ -255,12 +259,11 @@ class Cache:
             self._fleet = self._fleet.updated((member for member in changes.values() if member is not None), gone)
         return self._fleet
 
-    def _note_member(self, old: JsonObject | None, new: JsonObject | None) -> None:
+    def _note_member(self, change: Change) -> None:
         """Read a member when it comes, so that whoever asks for the fleet next finds little left to do."""
-        if new is None:
-            assert old is not None
-            self._changed_members[old["metadata"]["name"]] = None
-        elif (member := read_member(new)) is not None:
+        if change.new is None:
+            self._changed_members[change.document["metadata"]["name"]] = None
+        elif (member := read_member(change.new)) is not None:
             self._changed_members[member.metadata.name] = member
         if self._folding is None:
             self._folding = asyncio.get_running_loop().call_later(_FOLD_SECONDS, self._fold)
@@ -268,9 +271,6 @@ class Cache:
     def _fold(self) -> None:
         self._folding = None
         _ = self.fleet
-
-    def _count(self, old: JsonObject | None, new: JsonObject | None) -> None:  # noqa: ARG002 - counts, whatever changed
-        self.revision += 1
 
     async def _follow(self, kind: Kind, shelf: Shelf) -> None:
         failures = refusals = 0

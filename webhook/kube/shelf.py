@@ -11,10 +11,10 @@ from typing import NamedTuple
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
+from webhook.kube.change import Change, Handler
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 from webhook.kube.sharing import Sharing
 
-Handler = Callable[[JsonObject | None, JsonObject | None], None]
 Trim = Callable[[JsonObject], JsonObject]
 
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
@@ -23,12 +23,28 @@ INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING)
 log = logging.getLogger(__name__)
 
 
-class Shelf:
-    """All objects of one kind, by key and by the indexed labels."""
+class Revision:
+    """Counts the changes of all objects on the shelves of one cache."""
 
-    def __init__(self, kind: Kind, sharing: Sharing | None = None) -> None:
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+class Shelf:
+    """All objects of one kind, by key and by the indexed labels.
+
+    Args:
+        kind: Of all of them.
+        sharing: Keeps equal parts of objects once; that of the cache.
+        revision: Counts changes; that of the cache.
+    """
+
+    def __init__(self, kind: Kind, sharing: Sharing | None = None, revision: Revision | None = None) -> None:
         self.kind = kind
         self._sharing = sharing or Sharing()
+        self._revision = revision or Revision()
         self.refusal = ""
         """Why the store does not let us read the kind; empty when it does."""
         self.watching: asyncio.Task[None] | None = None
@@ -174,11 +190,15 @@ class Shelf:
                 del self.labelled[entry]
 
     def _tell(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._revision.number += 1
+        if not self.handlers:
+            return
+        change = Change(old, new)
         for handler in self.handlers:
             try:
-                handler(old, new)
+                handler(change)
             except Exception:  # an object nobody expected must not end the watch for all the others
-                document = new or old or {}
+                document = change.document
                 log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
 
 

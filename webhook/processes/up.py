@@ -36,6 +36,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.endpoints.services import Admittance
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError
 from webhook.processes import hub_kubeconfig
@@ -188,8 +189,8 @@ class Up:
         """Counts the changes of any object but for those by which a member says that all is as it was."""
         return self.cache.revision - self._reports
 
-    def _count_report(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        self._reports += old is not None and new is not None and _without_times(old) == _without_times(new)
+    def _count_report(self, change: Change) -> None:
+        self._reports += not change.touches(_without_times)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -14,6 +14,7 @@ from webhook.answers.questions import Question
 from webhook.controllers.removal import remove_meant
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
@@ -221,9 +222,9 @@ async def test_heartbeats_change_nothing(world):
     stored = world.cache.get(MEMBER_CLUSTER, "oslo")
     before = history._members.counter
     agents = [{**agent, "lastReceivedHeartbeat": "2026-11-20T12:00:00Z"} for agent in stored["status"]["agentStatus"]]
-    history._on_member(stored, {**stored, "status": {**stored["status"], "agentStatus": agents}})
+    history._members.note(Change(stored, {**stored, "status": {**stored["status"], "agentStatus": agents}}))
     assert history._members.counter == before
-    history._on_member(stored, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}})
+    history._members.note(Change(stored, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}))
     assert history._members.since(before, set()) == [("oslo", ["labels"])]
 
 

@@ -191,9 +191,9 @@ async def test_the_order_of_a_rollout_is_the_order_in_which_it_happens():
         assert [step["update"] for step in entry["rollout"]["steps"]] == [[name] for name in NAMES]
         seen = []
 
-        def note(old, new):
-            if old and new and old["spec"]["resourceSnapshotName"] != new["spec"]["resourceSnapshotName"]:
-                seen.append(new["spec"]["targetCluster"])
+        def note(change):
+            if change.alters(lambda binding: binding["spec"]["resourceSnapshotName"]):
+                seen.append(change.document["spec"]["targetCluster"])
 
         world.cache.subscribe(BINDING, note)
         stored = world.cache.get(KINDS["", "ConfigMap"], "rates", "shop")

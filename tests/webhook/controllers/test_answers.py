@@ -7,6 +7,7 @@ from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import ROLLOUT_STARTED
 from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, make_placement, pick_n, running
+from webhook.kube.change import Change
 from webhook.kube.ports import Key
 
 STRATEGY = {
@@ -75,8 +76,8 @@ async def test_while_a_rollout_moves_its_steps_are_not_written_on_all_clusters_t
         await world.until(lambda: world.view("p")["state"] == "available")
         told: list[tuple[str, str]] = []
 
-        def watch(old: JsonObject | None, new: JsonObject | None) -> None:
-            before, now = (current_condition(each or {}, ROLLOUT_STARTED) or {} for each in (old, new))
+        def watch(change: Change) -> None:
+            before, now = (current_condition(each or {}, ROLLOUT_STARTED) or {} for each in change)
             if before.get("status") == now.get("status") == "False" and before != now:
                 told.append((before["message"], now["message"]))
 
@@ -94,7 +95,7 @@ async def test_while_an_edit_is_judged_the_last_known_is_shown():
         await world.add(make_placement("p", pick_n(2)))
         await world.until(lambda: world.view("p")["state"] == "available")
         seen: list[JsonObject] = []
-        stop = world.cache.subscribe(PLACEMENT, lambda _old, _new: seen.append(world.view("p")))
+        stop = world.cache.subscribe(PLACEMENT, lambda _: seen.append(world.view("p")))
         await world.change(PLACEMENT, "p", policy=pick_n(3))
         await world.until(lambda: world.view("p")["available"] == 3 and world.view("p")["state"] == "available")
         stop()

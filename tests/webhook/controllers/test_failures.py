@@ -11,6 +11,7 @@ from scorer.rollout.failing import failing_status
 from scorer.rollout.tree import Sources, placement_tree
 from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
 from webhook.controllers import loop
+from webhook.kube.change import Change
 from webhook.kube.ports import Key
 
 AGES = 86_400_000_000_000
@@ -99,7 +100,7 @@ async def test_a_failure_to_report_back_passes_when_nobody_asks_for_reports_any_
             await world.store.replace_status(PLACEMENT, {**stored, "status": status})
             await world.until(lambda: bool(failure(world, PLACEMENT, "p")))
         assert failure(world, PLACEMENT, "p")
-        world.loop._on_placement(CLUSTER)(None, world.cache.get(PLACEMENT, "p"))  # as when the next one begins
+        world.loop._on_placement(CLUSTER)(Change(None, world.cache.get(PLACEMENT, "p")))  # as when the next one begins
         await world.until(lambda: not failure(world, PLACEMENT, "p"))
 
 

@@ -101,7 +101,7 @@ async def test_changed_content_rolls_out_within_the_limits():
         await world.until(lambda: is_available(world, "p"))
         rolling = []
 
-        def watch(old, new):
+        def watch(_):
             bindings = world.cache.list(BINDING)
             rolling.append(sum(not _available(binding) for binding in bindings))
 

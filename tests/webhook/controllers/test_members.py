@@ -14,6 +14,7 @@ from webhook.controllers.result import TerminalError
 from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import InvalidObjectError, Key, NotFoundError, key_of
 from webhook.kube.retry import RetryError
@@ -612,4 +613,4 @@ def made(kind, name, namespace="", **members):
     ],
 )
 def test_who_is_concerned(kind, old, new, wanted):
-    assert concerned_member(kind, old, new) == wanted
+    assert concerned_member(kind, Change(old, new)) == wanted

@@ -41,9 +41,9 @@ async def test_a_binding_says_when_its_cluster_was_dropped():
         settled = utc_now().replace(microsecond=0)
         said = []
 
-        def watch(_, binding):
-            if binding is not None and binding["spec"]["state"] == "Unscheduled":
-                said.append(annotation(binding, UNSCHEDULED_AT))
+        def watch(change):
+            if change.new is not None and change.new["spec"]["state"] == "Unscheduled":
+                said.append(annotation(change.new, UNSCHEDULED_AT))
 
         world.cache.subscribe(BINDING, watch)
         await world.store.delete(MEMBER_CLUSTER, Key("b"))

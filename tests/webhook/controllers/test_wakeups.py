@@ -57,7 +57,7 @@ async def test_a_term_for_another_version_than_the_preferred_one_is_watched(monk
     budget = replace(KINDS["policy", "PodDisruptionBudget"], versions=("v1", "v1beta1"))
     async with running() as world:
         settings = SelectionSettings.of(blocked="policy/v1/PodDisruptionBudget")
-        found = Selectables(world.cache, Served(budget), settings, lambda old, new: None)
+        found = Selectables(world.cache, Served(budget), settings, lambda _: None)
         term = {"group": "policy", "version": "v1beta1", "kind": "PodDisruptionBudget"}
         monkeypatch.setattr(found, "_stale", False)
         await found.watch(PlacementRef("ClusterResourcePlacement", "p"), [term])

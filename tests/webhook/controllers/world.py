@@ -19,6 +19,7 @@ from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
@@ -96,7 +97,7 @@ class World:
                 for queue in (self.loop.placements, self.loop.scheduling, self.loop.rollouts):
                     queue.add(family.ref(document))
             for binding in self.cache.list(family.binding):
-                self.loop._on_binding(family)(None, binding)
+                self.loop._on_binding(family)(Change(None, binding))
 
 
 @asynccontextmanager

@@ -81,8 +81,8 @@ class HubsPart:
             tasks.create_task(self.queue.run())
 
     def wake(self, kind):
-        def handle(old, new):
-            if (name := concerned_member(kind, old, new)) is not None:
+        def handle(change):
+            if (name := concerned_member(kind, change)) is not None:
                 self.queue.add(name)
 
         return handle

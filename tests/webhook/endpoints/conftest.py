@@ -13,7 +13,7 @@ import pytest
 
 from scorer.api.references import UnknownObjectError
 from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
-from webhook.answers.questions import Change, Eligible, InvalidQuestionError, Rejected, Verdict
+from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 from webhook.validation.context import Context
@@ -102,7 +102,7 @@ class Harbour:
         return {"ref": str(ref), "kind": ref.kind, "selectedResources": []} if known else None
 
     def everything(self):
-        return Change(self.revision, clusters=True, placements=frozenset({"crp/payments", "rp/shop/cart"}))
+        return ViewChange(self.revision, clusters=True, placements=frozenset({"crp/payments", "rp/shop/cart"}))
 
     def subscribe(self, handler):
         self.handlers.append(handler)
@@ -111,7 +111,7 @@ class Harbour:
     def announce(self, *placements, clusters=False):
         self.revision += 1
         for handler in tuple(self.handlers):
-            handler(Change(self.revision, clusters, frozenset(placements)))
+            handler(ViewChange(self.revision, clusters, frozenset(placements)))
 
 
 @dataclass

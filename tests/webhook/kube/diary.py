@@ -7,8 +7,8 @@ class Diary:
     def __init__(self):
         self.changes = []
 
-    def __call__(self, old, new):
-        self.changes.append(tuple(document and document["metadata"]["resourceVersion"] for document in (old, new)))
+    def __call__(self, change):
+        self.changes.append(tuple(document and document["metadata"]["resourceVersion"] for document in change))
 
 
 def version(name, number, uid="u1", **metadata):

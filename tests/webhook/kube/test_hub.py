@@ -61,7 +61,7 @@ async def stored(hub):
 async def echoed(hub):
     """Wait until the watch has brought everything up to now, by way of an object of our own."""
     seen = asyncio.Event()
-    hub.cache.subscribe(BINDING, lambda old, new: seen.set() if new and new["metadata"]["name"] == "marker" else None)
+    hub.cache.subscribe(BINDING, lambda change: seen.set() if change.document["metadata"]["name"] == "marker" else None)
     await hub.store.create(BINDING, binding("marker"))
     async with asyncio.timeout(10):
         await seen.wait()
@@ -70,10 +70,10 @@ async def echoed(hub):
 def watching(hub):
     told = []
 
-    def handler(old, new):
-        name = (new or old)["metadata"]["name"]
+    def handler(change):
+        name = change.document["metadata"]["name"]
         if name != "marker":
-            told.append((name, "gone" if new is None else "new" if old is None else "changed"))
+            told.append((name, "gone" if change.new is None else "new" if change.old is None else "changed"))
 
     hub.cache.subscribe(BINDING, handler)
     return told
