@@ -13,15 +13,16 @@ from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import Cluster, Etcd, User
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.membership.access import ROLE, ROLE_BINDING
-from webhook.controllers.members import WATCHED, MemberController, concerned_member
+from webhook.controllers.members import WATCHES, MemberController
 from webhook.controllers.queue import WorkQueue
 from webhook.kube.cache import Cache
-from webhook.kube.change import Change
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError
 from webhook.kube.store import HubStore
 from webhook.member.heartbeat import Figures, report
+
+CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
 SPACE = "fleet-member-lion"
 INTERNAL = Key("lion", SPACE)
@@ -81,21 +82,14 @@ class Keeper:
         return datetime.now(UTC) + self.skew
 
     async def run(self) -> None:
-        self.cache.require((*WATCHED, WORK))
+        self.cache.require(CACHED)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cache.run())
             await self.cache.wait_synced()
-            for kind in WATCHED:
-                self.cache.subscribe(kind, self.wake(kind))
+            for watch in WATCHES:
+                watch.start(self.cache, self.queue)
             tasks.create_task(self.hub.run())
             tasks.create_task(self.queue.run())
-
-    def wake(self, kind: Any) -> Any:
-        def handle(change: Change) -> None:
-            if (name := concerned_member(kind, change)) is not None:
-                self.queue.add(name)
-
-        return handle
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
-from webhook.controllers.overrides import WATCHED, OverrideController, OverrideRef
+from webhook.controllers.overrides import WATCHES, OverrideController, OverrideRef
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.hub import Hub
@@ -39,9 +39,9 @@ class Process:
 
     async def reconcile(self, ref: OverrideRef) -> int:
         """Hear of everything, reconcile, and return how many writes that took."""
-        for kind in WATCHED:
-            listing = await self.store.list(kind)
-            self.cache.shelf(kind).replace_all(listing.items, listing.resource_version)
+        for watch in WATCHES:
+            listing = await self.store.list(watch.kind)
+            self.cache.shelf(watch.kind).replace_all(listing.items, listing.resource_version)
         before = self.hub.writes
         await OverrideController(self.hub, lambda *_: None).reconcile(ref)
         return self.hub.writes - before

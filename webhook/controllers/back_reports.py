@@ -7,14 +7,15 @@ Source: rollout.md 18.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from scorer.api.documents import is_deleting, label
-from scorer.api.family import FAMILY_OF
+from scorer.api.documents import is_deleting, label, status_of
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.references import PlacementRef
 from scorer.rollout.back_report import (
     BackReport,
@@ -23,8 +24,14 @@ from scorer.rollout.back_report import (
     reports_to_originals,
     with_reported_status,
 )
+from scorer.rollout.failing import failure_of
 from scorer.rollout.placement_status import Event
+from webhook.controllers.failures import concerned_placement
+from webhook.controllers.inventory import all_placements
 from webhook.controllers.result import DONE, Result
+from webhook.controllers.selectables import Selectables, Touched
+from webhook.controllers.wiring import Signal, Waker, Watch, Wiring
+from webhook.kube.change import Change, desired
 from webhook.kube.children import children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, ServedKinds
@@ -47,6 +54,48 @@ class BackReportController:
         self._served = served
         self._record = record
         self._told: dict[PlacementRef, tuple[str, str]] = {}
+
+    def wiring(self, selectables: Selectables) -> Wiring[PlacementRef]:
+        """Say what wakes it: what members report, and objects that have not the status that was reported.
+
+        Args:
+            selectables: Tells of the objects that placements select.
+        """
+        return Wiring(
+            name="back_report",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            watches=tuple(self._watches(selectables)),
+            resync=lambda: (ref for ref, placement in all_placements(self._hub.cache) if _reports(placement)),
+        )
+
+    def _watches(self, selectables: Selectables) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(WORK, self._of_work)
+        yield Signal(selectables.subscribe, self._of_selected)
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a binding."""
+        return self._reporting(family.parent(change.document))
+
+    def _of_work(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placement of a Work, in which statuses come, and the one before somebody changed its labels."""
+        for document in change:
+            if document is not None and label(document, PARENT_BINDING):
+                yield from self._reporting(placement_of_work(document))
+
+    def _of_selected(self, touched: Touched) -> Iterator[PlacementRef]:
+        """Yield a placement one of whose objects is new: it has not the status that was reported for it."""
+        if touched.is_new:
+            yield from self._reporting(touched.ref)
+
+    def _reporting(self, ref: PlacementRef) -> Iterator[PlacementRef]:
+        """Yield a placement if it has statuses reported back, or has not any more and once failed at it."""
+        placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
+        if placement is not None and _reports(placement):
+            yield ref
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Give every object that a placement reports back the status it has on the member.
@@ -115,3 +164,18 @@ class BackReportController:
             self._told[ref] = reason, problem
             log.warning("cannot report back", extra={"placement": str(ref), "reason": reason, "error": problem})
             self._record(placement, Event(reason, problem, type="Warning"))
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement that wants something else, or selects something else, if it has statuses reported back."""
+    new = change.new
+    if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):
+        yield family.ref(new)
+
+
+def _reports(placement: JsonObject) -> bool:
+    return reports_to_originals(placement) or bool(failure_of(placement))
+
+
+def _selected(placement: JsonObject) -> object:
+    return status_of(placement).get("selectedResources")

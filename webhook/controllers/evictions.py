@@ -18,7 +18,7 @@ Source: rollout.md 19.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from scorer.api.documents import annotation, is_deleting, name_of, status_of, text_at
@@ -40,10 +40,13 @@ from scorer.rollout.eviction import (
 )
 from scorer.rollout.intent import is_meant, unmeant
 from scorer.rollout.placement_status import Event
+from webhook.controllers.failures import concerned_of
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError
 from webhook.controllers.turns import LOOK_AGAIN, Turns
+from webhook.controllers.wiring import Signal, Waker, Watch, Wiring
 from webhook.kube.catching_up import list_again
+from webhook.kube.change import Change, desired
 from webhook.kube.children import children
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
@@ -75,6 +78,39 @@ class EvictionController:
         self._turn = asyncio.Lock()
         self._reserving: dict[str, JsonObject] = {}
         """The evictions that this process has reserved their member for, as they were last seen."""
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: what is asked; and in turns, whose turn it may be, and the end of what it deletes."""
+        turns = self._turns
+        return Wiring(
+            name="eviction",
+            reconcile=self.reconcile,
+            concerned=concerned_of(EVICTION),
+            watches=tuple(self._watches()),
+            resync=lambda: map(name_of, self._hub.cache.list(EVICTION)),
+            workers=1,
+            background=() if turns is None else turns.background,
+            ends=() if turns is None else turns.ends,
+        )
+
+    def _watches(self) -> Iterator[Waker[str]]:
+        yield Watch(EVICTION, _asked)
+        if self._turns is not None:
+            yield Watch(EVICTION, _withdrawn)
+            yield Watch(BINDING, self._of_binding)
+            yield Signal(self._turns.subscribe, self._of_member)
+
+    def _of_binding(self, change: Change) -> Iterator[str]:
+        """Yield the eviction that has deleted a binding, once that is gone: it gives its member back."""
+        if change.new is None:
+            uid = change.document["metadata"].get("uid")
+            evictions = self._hub.cache.shelf(EVICTION).objects.values()
+            yield from (name_of(each) for each in evictions if annotation(each, EVICTED_BINDING) == uid)
+
+    def _of_member(self, member: str) -> Iterator[str]:
+        """Yield the evictions from a member: it may be their turn now."""
+        evictions = self._hub.cache.shelf(EVICTION).objects.values()
+        yield from (name_of(each) for each in evictions if each["spec"].get("clusterName") == member)
 
     async def reconcile(self, name: str) -> Result:
         """Give the eviction called *name* its answer, unless it has one.
@@ -203,3 +239,15 @@ class EvictionController:
 
 def _member(eviction: JsonObject) -> str:
     return text_at(eviction, "spec", "clusterName")
+
+
+def _asked(change: Change) -> Iterator[str]:
+    """Yield an eviction of which something else is wanted."""
+    if change.new is not None and change.touches(desired):
+        yield name_of(change.new)
+
+
+def _withdrawn(change: Change) -> Iterator[str]:
+    """Yield an eviction that is gone: it may have reserved its member."""
+    if change.new is None:
+        yield name_of(change.document)

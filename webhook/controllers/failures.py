@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from scorer.api.family import FAMILIES
+from scorer.api.family import FAMILIES, FAMILY_OF
 from scorer.api.kinds import (
     EVICTION,
     MEMBER_CLUSTER,
@@ -15,6 +15,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
+from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status, failure_type, passed_status
 from scorer.rollout.placement_status import Event
 from webhook.controllers.result import StuckError, TerminalError
@@ -34,6 +35,16 @@ class Concerned(NamedTuple):
 
     kind: Kind
     key: Key
+
+
+def concerned_of(kind: Kind) -> Callable[[str], Concerned]:
+    """Return what finds the object of a key that is the name of one, without a namespace."""
+    return lambda name: Concerned(kind, Key(name))
+
+
+def concerned_placement(ref: PlacementRef) -> Concerned:
+    """Return the placement that a key names."""
+    return Concerned(FAMILY_OF[ref.kind].placement, Key(ref.name, ref.namespace))
 
 
 class FailureTeller(Generic[K]):

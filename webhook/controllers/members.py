@@ -1,8 +1,6 @@
 """Members: the hub's part of joining, of what their agents report, and of leaving.
 
-What wakes it: `concerned_member` names the member that a change of one of the `WATCHED` kinds is about.
-
-Roles and RoleBindings are not among them: a hub has many that are not ours, and nobody should keep all of them in
+Roles and RoleBindings wake nobody (`WATCHES`): a hub has many that are not ours, and nobody should keep all of them in
 memory. They are asked for by their label, all at once, when the first member is looked at and again after
 `ACCESS_CHECK`; in between what was read or written last counts. So one that is changed by hand is put right within that
 time (a heartbeat of any member is enough of an occasion), and a restart asks twice, not twice per member. What was in a
@@ -12,11 +10,11 @@ Source: rollout.md 17, 20 and 21.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from scorer.api.documents import annotation, finalizers_of, is_deleting, spec_of, status_of, without_finalizer
+from scorer.api.documents import annotation, finalizers_of, is_deleting, name_of, spec_of, status_of, without_finalizer
 from scorer.api.internal_member_cluster import MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
@@ -41,7 +39,9 @@ from scorer.membership.joining import (
 from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
 from scorer.membership.member_status import member_status
 from scorer.rollout.placement_status import Event
+from webhook.controllers.failures import concerned_of
 from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.controllers.wiring import Watch, Wiring
 from webhook.kube.change import Change
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import (
@@ -54,7 +54,6 @@ from webhook.kube.ports import (
 )
 from webhook.kube.retry import RetryError
 
-WATCHED: Final = (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER, NAMESPACE)
 ACCESS_CHECK: Final = timedelta(minutes=10)
 """So old may be what is known of Roles and RoleBindings."""
 HUB_NAMESPACE: Final = "kube-system"
@@ -63,22 +62,24 @@ POLL_CLEARING: Final = timedelta(seconds=5)
 """How often a namespace that is being deleted is looked at, besides its events."""
 
 
-def concerned_member(kind: Kind, change: Change) -> str | None:
-    """Return the name of the member that has to be reconciled after a change, None when none has to be.
+def _of_member(change: Change) -> Iterator[str]:
+    """Yield a member of which something else is wanted; the status that we store in it wakes nobody."""
+    if change.touches(_orders):
+        yield change.document["metadata"]["name"]
 
-    A heartbeat changes an InternalMemberCluster and wakes us; the status that we then store in the
-    MemberCluster does not.
-    """
+
+def _of_report(change: Change) -> Iterator[str]:
+    """Yield the member whose InternalMemberCluster has changed: by a heartbeat of its agent, or by hand."""
     metadata = change.document["metadata"]
-    if kind == MEMBER_CLUSTER:
-        return str(metadata["name"]) if change.touches(_orders) else None
-    namespace = str(metadata["name"] if kind == NAMESPACE else metadata.get("namespace", ""))
-    if not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
-        return None
-    cluster = namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
-    if kind == NAMESPACE:
-        return cluster if change.touches(_orders) else None
-    return cluster if metadata["name"] == cluster else None
+    if metadata.get("namespace") == member_namespace(metadata["name"]):
+        yield metadata["name"]
+
+
+def _of_namespace(change: Change) -> Iterator[str]:
+    """Yield the member whose namespace is not as it was."""
+    name = change.document["metadata"]["name"]
+    if name.startswith(MEMBER_NAMESPACE_PREFIX) and change.touches(_orders):
+        yield name.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
 
 def _orders(document: JsonObject) -> tuple[object, ...]:
@@ -88,6 +89,14 @@ def _orders(document: JsonObject) -> tuple[object, ...]:
     return (*(metadata.get(mark) for mark in marks), annotation(document, ACCEPT_OLDER_UNTIL))
 
 
+WATCHES: Final = (
+    Watch(MEMBER_CLUSTER, _of_member),
+    Watch(INTERNAL_MEMBER_CLUSTER, _of_report),
+    Watch(NAMESPACE, _of_namespace),
+)
+"""What wakes a member."""
+
+
 class MemberController:
     """Keeps what the hub has of a member.
 
@@ -95,7 +104,7 @@ class MemberController:
     term of a leader.
 
     Args:
-        hub: Where everything is; its cache has to have the `WATCHED` kinds and Works.
+        hub: Where everything is; its cache has to have Works and the kinds that are watched.
         now: The clock.
         record: Takes the events that are worth telling.
         force_delete_after: How long the agent of a member that is deleted is waited for.
@@ -115,6 +124,17 @@ class MemberController:
         self._access = _AccessBook(hub, now)
         self._heard: dict[str, tuple[str, Heard]] = {}
         self._refused: dict[str, tuple[object, str]] = {}
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: the member, what its agent reports, and its namespace."""
+        return Wiring(
+            name="member",
+            reconcile=self.reconcile,
+            concerned=concerned_of(MEMBER_CLUSTER),
+            watches=WATCHES,
+            resync=lambda: map(name_of, self._hub.cache.list(MEMBER_CLUSTER)),
+            takes_reports=True,
+        )
 
     async def reconcile(self, name: str) -> Result:
         """Make the hub's part of one member match its MemberCluster, and the status match what its agents say."""

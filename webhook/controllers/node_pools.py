@@ -24,7 +24,9 @@ from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.wording import describe_budget
 from scorer.rollout.placement_status import Event
+from webhook.controllers.failures import concerned_of
 from webhook.controllers.result import DONE, Result
+from webhook.controllers.wiring import Signal, Wiring
 from webhook.gate.pools import HubNodePools
 from webhook.kube.hub import Hub
 
@@ -73,6 +75,17 @@ class NodePoolController:
         self._now = now
         self._record = record
         self._memories: dict[str, _Memory] = {}
+
+    def wiring(self) -> Wiring[str]:
+        """Say what wakes it: a pool that has changed, by itself or in its nodes."""
+        return Wiring(
+            name="node_pool",
+            reconcile=self.reconcile,
+            concerned=concerned_of(NODE_POOL),
+            watches=(Signal(self._pools.subscribe, lambda name: (name,)),),
+            resync=self._pools.names,
+            ends=(self._pools.end,),
+        )
 
     async def reconcile(self, name: str) -> Result:
         """Tell of a pool that has been shut for too long, or is open again after that."""

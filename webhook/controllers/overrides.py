@@ -3,8 +3,9 @@
 Source: rollout.md 6 and 20.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from scorer.api.documents import is_deleting, label, namespace_of, with_finalizer, without_finalizer
 from scorer.api.family import FAMILIES, family_in, placement_ref
@@ -18,11 +19,12 @@ from scorer.rollout.override_matching import placement_key
 from scorer.rollout.override_rules import override_spec
 from scorer.rollout.override_snapshots import plan_override_snapshots
 from scorer.rollout.placement_status import Event
+from webhook.controllers.failures import Concerned
 from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.controllers.wiring import Watch, Wiring
+from webhook.kube.change import Change, desired
 from webhook.kube.hub import Hub, at_once
-
-WATCHED = tuple(kind for family in FAMILIES for kind in (family.override, family.override_snapshot))
-"""The kinds that have to be in the cache."""
+from webhook.kube.ports import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,26 @@ class OverrideRef:
         return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
 
 
+def _of_override(change: Change) -> Iterator[OverrideRef]:
+    """Yield an override of which something else is wanted."""
+    if change.touches(desired):
+        yield OverrideRef.of(change.document)
+
+
+def _of_snapshot(change: Change) -> Iterator[OverrideRef]:
+    """Yield the override whose snapshot somebody has changed or deleted."""
+    if change.old is not None:
+        yield OverrideRef.parent(change.document)
+
+
+WATCHES: Final = tuple(
+    watch
+    for family in FAMILIES
+    for watch in (Watch(family.override, _of_override), Watch(family.override_snapshot, _of_snapshot))
+)
+"""What wakes an override."""
+
+
 class OverrideController:
     """Keeps the snapshots of one override.
 
@@ -67,6 +89,16 @@ class OverrideController:
     def __init__(self, hub: Hub, record: Callable[[JsonObject, Event], None]) -> None:
         self._hub = hub
         self._record = record
+
+    def wiring(self) -> Wiring[OverrideRef]:
+        """Say what wakes it: the override and its snapshots."""
+        return Wiring(
+            name="override",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(ref.kind, Key(ref.name, ref.namespace)),
+            watches=WATCHES,
+            makes=[family.override_snapshot for family in FAMILIES],
+        )
 
     async def reconcile(self, ref: OverrideRef) -> Result:
         """Make the latest snapshot of one override hold what the override says now."""

@@ -3,12 +3,13 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
-from scorer.api.documents import dict_at, is_deleting, with_finalizer, without_finalizer
-from scorer.api.family import FAMILY_OF, Family
-from scorer.api.kinds import PLACEMENT_STATUS, split_api_version
+from scorer.api.documents import conditions_of, dict_at, is_deleting, with_finalizer, without_finalizer
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
@@ -30,14 +31,24 @@ from scorer.rollout.status_copy import (
     reported_namespace,
     with_status_synced,
 )
+from webhook.controllers.failures import concerned_placement
+from webhook.controllers.inventory import placement_refs
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
-from webhook.kube.children import children
+from webhook.controllers.wiring import Later, Poll, Signal, Waker, Watch, Wiring
+from webhook.kube.change import Change, desired
+from webhook.kube.children import children, count_children
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.ports import StoreError
 from webhook.settings.loop import LoopSettings
 
+STATUS_WAIT = timedelta(milliseconds=20)
+"""A status waits so long for each binding of its placement after one of them has changed: they change together, and a
+status says something of each of them."""
+SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
+LOOK_AGAIN = timedelta(seconds=15)
+"""How often to find out whether a kind that could not be read can be read now."""
 RETRY_COPY = timedelta(seconds=5)
 """So long after a copy of a status could not be written it is tried again."""
 
@@ -67,6 +78,45 @@ class PlacementController:
         self._selectables = selectables
         self._settings = settings
         self._told: dict[PlacementRef, str] = {}
+
+    def wiring(self) -> Wiring[PlacementRef]:
+        """Say what wakes it: all that its snapshots are made of, and all that its status tells."""
+        return Wiring(
+            name="placement",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            watches=tuple(self._watches()),
+            resync=self._everything,
+            polls=(Poll(LOOK_AGAIN, self._selectables.recovered),),
+            makes=[kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot)],
+            ends=(self._selectables.end,),
+        )
+
+    def _watches(self) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
+            yield Watch(family.resource_snapshot, partial(_of_resource_snapshot, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(PLACEMENT_STATUS, _of_copy)
+        yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
+        yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
+        """Yield the placement of a binding, after a while."""
+        ref = family.parent(change.document)
+        count = count_children(self._hub.cache, family.binding, ref)
+        yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
+
+    def _of_definition(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield all placements, which select again: the hub serves other kinds now."""
+        if change.touches(_served):
+            self._selectables.redefined(change)
+            yield from placement_refs(self._hub.cache)
+
+    def _everything(self) -> Iterator[PlacementRef]:
+        self._selectables.stale()  # of kinds without a definition nobody tells that they have come
+        yield from placement_refs(self._hub.cache)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make snapshots and status of one placement match what it says now."""
@@ -235,3 +285,37 @@ class PlacementController:
             await self._hub.replace(family.placement, free)
             self._record(placement, event)
         return DONE
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement of which something else is wanted."""
+    if change.touches(desired):
+        yield family.ref(change.document)
+
+
+def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose record of scheduling says something else, or is gone."""
+    if change.new is None or change.alters(_record):
+        yield family.parent(change.document)
+
+
+def _of_resource_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose content has to be written down again."""
+    if change.new is None:
+        yield family.parent(change.document)
+
+
+def _of_copy(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose copy of its status somebody has changed or deleted."""
+    if change.old is not None:
+        yield placement_ref(change.document["metadata"]["name"])
+
+
+def _record(snapshot: JsonObject) -> tuple[object, ...]:
+    metadata = snapshot["metadata"]
+    return metadata.get("labels"), metadata.get("annotations"), snapshot.get("status")
+
+
+def _served(definition: JsonObject) -> tuple[object, ...]:
+    conditions = [(condition.get("type"), condition.get("status")) for condition in conditions_of(definition)]
+    return definition["metadata"].get("generation"), conditions

@@ -8,12 +8,14 @@ Source: rollout.md 7 and 8.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
+from functools import partial
 
-from scorer.api.documents import current_condition, is_deleting
-from scorer.api.family import FAMILY_OF, Family
+from scorer.api.documents import conditions_of, current_condition, is_deleting
+from scorer.api.family import FAMILIES, FAMILY_OF, Family
+from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from scorer.api.placement import StrategyType
 from scorer.api.references import PlacementRef
@@ -31,14 +33,24 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.planner import Action, RolloutPlan, blocked_reason
 from scorer.rollout.writes import replace
+from webhook.controllers.failures import concerned_placement
+from webhook.controllers.inventory import bindings_on_relabelled, placement_refs
+from webhook.controllers.overrides import placement_of
 from webhook.controllers.removal import remove_meant
 from webhook.controllers.result import DONE, Result, StuckError, soonest
 from webhook.controllers.turns import LOOK_AGAIN, RENEWED_BELOW, Turns
-from webhook.kube.children import children
+from webhook.controllers.wiring import Later, Signal, Waker, Watch, Wiring
+from webhook.kube.change import Change, desired
+from webhook.kube.children import children, count_children
 from webhook.kube.hub import Hub, at_once
 from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.loop import LoopSettings
 
+BINDING_WAIT = timedelta(milliseconds=5)
+"""A rollout looks at all bindings, so it waits so long for each after one of them has changed: they change together."""
+LONGEST_WAIT = timedelta(seconds=5)
+FEW = 20
+"""With no more bindings than that it does not wait."""
 WAITS_FOR_MEMBER = "waits until the member is free: "
 """So the message of a binding begins whose member is held."""
 
@@ -66,6 +78,54 @@ class RolloutController:
         """The members that this process has reserved for the rollout of a placement."""
         self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
         """What clusters that wait would be told, and since when it is the same."""
+
+    def wiring(self) -> Wiring[PlacementRef]:
+        """Say what wakes it: what is to be rolled out, how far it has come, and in turns whose turn it may be."""
+        turns = self._turns
+        return Wiring(
+            name="rollout",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            watches=tuple(self._watches()),
+            resync=lambda: placement_refs(self._hub.cache),
+            background=() if turns is None else turns.background,
+            ends=() if turns is None else turns.ends,
+        )
+
+    def _watches(self) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.resource_snapshot, partial(_of_snapshot, family))
+            yield Watch(family.binding, partial(self._of_binding, family))
+            yield Watch(family.override_snapshot, _of_override_snapshot)
+        yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+        if self._turns is not None:
+            yield Signal(self._turns.subscribe, self._of_member)
+            yield Signal(self._turns.subscribe_to_promises, self._of_promise)
+
+    def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef | Later[PlacementRef]]:
+        """Yield the placement of a binding on which a rollout has come further, or has not."""
+        if not change.touches(_seen_of_binding):
+            return
+        ref = family.parent(change.document)
+        count = count_children(self._hub.cache, family.binding, ref)
+        yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
+
+    def _of_relabelled(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placements on a member that may have other overrides by its labels now."""
+        for family, binding in bindings_on_relabelled(self._hub.cache, change):
+            yield family.parent(binding)
+
+    def _of_member(self, member: str) -> Iterator[PlacementRef]:
+        """Yield the placements of which a binding waits for a member: it may be free now."""
+        for family in FAMILIES:
+            for binding in self._hub.cache.shelf(family.binding).objects.values():
+                if binding["spec"].get("targetCluster") == member and waits_for_member(binding):
+                    yield family.parent(binding)
+
+    def _of_promise(self, name: str) -> Iterator[PlacementRef]:
+        """Yield the placement of this name, as ``crp/web``: others have reserved clusters of it, or given them back."""
+        yield from (ref for ref in placement_refs(self._hub.cache) if str(ref) == name)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Do what the limits allow now, and come back when they may allow more."""
@@ -219,3 +279,31 @@ def waits_for_member(binding: JsonObject) -> bool:
     """Say whether a binding says that its rollout waits for its member."""
     said = current_condition(binding, ROLLOUT_STARTED) or {}
     return str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement of which something else is wanted."""
+    if change.touches(desired):
+        yield family.ref(change.document)
+
+
+def _of_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement that other content may have to be rolled out for."""
+    yield family.parent(change.document)
+
+
+def _of_override_snapshot(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement that an override is for, where it names one."""
+    if (ref := placement_of(change.document)) is not None:
+        yield ref
+
+
+def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
+    """View what of a binding makes the rollout look again (rollout.md 7.4)."""
+    metadata = binding["metadata"]
+    seen = tuple(
+        (condition["type"], condition["status"], condition.get("reason"), condition.get("observedGeneration"))
+        for condition in conditions_of(binding)
+        if condition["type"] in ("Available", "DiffReported", "Applied", "RolloutStarted")
+    )
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), seen

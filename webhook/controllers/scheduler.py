@@ -3,12 +3,25 @@
 Source: scheduling.md 2 to 4, 17.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
-from scorer.api.documents import annotation, annotations_of, is_deleting, name_of, with_finalizer, without_finalizer
-from scorer.api.family import FAMILY_OF, Family
+from scorer.api.conditions import TRUE
+from scorer.api.documents import (
+    annotation,
+    annotations_of,
+    current_condition,
+    dict_at,
+    is_deleting,
+    name_of,
+    spec_of,
+    text_at,
+    with_finalizer,
+    without_finalizer,
+)
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
 from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
@@ -20,19 +33,29 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
+from scorer.api.placement import PlacementType
 from scorer.api.references import PlacementRef
-from scorer.placement.binding_plan import BrokenBindingError, lost_binding, plan_bindings, read_binding
+from scorer.placement.binding_plan import BrokenBindingError, is_readable, lost_binding, plan_bindings, read_binding
 from scorer.placement.holdings import Binding
 from scorer.placement.record import snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, hold, schedule
+from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.deletion import is_to_go, leaves_objects, plan_binding_deletion, plan_words_taken_back
+from scorer.rollout.eviction import EVICTED_BINDING
+from scorer.rollout.intent import is_meant
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
+from scorer.rollout.placement_status import condition_type
 from scorer.rollout.policy_snapshots import latest_policy_snapshots
 from scorer.rollout.writes import create, replace
 from scorer.selectors import InvalidPolicyError
+from webhook.controllers.failures import concerned_placement
+from webhook.controllers.inventory import all_placements, placement_refs
 from webhook.controllers.removal import take_away
 from webhook.controllers.result import DONE, Result, TerminalError
+from webhook.controllers.wiring import Waker, Watch, Wiring
+from webhook.kube.cache import read_member
+from webhook.kube.change import Change, desired
 from webhook.kube.children import children
 from webhook.kube.definitions import goes_with_its_definition
 from webhook.kube.hub import Hub, at_once
@@ -51,6 +74,50 @@ class SchedulerController:
     def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
         self._hub = hub
         self._now = now
+
+    def wiring(self) -> Wiring[PlacementRef]:
+        """Say what wakes it: another policy, what members are and report, and bindings that are not as it left them."""
+        return Wiring(
+            name="scheduler",
+            reconcile=self.reconcile,
+            concerned=concerned_placement,
+            watches=tuple(self._watches()),
+            resync=lambda: placement_refs(self._hub.cache),
+            makes=[family.binding for family in FAMILIES],
+        )
+
+    def _watches(self) -> Iterator[Waker[PlacementRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(_itself, family))
+            yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
+            yield Watch(family.binding, partial(_of_binding, family))
+        yield Watch(EVICTION, _of_eviction)
+        yield Watch(MEMBER_CLUSTER, self._of_member)
+
+    def _of_member(self, change: Change) -> Iterator[PlacementRef]:
+        """Yield the placements that a member leaves, or could be picked by now; see `scorer.placement.wake`."""
+        cache = self._hub.cache
+        before, after = (None if document is None else read_member(document) for document in change)
+        if change.new is None:
+            yield from placement_refs(cache)
+        elif after is not None:  # of one that cannot be read the last good state stays in the fleet
+            sleepers = (self._sleeper(ref, document) for ref, document in all_placements(cache))
+            if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
+                yield from (ref for ref in placement_refs(cache) if str(ref) in names)
+
+    def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
+        kind = dict_at(document, "spec", "policy").get("placementType") or "PickAll"
+        known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
+        return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
+
+    def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
+        """Whether a placement says so, and our record, which it copies a little later, does too."""
+        said = current_condition(document, condition_type(document, "Scheduled")) or {}
+        if said.get("status") != TRUE:
+            return False
+        family = FAMILY_OF[ref.kind]
+        records = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
+        return all((current_condition(record, "Scheduled") or {}).get("status") == TRUE for record in records)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make the bindings of one placement match the decision of this moment."""
@@ -183,3 +250,42 @@ class SchedulerController:
 
 def _blank(family: Family) -> JsonObject:
     return {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
+
+
+def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield a placement that is to go."""
+    if change.new is not None and is_deleting(change.new) and change.touches(desired):
+        yield family.ref(change.new)
+
+
+def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement whose policy is another one; a status is what we have written."""
+    if change.touches(_labels_and_annotations):
+        yield family.parent(change.document)
+
+
+def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of a binding that goes, or that somebody else has changed."""
+    new = change.new
+    if (
+        new is None
+        or is_deleting(new)
+        or is_meant(new)  # a word that nobody stands behind is taken back
+        or change.alters(_seen_of_binding)
+    ):
+        yield family.parent(change.document)
+
+
+def _of_eviction(change: Change) -> Iterator[PlacementRef]:
+    """Yield the placement of an eviction that is gone: it may have left its word on a binding."""
+    if change.new is None and annotation(change.document, EVICTED_BINDING):
+        yield placement_ref(text_at(change.document, "spec", "placementName"))
+
+
+def _labels_and_annotations(snapshot: JsonObject) -> tuple[object, object]:
+    return snapshot["metadata"].get("labels"), snapshot["metadata"].get("annotations")
+
+
+def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
+    """View what of a binding matters here: nothing that the loop itself changes."""
+    return spec_of(binding).get("targetCluster"), is_readable(binding)

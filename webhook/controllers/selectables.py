@@ -12,15 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.placement import SelectionScope
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
+from scorer.rollout.selection import is_concerned
+from webhook.controllers.inventory import all_placements
 from webhook.kube.cache import Cache
-from webhook.kube.change import Handler
+from webhook.kube.change import Change
+from webhook.kube.channel import Channel
 from webhook.kube.ports import ServedKinds, StoreError
 from webhook.kube.retry import RetryError
 
@@ -71,6 +75,18 @@ class _Watched:
             cache.release(self.kind)
 
 
+class Touched(NamedTuple):
+    """A placement that has to select again.
+
+    Args:
+        ref: The placement.
+        is_new: The object that has changed is new: one that was there before has lost the status that it had.
+    """
+
+    ref: PlacementRef
+    is_new: bool
+
+
 class Selectables:
     """The selected kinds of one hub.
 
@@ -78,14 +94,13 @@ class Selectables:
         cache: Where they are watched.
         served: What the hub serves.
         settings: What may be selected.
-        changed: Told of every change of a watched object.
     """
 
-    def __init__(self, cache: Cache, served: ServedKinds, settings: SelectionSettings, changed: Handler) -> None:
+    def __init__(self, cache: Cache, served: ServedKinds, settings: SelectionSettings) -> None:
         self._cache = cache
         self._served = served
         self._settings = settings
-        self._changed = changed
+        self._touched = Channel[Touched]()
         self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
         self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
         self._watched: dict[Identity, _Watched] = {}
@@ -94,6 +109,10 @@ class Selectables:
         self._stale = True
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
+
+    def subscribe(self, handler: Callable[[Touched], None]) -> Callable[[], None]:
+        """Call *handler* for every placement for which an object that it selects has changed; returns the end."""
+        return self._touched.subscribe(handler)
 
     async def watch(
         self, ref: PlacementRef, terms: Sequence[JsonObject], placed: Iterable[JsonObject] = ()
@@ -154,8 +173,18 @@ class Selectables:
             watched = None
         if watched is None:
             ours = not self._cache.watches(kind)
-            end = self._cache.subscribe(kind, self._changed, changes_only=True)  # whoever selects it reads the rest
+            end = self._cache.subscribe(kind, self._take, changes_only=True)  # whoever selects it reads the rest
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
+
+    def _take(self, change: Change) -> None:
+        """Tell of the placements that a change of an object concerns; what members keep on the hub is never placed."""
+        namespace = change.document["metadata"].get("namespace", "")
+        if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or not change.touches(_content):
+            return
+        home = self._cache.get(NAMESPACE, namespace) if namespace else None
+        for ref, placement in all_placements(self._cache):
+            if is_concerned(placement, change.document, home, deleted=change.new is None):
+                self._touched.tell(Touched(ref, change.old is None))
 
     async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
         """Wait for the first lists of kinds, and return those that have not come for a long time."""
@@ -199,13 +228,15 @@ class Selectables:
             return kind is not None
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
 
-    def undefined(self, definition: JsonObject) -> None:
-        """Believe that a kind is gone: its definition is."""
-        spec = definition["spec"]
-        self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
+    def redefined(self, change: Change) -> None:
+        """Take in a change of a definition: the kind of one that is gone is believed to be gone, too."""
+        self.stale()
+        if change.new is None:
+            spec = change.document["spec"]
+            self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
 
     def stale(self) -> None:
-        """Ask the hub again what it serves, when it is needed next: a definition has changed."""
+        """Ask the hub again what it serves, when it is needed next."""
         self._stale = True
 
     def end(self) -> None:
@@ -278,3 +309,10 @@ def _identity(item: Mapping[str, Any]) -> Identity:
 def _is_whole_namespace(term: Mapping[str, Any]) -> bool:
     scope = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
     return _identity(term) == NAMESPACE.group_kind and scope == SelectionScope.NAMESPACE_WITH_RESOURCES
+
+
+def _content(document: JsonObject) -> JsonObject:
+    """View all but the status and the bookkeeping of the store."""
+    ignored = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in document["metadata"].items() if key not in ignored}
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}

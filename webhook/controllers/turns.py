@@ -8,7 +8,7 @@ Source: serving.md 3.1.
 """
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,7 +23,9 @@ from scorer.reservations import (
 )
 from webhook.gate.holds import HubMemberHolds
 from webhook.gate.reservations import Held, LeaseReservations
+from webhook.kube.hub import Hub
 from webhook.kube.ports import ForbiddenError
+from webhook.settings.loop import LoopSettings
 
 IDENTITY: Final = "harbormaster:reconcile"
 """Who our reservations belong to; no user name that Kubernetes gives has this form."""
@@ -32,6 +34,25 @@ RENEWED_BELOW: Final = LASTS / 2
 LOOK_AGAIN: Final = timedelta(seconds=15)
 """So often somebody who waits looks again, besides whenever what holds the member changes."""
 _SECRET_BYTES: Final = 16
+
+
+OURS: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT})
+"""The disruptions that take turns."""
+
+
+def gated(settings: LoopSettings) -> tuple[MemberDisruption, ...]:
+    """Return the disruptions of members that wait for one another; none when none of `OURS` is to wait."""
+    return settings.gate_members if OURS & set(settings.gate_members) else ()
+
+
+def turns_of(hub: Hub, settings: LoopSettings, now: Callable[[], datetime]) -> Mapping[MemberDisruption, "Turns"]:
+    """Return the turns of those of `OURS` that wait, over the same reservations."""
+    waiting = gated(settings)
+    if not waiting:
+        return {}
+    reservations = LeaseReservations(hub.store, settings.namespace, now)
+    holds = HubMemberHolds(hub.cache, waiting, reservations.known)
+    return {kind: Turns(kind, holds, reservations, now) for kind in OURS & set(waiting)}
 
 
 class Turns:
@@ -55,6 +76,27 @@ class Turns:
         self._holds = holds
         self._reservations = reservations
         self._now = now
+        self.background = (reservations.run,)
+        """What has to run meanwhile; once for all turns over the same reservations."""
+        self.ends = (holds.end,)
+        """What has to be called at the end."""
+
+    def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call *handler* with the name of every member that may be free now, or not any more; returns the end."""
+        ends = self._holds.subscribe(handler), self._follow(MEMBER, handler)
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
+
+    def subscribe_to_promises(self, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call *handler* with every placement, as ``crp/web``, whose reserved clusters change; returns the end."""
+        return self._follow(ROLLOUT, handler)
+
+    def _follow(self, gate: str, handler: Callable[[str], None]) -> Callable[[], None]:
+        return self._reservations.subscribe(lambda thing: handler(thing.name) if thing.gate == gate else None)
 
     def waits(self, member: str) -> Hold | None:
         """Return what a member has to be waited for, as far as is known here; None: it may be tried."""

@@ -3,29 +3,35 @@
 Source: rollout.md 9, 10 and 15.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
-from scorer.api.documents import is_deleting, label, spec_of, with_finalizer, without_finalizer
-from scorer.api.family import FAMILY_OF, Family, placement_of_work
+from scorer.api.documents import conditions_of, dict_at, is_deleting, label, spec_of, with_finalizer, without_finalizer
+from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, WORK_CLEANUP
 from scorer.api.references import PlacementRef
 from scorer.rollout.binding_status import binding_status
 from scorer.rollout.deletion import is_abandoned, is_to_go
+from scorer.rollout.intent import is_meant
 from scorer.rollout.placement_status import Event
 from scorer.rollout.resource_snapshots import SnapshotGroup, snapshot_groups
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.works import WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write
+from webhook.controllers.failures import Concerned
+from webhook.controllers.inventory import all_bindings, bindings_on_relabelled
 from webhook.controllers.removal import take_away, whole
 from webhook.controllers.result import DONE, Result, StuckError
+from webhook.controllers.wiring import Waker, Watch, Wiring
+from webhook.kube.change import Change
 from webhook.kube.children import children, works_of
 from webhook.kube.hub import Hub
 from webhook.kube.overrides import override_of
-from webhook.kube.ports import ForbiddenError, InvalidObjectError, ServedKinds, key_of
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, ServedKinds, key_of
 from webhook.kube.retry import RetryError
 
 FOREIGN_WORK = timedelta(seconds=5)
@@ -41,6 +47,12 @@ class BindingRef:
     kind: str
     name: str
     namespace: str = ""
+
+    @classmethod
+    def of(cls, family: Family, binding: JsonObject) -> "BindingRef":
+        """Return the reference of a binding of a family."""
+        metadata = binding["metadata"]
+        return cls(family.placement.kind, metadata["name"], metadata.get("namespace", ""))
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -91,6 +103,36 @@ class WorkGenerator:
         self._served = served
         self._record = record
         self._selection = selection
+
+    def wiring(self) -> Wiring[BindingRef]:
+        """Say what wakes it: what the Works are made of, and the Works."""
+        return Wiring(
+            name="work",
+            reconcile=self.reconcile,
+            concerned=lambda ref: Concerned(FAMILY_OF[ref.kind].binding, Key(ref.name, ref.namespace)),
+            watches=tuple(self._watches()),
+            resync=lambda: (BindingRef.of(family, binding) for family, binding in all_bindings(self._hub.cache)),
+            makes=(WORK,),
+            trims={WORK: without_manifests},
+        )
+
+    def _watches(self) -> Iterator[Waker[BindingRef]]:
+        for family in FAMILIES:
+            yield Watch(family.placement, partial(self._of_placement, family))
+            yield Watch(family.binding, partial(_itself, family))
+        yield Watch(WORK, _of_work)
+        yield Watch(MEMBER_CLUSTER, self._of_relabelled)
+
+    def _of_placement(self, family: Family, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings of a placement that wants its statuses reported elsewhere: Works carry that."""
+        if change.alters(_report_back):
+            for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
+                yield BindingRef.of(family, binding)
+
+    def _of_relabelled(self, change: Change) -> Iterator[BindingRef]:
+        """Yield the bindings on a member that may have other overrides by its labels now."""
+        for family, binding in bindings_on_relabelled(self._hub.cache, change):
+            yield BindingRef.of(family, binding)
 
     async def reconcile(self, ref: BindingRef) -> Result:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
@@ -199,3 +241,32 @@ class WorkGenerator:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE
+
+
+def _itself(family: Family, change: Change) -> Iterator[BindingRef]:
+    """Yield a binding that asks for other Works."""
+    if change.touches(_seen_of_binding):
+        yield BindingRef.of(family, change.document)
+
+
+def _of_work(change: Change) -> Iterator[BindingRef]:
+    """Yield the binding of a Work, and the one that it belonged to before somebody changed its labels."""
+    for document in change:
+        if document is not None and (binding := label(document, PARENT_BINDING)):
+            ref = placement_of_work(document)
+            yield BindingRef(ref.kind, binding, ref.namespace)
+
+
+def _report_back(placement: JsonObject) -> object:
+    return dict_at(placement, "spec", "strategy").get("reportBackStrategy")
+
+
+def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
+    """View what of a binding makes the work generator look again (rollout.md 9.1)."""
+    metadata = binding["metadata"]
+    started = [
+        (condition["status"], condition.get("observedGeneration"))
+        for condition in conditions_of(binding)
+        if condition["type"] == "RolloutStarted"
+    ]
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_meant(binding), started

@@ -24,6 +24,7 @@ from scorer.rollout.bindings import BindingView, is_rolling
 from scorer.rollout.eviction import EVICTED_BINDING, is_under_way
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change, Handler
+from webhook.kube.channel import Channel
 from webhook.kube.children import children
 from webhook.kube.ports import Key, key_of
 
@@ -50,8 +51,6 @@ class HubMemberHolds:
         cache: The hub's objects; it is made to watch what is needed.
         disruptions: Which of them take part in the gate; of the others nothing is seen.
         reservations: What is reserved: these count whatever they are for.
-        changed: Called with the name of a member that is held for other reasons than before; an eviction's end is not
-            told of, but that of its reservation is.
     """
 
     def __init__(
@@ -59,11 +58,10 @@ class HubMemberHolds:
         cache: Cache,
         disruptions: Collection[MemberDisruption],
         reservations: Known,
-        changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._reservations = reservations
-        self._changed: Callable[[str], None] = lambda _: None  # what is there already is no change
+        self._changed = Channel[str]()
         self._evictions: dict[str, dict[str, JsonObject]] = defaultdict(dict)
         self._by_source: dict[tuple[str, Key], Mapping[str, Hold]] = {}
         self._by_member: dict[str, dict[tuple[str, Key], Hold]] = {}
@@ -79,7 +77,13 @@ class HubMemberHolds:
                 self._follow(kind, partial(self._take, staged_update_holds))
         if MemberDisruption.UPGRADE in disruptions:
             self._follow(kinds.UPGRADE_RUN, partial(self._take, upgrade_holds))
-        self._changed = changed
+
+    def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call *handler* with the name of every member that is held for other reasons than before; returns the end.
+
+        It is not told of the end of an eviction; that of its reservation is a change of that.
+        """
+        return self._changed.subscribe(handler)
 
     def end(self) -> None:
         """Follow no longer."""
@@ -143,7 +147,7 @@ class HubMemberHolds:
             elif not holds:
                 del self._by_member[member]
         for member in sorted(before.keys() ^ after.keys()):
-            self._changed(member)
+            self._changed.tell(member)
 
 
 def _rollout_holds(family: Family, binding: JsonObject) -> Mapping[str, Hold]:

@@ -37,6 +37,7 @@ from webhook.defaulting.node_pool import default
 from webhook.kube.cache import Cache
 from webhook.kube.catching_up import list_again, look_again
 from webhook.kube.change import Change, Handler
+from webhook.kube.channel import Channel
 from webhook.kube.ports import Key, Store
 from webhook.kube.trimming import essential_node
 
@@ -67,7 +68,7 @@ class HubNodePools:
         self._views: dict[str, PoolView] = {}
         self._links = _Links()
         self._pods = _Pods()
-        self._handlers: list[Callable[[str], None]] = []
+        self._told = Channel[str]()
         self._watches_pods = False
         cache.want((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, essential_node)
@@ -134,9 +135,13 @@ class HubNodePools:
         )
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with the name of every pool that has changed, by itself or in its nodes; returns the end."""
-        self._handlers.append(handler)
-        return lambda: self._handlers.remove(handler)
+        """Call *handler* with the name of every pool, now and when it has changed, by itself or in its nodes.
+
+        Returns what ends that.
+        """
+        for name in self.names():
+            handler(name)
+        return self._told.subscribe(handler)
 
     def end(self) -> None:
         """Follow nothing any more; what is known stays as it is."""
@@ -217,8 +222,7 @@ class HubNodePools:
 
     def _changed(self, pool: str) -> None:
         self._views.pop(pool, None)
-        for handler in tuple(self._handlers):
-            handler(pool)
+        self._told.tell(pool)
 
 
 class _Pool:

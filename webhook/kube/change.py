@@ -9,6 +9,12 @@ View = Callable[[JsonObject], object]
 """What somebody looks at in an object."""
 
 
+def desired(document: JsonObject) -> object:
+    """View what people can want of an object: its spec, by the generation of it, and that it is to go."""
+    metadata = document["metadata"]
+    return metadata.get("generation"), metadata.get("deletionTimestamp")
+
+
 class Change(NamedTuple):
     """An object before and after: at least one of both is there.
 

@@ -19,20 +19,19 @@ from typing import Final, Self
 from uuid import uuid4
 
 from scorer.api.kinds import WORK
-from webhook.controllers.loop import Loop, required
-from webhook.controllers.observer import QueueObserver
+from webhook.controllers.assembly import make_loop, required
 from webhook.controllers.work_generator import without_manifests
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
-from webhook.kube.ports import Key, ServedKinds
+from webhook.kube.ports import Key
 from webhook.kube.store import HubStore
 from webhook.processes.garbage import spare_what_stays
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.clock import utc_now
-from webhook.settings.loop import HubLoopSettings, LoopSettings
+from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
@@ -42,17 +41,6 @@ AFTER_A_BUG_SECONDS: Final = 15.0
 """So long a server that reconciles as well waits before it tries again, after the loop ended by an error of ours."""
 
 log = logging.getLogger(__name__)
-
-
-def make_loop(
-    hub: Hub,
-    now: Callable[[], datetime],
-    served: ServedKinds,
-    settings: LoopSettings,
-    observer: QueueObserver,
-) -> Loop:
-    """Make the controllers of one term."""
-    return Loop(hub, now, served, settings, observer)
 
 
 def own_identity(name: str = "") -> str:

@@ -27,7 +27,7 @@ from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS as DEFAULT_SELECTIO
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
-from webhook.controllers.loop import Loop
+from webhook.controllers.assembly import make_loop
 from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.owner import OWNER, OwnerToken
@@ -98,7 +98,7 @@ class Up:
             self.cache = Cache(self.store)
             context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
             self.hub = Hub(self.store, self.cache)
-            self.loop = Loop(
+            self.loop = make_loop(
                 self.hub, self._now, EmbeddedKinds(self.store.kinds), replace(self.settings.loop(), snapshots=THROTTLE)
             )
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
@@ -173,7 +173,7 @@ class Up:
         was_idle = False
         while loop.time() < end:
             at_rest = (
-                self.cache.synced and self.loop.idle_but_for_members and not self.nodes.busy and not self.unsettled
+                self.cache.synced and self.loop.idle_but_for_reports and not self.nodes.busy and not self.unsettled
             )
             if not at_rest or self._news != news:
                 quiet_since, news, was_idle = loop.time(), self._news, False

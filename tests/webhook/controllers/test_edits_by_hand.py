@@ -50,4 +50,4 @@ async def test_a_policy_snapshot_is_put_right(labels, annotations):
 
         await world.until(is_right, 5)
         assert world.view("p")["state"] == "available"
-        assert not any(queue.failed for queue in world.loop.queues)
+        assert not any(queue.failed for queue in world.loop.queues.values())

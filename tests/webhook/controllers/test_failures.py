@@ -4,14 +4,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from scorer.api.family import CLUSTER
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
 from scorer.rollout.tree import Sources, placement_tree
 from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
 from webhook.controllers import loop
-from webhook.kube.change import Change
 from webhook.kube.ports import Key
 
 AGES = 86_400_000_000_000
@@ -40,10 +38,10 @@ async def test_a_rollout_that_cannot_be_planned_says_so_on_the_placement_until_i
         tree = placement_tree(Sources(document, world.cache.list(BINDING)))["placement"]
         assert (tree["state"], tree["why"]) == ("failed", said["message"])
         before = world.store.resource_version
-        tries = world.loop.rollouts.reconciled
-        world.loop.placements.add(REF)
-        world.loop.rollouts.add(REF)
-        await world.until(lambda: world.loop.rollouts.reconciled > tries)
+        tries = world.loop.queues["rollout"].reconciled
+        world.loop.queues["placement"].add(REF)
+        world.loop.queues["rollout"].add(REF)
+        await world.until(lambda: world.loop.queues["rollout"].reconciled > tries)
         assert world.store.resource_version == before, "it failed again and wrote something"
         await world.change(PLACEMENT, "p", strategy={"type": "RollingUpdate"})
         await world.until(lambda: not failure(world, PLACEMENT, "p") and world.view("p")["state"] == "available")
@@ -72,15 +70,15 @@ async def test_a_member_on_which_the_controller_stumbles_says_so():
     async with running() as world:
         await world.add(make_member("a"))
         await world.until(lambda: bool(world.cache.fleet.members))
-        reconcile = world.loop.members._reconcile
+        reconcile = world.loop.queues["member"]._reconcile
 
         async def stumble(name: str) -> Any:
             if name == "a" and not (world.cache.get(MEMBER_CLUSTER, name) or {})["spec"].get("taints"):
                 raise OverflowError("date value out of range")
             return await reconcile(name)
 
-        world.loop.members._reconcile = stumble
-        world.loop.members.add("a")
+        world.loop.queues["member"]._reconcile = stumble
+        world.loop.queues["member"].add("a")
         await world.until(lambda: bool(failure(world, MEMBER_CLUSTER, "a")))
         said = failure(world, MEMBER_CLUSTER, "a")
         assert (said["type"], said["reason"]) == ("harbormaster.dev/MemberFailed", "OverflowError")
@@ -96,11 +94,11 @@ async def test_a_failure_to_report_back_passes_when_nobody_asks_for_reports_any_
         await world.until(lambda: world.view("p")["state"] == "available")
         stored = await world.store.get(PLACEMENT, Key("p"))
         status = failing_status(stored, "back_report", "StoreError", "the hub is away", datetime.now(UTC))
-        async with held_up(world.loop.back_reports):
+        async with held_up(world.loop.queues["back_report"]):
             await world.store.replace_status(PLACEMENT, {**stored, "status": status})
             await world.until(lambda: bool(failure(world, PLACEMENT, "p")))
         assert failure(world, PLACEMENT, "p")
-        world.loop._on_placement(CLUSTER)(Change(None, world.cache.get(PLACEMENT, "p")))  # as when the next one begins
+        world.again()  # as when the next one begins
         await world.until(lambda: not failure(world, PLACEMENT, "p"))
 
 
@@ -120,7 +118,7 @@ async def test_everything_that_can_fail_is_looked_at_again_after_a_while(monkeyp
     async with running() as world:
         await world.add(make_member("a"), make_placement("p"))
         await world.until(lambda: world.view("p")["state"] == "available")
-        queues = (world.loop.placements, world.loop.scheduling, world.loop.rollouts, world.loop.works)
+        queues = [world.loop.queues[name] for name in ("placement", "scheduler", "rollout", "work")]
         before, written = [queue.reconciled for queue in queues], world.hub.writes
         monkeypatch.setattr(loop, "RESYNC", timedelta())
         resync = asyncio.create_task(world.loop._resync())

@@ -38,7 +38,7 @@ async def test_its_works_go_with_the_placement_also_when_their_controller_is_beh
     await start(world)
     await delete_bindings(world)
     await world.until(lambda: is_available(world) and len(bindings(world)) == 3)
-    async with held_up(world.loop.works):
+    async with held_up(world.loop.queues["work"]):
         await world.store.delete(PLACEMENT, Key("web"))
         async with asyncio.timeout(10):
             while world.cache.get(PLACEMENT, "web") is not None:
@@ -105,7 +105,7 @@ async def test_with_an_external_strategy_it_says_that_it_was_rolled_out(world):
     await start(world)
     placement = await world.store.get(PLACEMENT, Key("web"))
     external = {**placement, "spec": {**placement["spec"], "strategy": {"type": "External"}}}
-    async with held_up(world.loop.rollouts):
+    async with held_up(world.loop.queues["rollout"]):
         await world.store.replace(PLACEMENT, external)
         await delete_bindings_quickly(world)
     await world.until(lambda: len(bindings(world)) == 3 and all(says_available(each) for each in bindings(world)))
@@ -167,7 +167,7 @@ async def test_a_placement_goes_with_its_namespace_after_its_binding_was_made_an
 
 async def test_a_placement_goes_with_its_namespace_when_its_binding_is_gone_already(shop):
     """Nothing can be made anew in a namespace that goes."""
-    async with held_up(shop.loop.scheduling), held_up(shop.loop.works):
+    async with held_up(shop.loop.queues["scheduler"]), held_up(shop.loop.queues["work"]):
         (binding,) = shop.cache.list(NAMESPACED_BINDING)
         key = Key(binding["metadata"]["name"], "shop")
         stored = await shop.store.get(NAMESPACED_BINDING, key)
@@ -181,12 +181,12 @@ async def test_a_placement_goes_with_its_namespace_when_its_binding_is_gone_alre
 async def test_a_binding_that_waits_for_its_placement_goes_as_soon_as_that_says_so(world):
     """It was deleted by hand; its Works look again by themselves after half a minute only."""
     await start(world)
-    async with held_up(world.loop.scheduling):
+    async with held_up(world.loop.queues["scheduler"]):
         await world.store.delete(PLACEMENT, Key("web"))
         for item in bindings(world):
             await world.store.delete(BINDING, Key(item["metadata"]["name"]))
         async with asyncio.timeout(10):
-            while not (all(map(is_deleting, bindings(world))) and world.loop.works.idle):
+            while not (all(map(is_deleting, bindings(world))) and world.loop.queues["work"].idle):
                 await asyncio.sleep(0.01)
     await world.until(lambda: not bindings(world) and not world.works(), 10)
     assert await placed(world, *"abc") == dict.fromkeys("abc")

@@ -9,7 +9,7 @@ import pytest
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import HUB_UID, MEMBER_CLUSTER_FINALIZER, WORK_CLEANUP
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_rules
-from webhook.controllers.members import ACCESS_CHECK, WATCHED, MemberController, concerned_member
+from webhook.controllers.members import ACCESS_CHECK, WATCHES, MemberController
 from webhook.controllers.result import TerminalError
 from webhook.controllers.work_generator import without_manifests
 from webhook.embedded.store import EmbeddedStore
@@ -19,6 +19,8 @@ from webhook.kube.hub import Hub
 from webhook.kube.ports import InvalidObjectError, Key, NotFoundError, key_of
 from webhook.kube.retry import RetryError
 from webhook.member.heartbeat import Figures, report
+
+CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPACE = "fleet-member-lion"
@@ -65,7 +67,7 @@ class Stage:
                 await asyncio.sleep(0.01)
 
     async def cache_is_fresh(self):
-        for kind in (*WATCHED, WORK):
+        for kind in CACHED:
             if versions(self.cache.list(kind)) != versions((await self.store.list(kind)).items):
                 return False
         return True
@@ -113,7 +115,7 @@ def versions(documents):
 @asynccontextmanager
 async def staged():
     stage = Stage()
-    stage.cache.require((*WATCHED, WORK))
+    stage.cache.require(CACHED)
     stage.cache.trim(WORK, without_manifests)
 
     async def run():
@@ -613,4 +615,5 @@ def made(kind, name, namespace="", **members):
     ],
 )
 def test_who_is_concerned(kind, old, new, wanted):
-    assert concerned_member(kind, Change(old, new)) == wanted
+    woken = [name for watch in WATCHES if watch.kind == kind for name in watch.keys(Change(old, new))]
+    assert woken == ([] if wanted is None else [wanted])

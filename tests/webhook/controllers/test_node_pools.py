@@ -9,7 +9,7 @@ import pytest
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from tests.webhook.controllers.world import AT_ONCE, running
 from tests.webhook.gate.gates import put_pool
-from webhook.controllers.loop import Loop, required
+from webhook.controllers.assembly import make_loop, required
 from webhook.controllers.node_pools import LOOK_AGAIN, NodePoolController
 from webhook.controllers.result import DONE
 from webhook.embedded.store import EmbeddedStore
@@ -231,11 +231,11 @@ async def test_a_term_of_the_loop_counts_nodes_without_pods_and_leaves_nothing_b
     """Pods are many and tell nothing here; the next term has a loop of its own on the same cache."""
     async with running() as world:
         await put_pool(world.store, "a", 2, {"nodes": "0"})
-        await world.until(lambda: bool(world.loop.node_pools.idle and world.cache.get(NODE_CLAIM, "a-1")))
+        await world.until(lambda: bool(world.loop.queues["node_pool"].idle and world.cache.get(NODE_CLAIM, "a-1")))
         assert not world.cache.watches(POD)
         handlers = {kind: list(world.cache.shelf(kind).handlers) for kind in (NODE_POOL, NODE_CLAIM, NODE)}
         settings = LoopSettings(snapshots=AT_ONCE)
-        following = Loop(world.hub, utc_now, EmbeddedKinds(world.store.kinds), settings)
+        following = make_loop(world.hub, utc_now, EmbeddedKinds(world.store.kinds), settings)
         term = asyncio.create_task(following.run())
         await world.until(lambda: following.idle)
         assert len(world.cache.shelf(NODE).handlers) == len(handlers[NODE]) + 1
@@ -261,7 +261,7 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
         store = Denied(world.store)
         cache = Cache(store)
         reconciliation = Reconciliation(store, store, cache, HubLoopSettings(), Metrics())
-        Loop(Hub(store, cache), utc_now, EmbeddedKinds(world.store.kinds), LoopSettings(snapshots=AT_ONCE))
+        make_loop(Hub(store, cache), utc_now, EmbeddedKinds(world.store.kinds), LoopSettings(snapshots=AT_ONCE))
         assert reconciliation.trouble() == "not filled yet"
         watching = asyncio.create_task(cache.run())
         await cache.wait_answered((NODE_POOL, NODE_CLAIM, NODE))

@@ -166,6 +166,6 @@ async def test_a_second_pass_writes_nothing():
         writes = world.hub.writes
         world.again()
         for override in (*world.cache.list(OVERRIDE), *world.cache.list(NAMESPACED_OVERRIDE)):
-            world.loop.overrides.add(OverrideRef.of(override))
+            world.loop.queues["override"].add(OverrideRef.of(override))
         await world.until(lambda: is_available(world))
         assert world.hub.writes == writes

@@ -22,13 +22,13 @@ from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapsho
 from scorer.rollout.works import OverrideError
 from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
-from webhook.controllers.overrides import WATCHED, OverrideController, OverrideRef, placement_of
+from webhook.controllers.overrides import WATCHES, OverrideController, OverrideRef, placement_of
 from webhook.controllers.result import TerminalError
 from webhook.kube.overrides import override_of, wanted_overrides
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
 from webhook.kube.retry import RetryError
 
-KINDS = (*WATCHED, MEMBER_CLUSTER)
+KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
 REFS = [
     pytest.param(OverrideRef("zone"), id="cluster-scoped"),
     pytest.param(OverrideRef("zone", "shop"), id="namespaced"),
@@ -285,4 +285,5 @@ async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store)
 
 
 def test_all_four_kinds_are_watched():
-    assert set(WATCHED) == {OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT}
+    watched = {watch.kind for watch in WATCHES}
+    assert watched == {OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT}

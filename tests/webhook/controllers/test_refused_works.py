@@ -51,7 +51,7 @@ async def test_a_store_that_is_away_for_a_moment_is_no_failure_of_the_works(refu
         await world.until(lambda: world.cache.synced)
         end = refused(world, UnavailableError("try later"))
         await world.add(make_placement("p"))
-        await world.until(lambda: world.loop.works.reconciled > 3)
+        await world.until(lambda: world.loop.queues["work"].reconciled > 3)
         assert synchronized(world) == []
         end()
         await world.until(lambda: world.view("p")["state"] == "available")

@@ -9,7 +9,7 @@ from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
 from tests.webhook.controllers.test_evictions_in_turn import add_namespace, reserved, set_upgrade
-from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import controller, make_config_map, make_member, make_placement, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.keeper import Claimant
@@ -113,6 +113,7 @@ async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
     async with gated_world(*ALL, maxUnavailable=1, maxSurge=0) as world:
         keeper = Tool(world.store, utc_now).keeper
         before = started(world, "b")[0]
+        reservations = controller(world.loop, "rollout")._turns._reservations
 
         async def nothing() -> None:
             pass
@@ -120,7 +121,7 @@ async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
         held = await keeper.hold_rollout(
             "crp/web", "a", Claimant("tool", "ann"), 600, judge=lambda _held: MemberDisruption.ROLLOUT, look=nothing
         )
-        await world.until(lambda: bool(world.loop._reservations.known("rollout", "crp/web")))
+        await world.until(lambda: bool(reservations.known("rollout", "crp/web")))
         await release_anew(world)
         waits = "waits until the member is free: crp/web is reserved on member a by tool"
         await world.until(lambda: started(world, "a")[2] == waits)

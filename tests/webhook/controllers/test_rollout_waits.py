@@ -31,9 +31,9 @@ async def test_a_rollout_that_cannot_move_does_not_spin():
         await world.store.replace(CONFIG_MAP, {**stored, "data": {"value": "2"}})
         await world.until(lambda: world.condition("p", "RolloutStarted").get("status") == "False")
         await asyncio.sleep(0.5)
-        before = world.loop.rollouts.reconciled
+        before = world.loop.queues["rollout"].reconciled
         await asyncio.sleep(1.0)
-        assert world.loop.rollouts.reconciled - before <= 3
+        assert world.loop.queues["rollout"].reconciled - before <= 3
 
 
 async def test_with_an_external_strategy_shards_without_their_master_are_no_content():

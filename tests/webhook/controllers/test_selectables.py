@@ -178,7 +178,7 @@ def fast(monkeypatch):
     monkeypatch.setattr("webhook.controllers.selectables.PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr("webhook.controllers.selectables.REFRESH_SECONDS", 0.05)
     monkeypatch.setattr("webhook.controllers.selectables.NEXT_LOOK", timedelta(milliseconds=50))
-    monkeypatch.setattr("webhook.controllers.loop.LOOK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("webhook.controllers.placement.LOOK_AGAIN", timedelta(seconds=0.1))
 
 
 class Forgetful:
@@ -201,7 +201,8 @@ class Forgetful:
 async def placed_machine():
     """A world in which a Machine has been placed with its namespace, and what tells its hub's kinds."""
     async with running() as world:
-        served = world.loop.selectables._served = Forgetful(world.loop.selectables._served)
+        selectables = world.selectables
+        served = selectables._served = Forgetful(selectables._served)
         await world.add(MACHINES, make_member("a"), make_placement("p"))
         kind = world.store.kinds.find("example.com", "Machine")
         machine = {"apiVersion": "example.com/v1", "kind": "Machine", "metadata": {"name": "m", "namespace": "shop"}}
@@ -212,10 +213,10 @@ async def placed_machine():
 
 async def look_again(world, name="p"):
     """Have a placement select once more."""
-    done = world.loop.placements.reconciled + 3
+    done = world.loop.queues["placement"].reconciled + 3
     async with asyncio.timeout(10):
-        while world.loop.placements.reconciled < done:
-            world.loop.placements.add(PlacementRef(PLACEMENT.kind, name))
+        while world.loop.queues["placement"].reconciled < done:
+            world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, name))
             await asyncio.sleep(0.02)
 
 
@@ -237,7 +238,7 @@ async def test_a_kind_that_is_defined_is_never_taken_for_gone():
     async with placed_machine() as (world, served):
         served.lost = {("example.com", "Machine")}
         await world.until(lambda: True)
-        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, "p"))
         await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
         assert "the hub does not serve" in scheduled(world, "p")["message"]
         assert ("Machine", "m") in selected(world, "p")
@@ -258,7 +259,7 @@ async def test_a_kind_that_is_gone_for_long_and_defined_nowhere_is_believed_to_b
     """An aggregated API that was taken away."""
     async with placed_machine() as (world, served):
         served.lost = {("", "ConfigMap")}
-        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, "p"))
         await world.until(lambda: ("ConfigMap", "rates") not in selected(world, "p"))
 
 
@@ -281,7 +282,7 @@ async def test_what_is_placed_stays_while_its_kind_does_not_answer(closed):
         await world.add(secret(), make_member("a"), make_placement("p"))
         await world.until(lambda: ("Secret", "key") in selected(world, "p"))
         kinds = closed(world, SECRET, UnavailableError)
-        world.loop.selectables.end()
+        world.selectables.end()
         await look_again(world)
         assert ("Secret", "key") in selected(world, "p")
         assert await world.on_member("a", SECRET, "key", "shop") is not None
@@ -309,7 +310,7 @@ async def test_a_kind_of_a_group_that_is_silent_is_never_taken_for_gone():
     """The server of an aggregated API is down while we start: the hub names its group, and none of its kinds."""
     async with placed_machine() as (world, served):
         served.lost, served.silent = {("", "ConfigMap")}, frozenset({""})
-        world.loop.placements.add(PlacementRef(PLACEMENT.kind, "p"))
+        world.loop.queues["placement"].add(PlacementRef(PLACEMENT.kind, "p"))
         await world.until(lambda: scheduled(world, "p").get("reason") == "InvalidResourceSelectors")
         assert ("ConfigMap", "rates") in selected(world, "p")
 

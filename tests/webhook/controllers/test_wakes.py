@@ -518,6 +518,15 @@ async def test_selected_object(make_waking, before, after, woken):
     assert waking.change(before, after) == woken
 
 
+async def test_what_a_member_keeps_on_the_hub_wakes_no_placement_that_selects_all_namespaces(make_waking):
+    everything = {"group": "", "version": "v1", "kind": "Namespace"}
+    waking = make_waking(changed(WEB, spec={"resourceSelectors": [everything]}))
+    waking.cache.shelf(CONFIG_MAP).synced.set()
+    waking.selectables._watch(CONFIG_MAP)
+    assert "placement crp/web" in waking.change(None, make(CONFIG_MAP, "new", "shop"))
+    assert waking.change(None, make(CONFIG_MAP, "new", EAST_SPACE)) == set()
+
+
 async def test_a_selected_namespace(make_waking):
     waking = make_waking()
     waking.cache.shelf(NAMESPACE).synced.set()
@@ -530,6 +539,7 @@ async def test_a_selected_namespace(make_waking):
 
 
 TO_EVICTIONS = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
+TO_ROLLOUTS = (MemberDisruption.ROLLOUT, MemberDisruption.UPGRADE)
 EXECUTING = make_eviction("executing", "web", "west", **{EVICTED_BINDING: WEB_WEST["metadata"]["uid"]})
 WEST_WAITS = waiting(make_binding("late", "west"))
 EAST_WAITS = waiting(make_binding("late", "east"))
@@ -591,6 +601,16 @@ async def test_gated_without_rollouts(make_waking, before, after, woken):
     assert make_waking(*WAITING, gate_members=TO_EVICTIONS).change(before, after) == woken
 
 
+@rows(
+    ("eviction-gone", LATER, None, set()),
+    ("its-binding-gone", WEB_WEST, None, {STATUS, "scheduler crp/web", "rollout crp/web", "work web-west"}),
+    ("upgrade-begins", make_run(), make_run("east"), {"rollout crp/late"}),
+    ("rollout-begins", WEB_EAST, ROLLING, {STATUS, "rollout crp/web", "rollout crp/late"}),
+)
+async def test_gated_without_evictions(make_waking, before, after, woken):
+    assert make_waking(*WAITING, gate_members=TO_ROLLOUTS).change(before, after) == woken
+
+
 @pytest.mark.parametrize("gated", [(), (MemberDisruption.UPGRADE,)], ids=["nothing", "none-of-ours"])
 async def test_without_a_gate_nothing_waits(make_waking, gated):
     waking = make_waking(*WAITING, gate_members=gated)
@@ -604,6 +624,7 @@ async def test_without_a_gate_nothing_waits(make_waking, gated):
     [
         pytest.param(ALL, Thing(MEMBER, "east"), {"eviction off-east", "rollout crp/late"}, id="member"),
         pytest.param(TO_EVICTIONS, Thing(MEMBER, "east"), {"eviction off-east"}, id="member-for-evictions"),
+        pytest.param(TO_ROLLOUTS, Thing(MEMBER, "east"), {"rollout crp/late"}, id="member-for-rollouts"),
         pytest.param(ALL, Thing(MEMBER, "north"), set(), id="member-of-nobody"),
         pytest.param(ALL, Thing(ROLLOUT, "crp/web"), {"rollout crp/web"}, id="placement"),
         pytest.param(ALL, Thing(ROLLOUT, "rp/team/cart"), {"rollout rp/team/cart"}, id="namespaced-placement"),

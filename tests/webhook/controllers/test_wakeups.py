@@ -30,7 +30,7 @@ async def test_a_cluster_that_comes_while_the_placement_does_not_say_yet_that_it
         await world.add(make_placement("p", policy))
         await world.until(lambda: world.view("p")["state"] == "available")
         for name in ("add", "add_after"):  # the queue of placements is long
-            monkeypatch.setattr(world.loop.placements, name, lambda *_: None)
+            monkeypatch.setattr(world.loop.queues["placement"], name, lambda *_: None)
         await world.store.delete(MEMBER_CLUSTER, Key("a"))
         await world.until(lambda: world.cache.get(MEMBER_CLUSTER, "a") is None and not world.bound("p"))
         assert world.condition("p", "Scheduled")["status"] == "True"
@@ -57,7 +57,7 @@ async def test_a_term_for_another_version_than_the_preferred_one_is_watched(monk
     budget = replace(KINDS["policy", "PodDisruptionBudget"], versions=("v1", "v1beta1"))
     async with running() as world:
         settings = SelectionSettings.of(blocked="policy/v1/PodDisruptionBudget")
-        found = Selectables(world.cache, Served(budget), settings, lambda _: None)
+        found = Selectables(world.cache, Served(budget), settings)
         term = {"group": "policy", "version": "v1beta1", "kind": "PodDisruptionBudget"}
         monkeypatch.setattr(found, "_stale", False)
         await found.watch(PlacementRef("ClusterResourcePlacement", "p"), [term])

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import KINDS, LEASE, Kind
 from scorer.api.meta import JsonObject
 from tests.webhook.controllers.by_hand import Served
-from webhook.controllers.loop import Loop
+from tests.webhook.controllers.world import controller
+from webhook.controllers.assembly import make_loop
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.selectables import Selectables
 from webhook.embedded.store import EmbeddedStore
@@ -43,18 +44,21 @@ class Waking:
         patch.setattr(WorkQueue, "add", add)
         patch.setattr(WorkQueue, "add_after", add_after)
         served = Served(*KINDS.values())
-        self.loop = Loop(Hub(store, self.cache), lambda: NOW, served, LoopSettings(**settings))
+        self.loop = make_loop(Hub(store, self.cache), lambda: NOW, served, LoopSettings(**settings))
 
     @property
     def selectables(self) -> Selectables:
         """What knows the kinds that placements select."""
-        return self.loop.selectables
+        found: Selectables = controller(self.loop, "placement")._selectables
+        return found
 
     @property
     def leases(self) -> Shelf:
         """Where the loop hears of reservations."""
-        assert self.loop._reservations is not None
-        return self.loop._reservations._cache.shelf(KINDS["coordination.k8s.io", "Lease"])
+        turns = [controller(self.loop, name)._turns for name in ("eviction", "rollout")]
+        shelves: set[Shelf] = {each._reservations._cache.shelf(LEASE) for each in turns if each is not None}
+        (shelf,) = shelves
+        return shelf
 
     def follow(self) -> None:
         """Have the loop told of changes from now on."""

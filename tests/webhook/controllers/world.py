@@ -7,19 +7,20 @@ from datetime import timedelta
 from typing import Any
 
 from scorer.api.documents import is_deleting
-from scorer.api.family import FAMILIES, family_in
+from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from webhook.answers.views import placement_view
+from webhook.controllers.assembly import make_loop
 from webhook.controllers.loop import Loop
 from webhook.controllers.queue import WorkQueue
+from webhook.controllers.selectables import Selectables
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.simulation import keep_status
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.kube.cache import Cache
-from webhook.kube.change import Change
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
@@ -36,10 +37,16 @@ class World:
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
-        self.loop = Loop(
+        self.loop = make_loop(
             self.hub, utc_now, EmbeddedKinds(self.store.kinds), LoopSettings(snapshots=AT_ONCE, **settings)
         )
         self.members = SimulatedMembers(self.store, None)
+
+    @property
+    def selectables(self) -> Selectables:
+        """What knows the kinds that placements select."""
+        found: Selectables = controller(self.loop, "placement")._selectables
+        return found
 
     async def add(self, *documents: JsonObject) -> None:
         """Create objects."""
@@ -91,13 +98,11 @@ class World:
         return next((item for item in listing.items if item["metadata"]["name"] == name), None)
 
     def again(self) -> None:
-        """Put everything in line once more."""
-        for family in FAMILIES:
-            for document in self.cache.list(family.placement):
-                for queue in (self.loop.placements, self.loop.scheduling, self.loop.rollouts):
-                    queue.add(family.ref(document))
-            for binding in self.cache.list(family.binding):
-                self.loop._on_binding(family)(Change(None, binding))
+        """Put everything in line once more, as at the start."""
+        for controller in self.loop.controllers:
+            for watch in controller.watches:
+                end = watch.start(self.cache, self.loop.queues[controller.name])
+                end()
 
 
 @asynccontextmanager
@@ -123,6 +128,11 @@ async def running(**settings: Any) -> AsyncIterator[World]:
         world.store.close()
         if not task.cancelled() and (error := task.exception()):
             raise error
+
+
+def controller(loop: Loop, name: str) -> Any:
+    """Return the controller behind a queue."""
+    return next(each.reconcile for each in loop.controllers if each.name == name).__self__
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
 from scorer.rollout.intent import meant
-from webhook.controllers.members import WATCHED, MemberController, concerned_member
+from webhook.controllers.members import WATCHES, MemberController
 from webhook.controllers.queue import WorkQueue
 from webhook.embedded.kubelet import SIMULATE
 from webhook.embedded.members import SimulatedMembers
@@ -26,6 +26,8 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.kube.ports import Key, NotFoundError
+
+CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DEPLOYMENT, CONFIG_MAP = KINDS["apps", "Deployment"], KINDS["", "ConfigMap"]
@@ -69,23 +71,16 @@ class HubsPart:
         self.hub = Hub(store, self.cache)
         self.controller = MemberController(self.hub, now, lambda *_: None)
         self.queue = WorkQueue("member", self.controller.reconcile)
-        self.cache.require((*WATCHED, WORK))
+        self.cache.require(CACHED)
 
     async def run(self):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cache.run())
             await self.cache.wait_synced()
-            for kind in WATCHED:
-                self.cache.subscribe(kind, self.wake(kind))
+            for watch in WATCHES:
+                watch.start(self.cache, self.queue)
             tasks.create_task(self.hub.run())
             tasks.create_task(self.queue.run())
-
-    def wake(self, kind):
-        def handle(change):
-            if (name := concerned_member(kind, change)) is not None:
-                self.queue.add(name)
-
-        return handle
 
     def wake_all(self):
         """Look at everything again, as the loop does every few minutes."""
@@ -96,7 +91,7 @@ class HubsPart:
         """Say whether nothing is being done, and everything is known that was done."""
         if not self.queue.idle or not self.hub.idle or not self.cache.synced:
             return False
-        for kind in (*WATCHED, WORK):
+        for kind in CACHED:
             if len(self.cache.list(kind)) != len((await self.store.list(kind)).items):
                 return False
         return True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.kube.change import Change
+from webhook.kube.change import Change, desired
 
 RED, BLUE = {"colour": "red"}, {"colour": "blue"}
 
@@ -32,3 +32,17 @@ def test_a_change(old, new, document, came_or_went, alters, touches):
         assert (change.alters(colour), change.touches(colour)) == (alters, touches)
     assert not change.alters(nothing)
     assert change.touches(nothing) is came_or_went
+
+
+@pytest.mark.parametrize(
+    ("later", "is_other"),
+    [
+        pytest.param({"generation": 2}, True, id="spec"),
+        pytest.param({"deletionTimestamp": "2026-11-20T12:00:00Z"}, True, id="deletion-mark"),
+        pytest.param({"labels": {"a": "b"}, "resourceVersion": "7"}, False, id="bookkeeping"),
+    ],
+)
+def test_what_can_be_wanted_of_an_object_is_its_spec_and_its_end(later, is_other):
+    metadata = {"name": "a", "generation": 1}
+    change = Change({"metadata": metadata}, {"metadata": metadata | later, "status": {"a": "b"}})
+    assert change.alters(desired) is is_other

@@ -9,7 +9,7 @@ from scorer.membership.access import agent_rules
 from webhook.admission.cached import ADMISSION_KINDS
 from webhook.answers.extender import WATCHED
 from webhook.answers.proposal import PLANNED_KINDS
-from webhook.controllers.loop import required
+from webhook.controllers.assembly import required
 from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED
 from webhook.gate.pools import WATCHED as POOL_KINDS

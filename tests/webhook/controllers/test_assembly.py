@@ -1,0 +1,86 @@
+"""The controllers of a hub: what they have in common, and what is known before they begin."""
+
+import pytest
+
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import KINDS, NAMESPACED_OVERRIDE_SNAPSHOT, NODE, OVERRIDE_SNAPSHOT, UPGRADE_RUN, WORK
+from scorer.member_gate.holds import MemberDisruption
+from scorer.rollout.selectable_kinds import SelectionSettings
+from tests.webhook.controllers.by_hand import Served
+from webhook.controllers.assembly import REQUIRED, make_loop, required
+from webhook.controllers.wiring import Watch
+from webhook.embedded.store import EmbeddedStore
+from webhook.gate.holds import seen_in
+from webhook.kube.cache import Cache
+from webhook.kube.hub import Hub
+from webhook.settings.clock import utc_now
+from webhook.settings.loop import LoopSettings
+
+QUEUES = ("member", "override", "placement", "scheduler", "rollout", "work", "eviction", "back_report", "node_pool")
+
+
+@pytest.fixture
+def make():
+    """Return what makes a loop by some settings."""
+    store = EmbeddedStore.open(None)
+
+    def made(**settings):
+        return make_loop(Hub(store, Cache(store)), utc_now, Served(*KINDS.values()), LoopSettings(**settings))
+
+    yield made
+    store.close()
+
+
+async def test_the_queues_are_called_as_the_metrics_call_them(make):
+    assert tuple(make().queues) == QUEUES
+
+
+async def test_where_placements_select_nodes_nobody_looks_at_pools(make):
+    found = make(selection=SelectionSettings.of(allowed="v1/Node"))
+    assert tuple(found.queues) == QUEUES[:-1]
+    assert not found._hub.cache.watches(NODE)
+
+
+async def test_all_that_wakes_a_controller_is_known_before_it_begins(make):
+    watches = [watch for controller in make().controllers for watch in controller.watches]
+    assert {watch.kind for watch in watches if isinstance(watch, Watch)} == set(REQUIRED)
+    assert required(LoopSettings()) == REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("gated", "seen"),
+    [
+        pytest.param(tuple(MemberDisruption), seen_in(tuple(MemberDisruption)), id="all"),
+        pytest.param((MemberDisruption.EVICTION, MemberDisruption.UPGRADE), (UPGRADE_RUN,), id="some"),
+        pytest.param((MemberDisruption.UPGRADE,), (), id="none-of-ours"),
+    ],
+)
+def test_what_may_hold_a_member_is_known_before_anybody_waits_for_that(gated, seen):
+    assert set(required(LoopSettings(gate_members=gated))) == {*REQUIRED, *seen}
+
+
+async def test_nothing_of_which_there_may_be_only_one_is_made_before_it_is_listed(make):
+    makes = {kind for controller in make().controllers for kind in controller.makes}
+    ours = {kind for each in FAMILIES for kind in (each.policy_snapshot, each.resource_snapshot, each.binding)}
+    assert makes == {*ours, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT, WORK}
+
+
+@pytest.mark.parametrize(
+    ("gated", "times"),
+    [
+        pytest.param(tuple(MemberDisruption), 1, id="evictions-and-rollouts"),
+        pytest.param((MemberDisruption.ROLLOUT, MemberDisruption.UPGRADE), 1, id="rollouts"),
+        pytest.param((MemberDisruption.UPGRADE,), 0, id="neither"),
+    ],
+)
+async def test_reservations_are_followed_once_by_those_who_take_turns(make, gated, times):
+    controllers = make(gate_members=gated).controllers
+    assert len({run for controller in controllers for run in controller.background}) == times
+
+
+async def test_evictions_are_decided_one_after_another(make):
+    assert {each.name: each.workers for each in make().controllers if each.workers is not None} == {"eviction": 1}
+
+
+async def test_only_members_report(make):
+    assert [each.name for each in make().controllers if each.takes_reports] == ["member"]

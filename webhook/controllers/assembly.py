@@ -1,0 +1,109 @@
+"""The controllers of a hub, put together."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    EVICTION,
+    INTERNAL_MEMBER_CLUSTER,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NODE,
+    PLACEMENT_STATUS,
+    WORK,
+    Kind,
+)
+from scorer.api.meta import JsonObject
+from scorer.member_gate.holds import MemberDisruption
+from scorer.rollout.placement_status import Event
+from webhook.controllers.back_reports import BackReportController
+from webhook.controllers.events import EventRecorder
+from webhook.controllers.evictions import EvictionController
+from webhook.controllers.loop import Loop
+from webhook.controllers.members import MemberController
+from webhook.controllers.node_pools import NodePoolController
+from webhook.controllers.observer import NOBODY, QueueObserver
+from webhook.controllers.overrides import OverrideController
+from webhook.controllers.placement import PlacementController
+from webhook.controllers.rollout import RolloutController
+from webhook.controllers.scheduler import SchedulerController
+from webhook.controllers.selectables import Selectables
+from webhook.controllers.turns import gated, turns_of
+from webhook.controllers.wiring import Wiring
+from webhook.controllers.work_generator import WorkGenerator
+from webhook.gate.holds import seen_in
+from webhook.gate.pools import HubNodePools
+from webhook.kube.hub import Hub
+from webhook.kube.ports import ServedKinds
+from webhook.settings.loop import LoopSettings
+
+REQUIRED: Final[tuple[Kind, ...]] = (
+    MEMBER_CLUSTER,
+    INTERNAL_MEMBER_CLUSTER,
+    NAMESPACE,
+    EVICTION,
+    PLACEMENT_STATUS,
+    CUSTOM_RESOURCE_DEFINITION,
+    *(family.placement for family in FAMILIES),
+    *(family.override for family in FAMILIES),
+    *(family.override_snapshot for family in FAMILIES),
+    *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
+    WORK,
+)
+"""What the controllers watch, besides the kinds that placements select and what only some settings ask for."""
+
+
+def required(settings: LoopSettings) -> tuple[Kind, ...]:
+    """Return what has to be known before any controller begins, besides the kinds that placements select."""
+    return tuple(dict.fromkeys((*REQUIRED, *seen_in(gated(settings)))))
+
+
+def make_loop(
+    hub: Hub,
+    now: Callable[[], datetime],
+    served: ServedKinds,
+    settings: LoopSettings,
+    observer: QueueObserver = NOBODY,
+) -> Loop:
+    """Make the loop of one term of leadership.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        served: What the hub serves.
+        settings: What the operator decided.
+        observer: Is told what the queues do.
+    """
+    events = EventRecorder(hub, now)
+    controllers = _controllers(hub, now, served, settings, events.record)
+    return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
+
+
+def _controllers(
+    hub: Hub,
+    now: Callable[[], datetime],
+    served: ServedKinds,
+    settings: LoopSettings,
+    record: Callable[[JsonObject, Event], None],
+) -> Iterator[Wiring[Any]]:
+    """Yield all controllers, in the order of the pipeline."""
+    selectables = Selectables(hub.cache, served, settings.selection)
+    turns = turns_of(hub, settings, now)
+    yield MemberController(hub, now, record, settings.force_delete_after).wiring()
+    yield OverrideController(hub, record).wiring()
+    yield PlacementController(hub, now, record, selectables, settings).wiring()
+    yield SchedulerController(hub, now).wiring()
+    yield RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).wiring()
+    yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
+    yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
+    yield BackReportController(hub, served, record).wiring(selectables)
+    if _keeps_nodes_trimmed(settings):
+        yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record).wiring()
+
+
+def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:
+    """Say whether nodes may be kept in part: not where placements select them, which need them whole."""
+    return not settings.selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind)

@@ -1,0 +1,43 @@
+"""All placements and bindings of a hub, for those who have to go through them."""
+
+from collections.abc import Iterator
+
+from scorer.api.family import FAMILIES, Family
+from scorer.api.meta import JsonObject
+from scorer.api.references import PlacementRef
+from webhook.kube.cache import Cache, read_member
+from webhook.kube.change import Change
+
+
+def all_placements(cache: Cache) -> Iterator[tuple[PlacementRef, JsonObject]]:
+    """Yield every placement."""
+    for family in FAMILIES:
+        for document in cache.list(family.placement):
+            yield family.ref(document), document
+
+
+def placement_refs(cache: Cache) -> Iterator[PlacementRef]:
+    """Yield the reference of every placement."""
+    return (ref for ref, _ in all_placements(cache))
+
+
+def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:
+    """Yield every binding, with its family."""
+    for family in FAMILIES:
+        for binding in cache.list(family.binding):
+            yield family, binding
+
+
+def bindings_on_relabelled(cache: Cache, change: Change) -> Iterator[tuple[Family, JsonObject]]:
+    """Yield the bindings that may have other overrides now: a member cluster is new, or has other labels.
+
+    Of a cluster that cannot be read the last good state counts still, so nothing is different.
+    """
+    old, new = change
+    if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
+        return
+    if read_member(new) is None:
+        return
+    for family, binding in all_bindings(cache):
+        if binding["spec"].get("targetCluster") == new["metadata"]["name"]:
+            yield family, binding
