@@ -10,7 +10,7 @@ Documents are shared and read-only: every function here that changes something r
 the maps on the way to the change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scorer.api.meta import JsonObject
@@ -153,10 +153,15 @@ def index_of(document: Mapping[str, Any], key: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def conditions_of(document: Mapping[str, Any]) -> list[JsonObject]:
+def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
     """Return those of ``status.conditions`` that are objects, empty when there are none."""
     found = status_of(document).get("conditions")
-    return [condition for condition in found if isinstance(condition, dict)] if isinstance(found, list) else []
+    if not isinstance(found, list):
+        return ()
+    for condition in found:
+        if not isinstance(condition, dict):
+            return [each for each in found if isinstance(each, dict)]
+    return found
 
 
 def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | None:

@@ -71,7 +71,7 @@ READERS = {
     "annotation": (lambda document: annotation(document, "note"), ("metadata", "annotations", "note"), "kept", ""),
     "finalizers_of": (finalizers_of, ("metadata", "finalizers"), ["held"], []),
     "is_deleting": (is_deleting, ("metadata",), True, False),
-    "conditions_of": (conditions_of, ("status", "conditions"), [READY], []),
+    "conditions_of": (lambda document: list(conditions_of(document)), ("status", "conditions"), [READY], []),
     "current_condition": (
         lambda document: current_condition(document, "Ready"),
         ("status", "conditions"),
