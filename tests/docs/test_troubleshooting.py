@@ -67,7 +67,7 @@ def test_every_member_of_a_registry_is_explained_as_a_reason(kinds, reasons):
 
 async def test_every_controller_has_its_place_among_those_that_fail():
     async with running() as world:
-        controllers = [queue.name for queue in world.loop.queues]
+        controllers = list(world.loop.queues)
     told = {anchor_of(failure_type(name)) for name in controllers}
     by_events = {f"harbormasterdev{word}" for word in failures_told_by_events()}
     explained_here = {anchor for anchor in TROUBLESHOOTING.anchors if anchor.startswith("harbormasterdev")}
