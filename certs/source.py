@@ -15,7 +15,6 @@ from cryptography import x509
 
 from certs.authority import Authority, Leaf
 from certs.context import CertificateError
-from certs.rotation import renewal_time
 
 
 class LeafSource(Protocol):
@@ -33,6 +32,11 @@ class LeafSource(Protocol):
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
         """Return what to serve instead of *leaf*, None while there is no other. Raises `CertificateError`."""
         ...
+
+
+def renewal_time(not_before: datetime, not_after: datetime) -> datetime:
+    """Return the instant at two thirds of a certificate's life."""
+    return not_before + (not_after - not_before) * 2 / 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from scorer.api.member_cluster import MEMBER_AGENT, MemberCluster, Taint
 from scorer.api.names import SCORE_PREFIX
 from scorer.api.quantity import LONGEST_REMEMBERED, read_quantity
 from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, row_of
+from scorer.eligibility import EligibilityLimits
 
 RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
 CAPACITY_KINDS = ("total", "allocatable", "available")
@@ -40,14 +41,6 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
 """The tests of eligibility in their order (scheduling.md 5); 0 stands for eligible."""
-
-
-@dataclass(frozen=True, slots=True)
-class EligibilityLimits:
-    """How long silence and ill health are borne; inclusive."""
-
-    heartbeat: timedelta = timedelta(minutes=5)
-    health: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 Nothing is computed anew but what the decision did not need: the trace asks the same plugins about the
 same cycle, cluster by cluster, so its numbers cannot disagree with the decision's.
 
+Over 500 lines because it has one part for every plugin whose numbers it tells.
+
 Source: scheduling.md 22.
 """
 

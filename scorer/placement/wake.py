@@ -14,7 +14,8 @@ from scorer.api.external_score import read_score, score_names
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import PlacementType
 from scorer.api.quantity import read_quantity
-from scorer.fleet import EligibilityLimits, Fleet
+from scorer.eligibility import EligibilityLimits
+from scorer.fleet import Fleet
 from scorer.plugins.cluster_eligibility import eligible
 
 

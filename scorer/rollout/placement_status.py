@@ -2,6 +2,8 @@
 
 Deciding again on the result changes nothing: transition times are kept where a status stays.
 
+Over 500 lines because the conditions of a placement follow from one another: each stands on the one before it.
+
 Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
 """
 

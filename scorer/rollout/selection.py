@@ -24,8 +24,9 @@ from scorer.api.label_selector import LabelSelector, selector_error
 from scorer.api.meta import JsonObject
 from scorer.api.placement import SelectionScope
 from scorer.rollout.never_placed import is_fleet_namespace
+from scorer.rollout.placing_order import order_key
 from scorer.rollout.selectable_kinds import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.stored_content import is_placeable, order_key, resource_identifier, stored_content
+from scorer.rollout.stored_content import is_placeable, resource_identifier, stored_content
 
 _SERVICE = KINDS["", "Service"]
 _ENDPOINTS = KINDS["", "Endpoints"]

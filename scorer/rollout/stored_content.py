@@ -1,4 +1,4 @@
-"""What of a hub object is placed: the object without what belongs to the hub alone, and in which order.
+"""What of a hub object is placed: the object without what belongs to the hub alone.
 
 Source: rollout.md 2.5 to 2.7; KubeFleet pkg/controllers/placement/resource_selector.go.
 """
@@ -16,13 +16,6 @@ _HUB_METADATA = frozenset(
 )
 _HUB_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"})
 _JOB_LABELS = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid"})
-_ORDER = """
-PriorityClass Namespace NetworkPolicy ResourceQuota LimitRange PodDisruptionBudget ServiceAccount Secret ConfigMap
-StorageClass PersistentVolume PersistentVolumeClaim CustomResourceDefinition ClusterRole ClusterRoleBinding Role
-RoleBinding Service DaemonSet Pod ReplicationController ReplicaSet Deployment HorizontalPodAutoscaler StatefulSet Job
-CronJob IngressClass Ingress APIService MutatingWebhookConfiguration ValidatingWebhookConfiguration
-"""
-_RANKS = {kind: rank for rank, kind in enumerate(_ORDER.split())}
 
 
 def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: bool) -> bool:
@@ -96,15 +89,6 @@ def _job_spec(spec: Mapping[str, Any]) -> JsonObject:
 
 def _without(mapping: Mapping[str, Any], keys: set[str] | frozenset[str]) -> JsonObject:
     return {key: value for key, value in mapping.items() if key not in keys}
-
-
-def order_key(document: JsonObject) -> tuple[int, str, str]:
-    """Return what selected objects are sorted by, so that an unchanged set makes an unchanged snapshot."""
-    kind = str(document.get("kind"))
-    group, version = split_api_version(str(document.get("apiVersion")))
-    rank = _RANKS.get(kind, len(_RANKS))
-    family = f"{group}/{version}" if rank < len(_RANKS) else f"{group}/{version}, Kind={kind}"
-    return rank, family, f"{namespace_of(document)}/{name_of(document)}"
 
 
 def resource_identifier(document: JsonObject) -> JsonObject:

@@ -5,6 +5,8 @@ accept much that the reference refuses and the reverse (nodepool-disruption.md 8
 well: the next opening is looked for over 400 days and up to 50 schedules within 50 ms, which takes sets of bits, whole
 months and whole days at a time; croniter, which goes from date to date, is what the tests compare it with.
 
+Over 500 lines because the parser and the search share one representation, and neither is of use alone.
+
 Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
 

@@ -10,7 +10,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs.authority import Authority
-from certs.rotation import renewal_time
+from certs.source import renewal_time
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 250_000, tzinfo=UTC)
 NAMES = ("harbormaster.fleet-system.svc", "localhost")

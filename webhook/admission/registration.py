@@ -197,7 +197,7 @@ def _mutating(entry: Admitted, endpoint: Endpoint) -> JsonObject:
     kind = entry.kind
     path = f"/mutate/{kind.group}/{kind.plural}"
     operations: set[Operation] = {"CREATE", "UPDATE"}
-    hook = _hook(endpoint, kind.plural, path, kind, operations, (kind.plural,), "Ignore", SECONDS, "mutate")
+    hook = _hook(endpoint, kind.plural, path, kind, operations, (kind.plural,), "Ignore", SECONDS)
     return hook | {"reinvocationPolicy": "IfNeeded"}
 
 
@@ -232,8 +232,8 @@ def _hook(
     resources: Iterable[str],
     failure_policy: FailurePolicy,
     seconds: int,
-    verb: str = "validate",
 ) -> JsonObject:
+    verb = path.split("/")[1]  # /validate… or /mutate…
     wanted = set(operations)
     ours = json.dumps(endpoint.user, ensure_ascii=False)
     return {

@@ -28,7 +28,7 @@ from scorer.api.names import (
     SCORE_PREFIX,
 )
 from scorer.api.references import PlacementRef
-from scorer.fleet import EligibilityLimits
+from scorer.eligibility import EligibilityLimits
 from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change

@@ -15,6 +15,8 @@ Anything else keeps the object from becoming ready, with a message in its status
 Simulated: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, Pod, Service,
 Ingress, Namespace, PersistentVolume(Claim), PodDisruptionBudget and CustomResourceDefinition. Only the
 object's own status moves; no Pods are made.
+
+Over 500 lines because each kind has its own few: a table of small pure functions, read one at a time.
 """
 
 import zlib

@@ -10,6 +10,8 @@ into its status; the hub's part is that of `webhook.controllers.members`, as eve
 Three watches on the hub serve all members. Everything that has to be done, now or later, is an entry
 of one agenda, handled by a few workers: a member at rest costs a place in a heap.
 
+Over 500 lines because the watches, the agenda and the entries on it share the members' state.
+
 Source: rollout.md 11 and 21; scheduling.md 18 and 19.
 """
 

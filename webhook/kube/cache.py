@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, Kind
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
-from scorer.fleet import EligibilityLimits, Fleet
+from scorer.eligibility import EligibilityLimits
+from scorer.fleet import Fleet
 from webhook.kube.change import Change, Handler
 from webhook.kube.ports import (
     ExpiredError,

@@ -6,6 +6,7 @@ Source: rollout.md 11; KubeFleet pkg/controllers/workapplier.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -47,6 +48,21 @@ class PassResult(StrEnum):
     ERROR = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class Time:
+    """How time passes for an agent that applies.
+
+    Args:
+        now: The time of day, for what is written down.
+        steady: A clock that nobody sets, for what is waited for.
+        sleep: Waits for a number of seconds of *steady*.
+    """
+
+    now: Callable[[], datetime]
+    steady: Callable[[], datetime]
+    sleep: Sleep = asyncio.sleep
+
+
 class Applying:
     """Brings the Works of one namespace to the member, while `run` is running.
 
@@ -54,12 +70,9 @@ class Applying:
         namespace: The member's namespace on the hub.
         hub: Where the Works are.
         member: Where their objects go.
-        now: The time of day, for what is written down.
-        steady: A clock that nobody sets, for what is waited for.
+        time: How it passes.
         word: Asks the hub about the member, before anything of a deleted Work is removed.
         count: Told of every pass.
-        sleep: Waits for a number of seconds of *steady*.
-        workers: How many Works are handled at a time.
         hub_uid: Which hub it is; empty: it does not say.
         limits: What the agent leaves alone, whatever the Works hold.
     """
@@ -70,27 +83,21 @@ class Applying:
         hub: Store,
         member: MemberStore,
         *,
-        now: Callable[[], datetime],
-        steady: Callable[[], datetime],
+        time: Time,
         word: AskHub,
         count: Callable[[PassResult], None] = lambda _: None,
-        sleep: Sleep = asyncio.sleep,
-        workers: int = WORKERS,
         hub_uid: str = "",
         limits: MemberLimits = DEFAULT_LIMITS,
     ) -> None:
         self._namespace = namespace
         self._hub = hub
         self._member = member
-        self._now = now
-        self._steady = steady
+        self._time = time
         self._word = word
         self._count = count
-        self._sleep = sleep
-        self._workers = workers
         self._hub_uid = hub_uid
         self._limits = limits
-        self._agenda: Agenda[str] = Agenda(steady, sleep)
+        self._agenda: Agenda[str] = Agenda(time.steady, time.sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
         """Works that went early, as they were last: what they put on the member may have to go after them."""
@@ -98,7 +105,7 @@ class Applying:
         self._failures: dict[str, int] = {}
         self._fingerprints = Fingerprints()
         self._objects = AppliedObjects(
-            member, member.served, self._wake, clock=lambda: steady().timestamp(), sleep=sleep
+            member, member.served, self._wake, clock=lambda: time.steady().timestamp(), sleep=time.sleep
         )
         self.problem = "Works have not been listed yet"
         """Why the Works cannot be read now; empty when they can."""
@@ -118,8 +125,8 @@ class Applying:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._agenda.run())
             group.create_task(self._objects.run())
-            group.create_task(follow(self._hub, WORK, self, namespace=self._namespace, sleep=self._sleep))
-            for _ in range(self._workers):
+            group.create_task(follow(self._hub, WORK, self, namespace=self._namespace, sleep=self._time.sleep))
+            for _ in range(WORKERS):
                 group.create_task(self._worker())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
@@ -164,7 +171,7 @@ class Applying:
         self._agenda.add(name)  # its AppliedWork may be on its way out, or have to go
 
     def _wake(self, name: str, seconds: float) -> None:
-        self._agenda.add_at(name, self._steady() + timedelta(seconds=seconds))
+        self._agenda.add_at(name, self._time.steady() + timedelta(seconds=seconds))
 
     async def _worker(self) -> None:
         while True:
@@ -190,7 +197,7 @@ class Applying:
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
         if again is not None:
-            self._agenda.add_at(name, self._steady() + again)
+            self._agenda.add_at(name, self._time.steady() + again)
 
     def _backoff(self, name: str) -> timedelta:
         count = self._failures[name] = self._failures.get(name, 0) + 1
@@ -204,14 +211,14 @@ class Applying:
         early, key = self._early.get(name), Key(name, self._namespace)
         if early is not None:
             outcome = await clean_up_after(
-                early, self._hub, self._member, self._now(), self._word, hub_uid=self._hub_uid, limits=self._limits
+                early, self._hub, self._member, self._time.now(), self._word, hub_uid=self._hub_uid, limits=self._limits
             )
         else:
             outcome = await reconcile_work(
                 key,
                 self._hub,
                 self._member,
-                self._now(),
+                self._time.now(),
                 self._fingerprints,
                 self._word,
                 hub_uid=self._hub_uid,

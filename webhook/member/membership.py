@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -55,6 +56,25 @@ async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
             await news.wait()
 
 
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How time passes for a membership.
+
+    Args:
+        now: The time of day, for what is reported.
+        clock: Seconds that only grow, for what is waited for.
+        wait: Waits for news.
+        sleep: Waits between attempts to watch.
+        jitter: Draws from -1 to 1.
+    """
+
+    now: Callable[[], datetime]
+    clock: Callable[[], float] = time.monotonic
+    wait: Wait = wait_for_news
+    sleep: Sleep = asyncio.sleep
+    jitter: Callable[[], float] = lambda: random.uniform(-1, 1)  # noqa: S311 - spreads load, hides nothing
+
+
 class Membership:
     """One member's place in the fleet.
 
@@ -64,11 +84,7 @@ class Membership:
         collect: Returns the figures for a heartbeat.
         apply: Makes the coroutine that applies the Works until it is cancelled; given the uid of the hub.
         registration: Says whose the cluster is.
-        now: The time of day, for what is reported.
-        clock: Seconds that only grow, for what is waited for.
-        wait: Waits for news.
-        sleep: Waits between attempts to watch.
-        jitter: Draws from -1 to 1.
+        rhythm: How time passes.
         beaten: Told whether a heartbeat got through.
     """
 
@@ -80,11 +96,7 @@ class Membership:
         apply: Callable[[str], Coroutine[Any, Any, None]],
         registration: Registration,
         *,
-        now: Callable[[], datetime],
-        clock: Callable[[], float] = time.monotonic,
-        wait: Wait = wait_for_news,
-        sleep: Sleep = asyncio.sleep,
-        jitter: Callable[[], float] = lambda: random.uniform(-1, 1),  # noqa: S311 - spreads load, hides nothing
+        rhythm: Rhythm,
         beaten: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._key = Key(cluster, member_namespace(cluster))
@@ -92,11 +104,7 @@ class Membership:
         self._collect = collect
         self._apply = apply
         self._registration = registration
-        self._now = now
-        self._clock = clock
-        self._wait = wait
-        self._sleep = sleep
-        self._jitter = jitter
+        self._rhythm = rhythm
         self._beaten = beaten
         self._document: JsonObject | None = None
         self._news = asyncio.Event()
@@ -123,12 +131,18 @@ class Membership:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(
-                    follow(self._hub, INTERNAL_MEMBER_CLUSTER, self, namespace=self._key.namespace, sleep=self._sleep)
+                    follow(
+                        self._hub,
+                        INTERNAL_MEMBER_CLUSTER,
+                        self,
+                        namespace=self._key.namespace,
+                        sleep=self._rhythm.sleep,
+                    )
                 )
                 while True:
                     self._news.clear()
                     seconds = await self._step(group)
-                    await self._wait(self._news, seconds)
+                    await self._rhythm.wait(self._news, seconds)
         finally:
             await self._stop_applying()
 
@@ -138,7 +152,7 @@ class Membership:
         Raises:
             StoreError: The hub did not answer.
         """
-        return await ask(self._hub, self._key.name, self._now())
+        return await ask(self._hub, self._key.name, self._rhythm.now())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.following.Listener`."""
@@ -192,7 +206,7 @@ class Membership:
         What is applied already is not given up because the cluster does not answer.
         """
         hub, joined = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
-        if joined and self._clock() < self._due:
+        if joined and self._rhythm.clock() < self._due:
             return True
         try:
             await (self._registration.still_ours(hub) if joined else self._registration.claim(hub))
@@ -214,7 +228,7 @@ class Membership:
         self.refused = why
         self._say(f"not joined: {why}", "error")
         with suppress(StoreError):
-            await report_refusal(self._hub, self._key, reason, why, self._now())
+            await report_refusal(self._hub, self._key, reason, why, self._rhythm.now())
 
     def _say(self, what: str, level: str) -> None:
         """Log where we stand, once."""
@@ -235,15 +249,15 @@ class Membership:
         period = _period(document)
         if period != self._period:
             self._period, self._due = period, float("-inf")
-        if self._clock() < self._due:
-            return self._due - self._clock()
-        begun = self._clock()
+        if self._rhythm.clock() < self._due:
+            return self._due - self._rhythm.clock()
+        begun = self._rhythm.clock()
         wait = await self._attempt(
-            self._beat(), (next_heartbeat(_EPOCH, period, self._jitter()) - _EPOCH).total_seconds()
+            self._beat(), (next_heartbeat(_EPOCH, period, self._rhythm.jitter()) - _EPOCH).total_seconds()
         )
         assert wait is not None
-        self._due = (begun if not self._failures else self._clock()) + wait
-        return max(0.0, self._due - self._clock())
+        self._due = (begun if not self._failures else self._rhythm.clock()) + wait
+        return max(0.0, self._due - self._rhythm.clock())
 
     async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
         """Do it; return *then* (0: None), or a short wait when it failed."""
@@ -263,7 +277,7 @@ class Membership:
         if self._document is None or _state(self._document) != MemberState.JOIN:
             return  # told to leave while collecting
         try:
-            await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._now())
+            await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now())
         except StoreError:
             self._beaten(False)
             raise
@@ -277,7 +291,7 @@ class Membership:
             await self._release(hub_uid(document))
             figures = await self._collect()
             with suppress(NotFoundError):
-                await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._now(), joined=False)
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), joined=False)
         self._say("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:

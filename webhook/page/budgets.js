@@ -3,7 +3,7 @@
 import { serverNow } from "./clock.js";
 import { h, isNews, patchList, say } from "./dom.js";
 import { count, number } from "./format.js";
-import { Heat, LEGEND, budgetInWords, inOrder } from "./heat.js";
+import { Heat, LEGEND, budgetInWords, inOrder } from "./calendar.js";
 import { DAY, ZONE, fullHour, moment } from "./zone.js";
 
 const FILTER_FROM = 9; // fewer pools are seen at a glance

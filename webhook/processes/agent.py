@@ -20,11 +20,11 @@ from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
-from webhook.member.applying import Applying
+from webhook.member.applying import Applying, Time
 from webhook.member.following import follow
 from webhook.member.health import ailment
 from webhook.member.heartbeat import Figures
-from webhook.member.membership import Membership
+from webhook.member.membership import Membership, Rhythm
 from webhook.member.metrics import AgentMetrics
 from webhook.member.prices import PriceFile
 from webhook.member.properties import Collector, Observed
@@ -122,7 +122,7 @@ class Agent:
                 self._figures,
                 self._apply,
                 registration,
-                now=self._now,
+                rhythm=Rhythm(self._now),
                 beaten=counts.beaten,
             )
             self.health.require("hub", lambda: self.membership.problem)
@@ -161,8 +161,7 @@ class Agent:
             member_namespace(self.options.cluster),
             self._hub,
             self._member,
-            now=self._now,
-            steady=lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started),
+            time=Time(self._now, lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started)),
             word=self.membership.word,
             count=self._counts.passed,
             hub_uid=hub_uid,

@@ -3,6 +3,8 @@
 Shape (types, bounds, enum values) is the model's business. Both kinds have the same spec; where a rule
 holds for one of them only, it says so.
 
+Over 500 lines because all rules of one kind stand together, one function each, in the order of the specification.
+
 Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
     its CRDs.
 """

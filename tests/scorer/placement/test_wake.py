@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.placement import PlacementType
-from scorer.fleet import EligibilityLimits
+from scorer.eligibility import EligibilityLimits
 from scorer.placement.wake import Sleeper, woken
 from tests.scorer.builders import LATENCY, MINUTE, NODES, NOW, cluster_document, external, make_cluster
 

@@ -7,7 +7,7 @@ import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, NODE_CLAIM, PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING
-from scorer.fleet import EligibilityLimits
+from scorer.eligibility import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
 from tests.webhook.kube.diary import Diary
 from webhook.embedded.store import EmbeddedStore

@@ -17,7 +17,7 @@ from webhook.embedded.store import EmbeddedStore
 from webhook.kube.event_documents import EVENT
 from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
 from webhook.member import applying
-from webhook.member.applying import Applying, PassResult
+from webhook.member.applying import Applying, PassResult, Time
 from webhook.member.requeue import Outcome
 from webhook.member.word import Word
 
@@ -40,11 +40,9 @@ class World:
             SPACE,
             self.hub,
             ObservedStore(self.member),
-            now=self.now,
-            steady=self.now,
+            time=Time(self.now, self.now, self.sleep),
             word=self.word,
             count=self.passes.append,
-            sleep=self.sleep,
         )
 
     def now(self):
@@ -239,7 +237,7 @@ async def restart(world, *, hub=None, member=None, while_away=None):
     await while_away()
     member = ObservedStore(world.member) if member is None else member
     world.applying = Applying(
-        SPACE, hub or world.hub, member, now=world.now, steady=world.now, word=world.word, sleep=world.sleep
+        SPACE, hub or world.hub, member, time=Time(world.now, world.now, world.sleep), word=world.word
     )
     world.task = asyncio.create_task(world.applying.run())
     await world.pass_time(2)

@@ -12,7 +12,7 @@ from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.heartbeat import IDENTITY, Figures
-from webhook.member.membership import Membership, has_left
+from webhook.member.membership import Membership, Rhythm, has_left
 from webhook.member.registration import CONFIG_MAP, RECORD, Registration
 from webhook.member.word import Word
 
@@ -50,10 +50,7 @@ class World:
             self.collect,
             self.apply,
             registration,
-            now=lambda: NOW,
-            clock=lambda: self.clock,
-            wait=self.wait,
-            jitter=lambda: 0.0,
+            rhythm=Rhythm(lambda: NOW, clock=lambda: self.clock, wait=self.wait, jitter=lambda: 0.0),
             beaten=self.beats.append,
         )
 

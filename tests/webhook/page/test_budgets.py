@@ -253,7 +253,7 @@ async def test_budgets_that_change_every_other_minute_are_summed_up(hub, open_pa
 
 
 DRAW = """async ([from, address]) => {
-  const { Heat } = await import("/ui/heat.js");
+  const { Heat } = await import("/ui/calendar.js");
   const path = `/v1/budgets/calendar?pool=nights&from=${from}&days=2`;
   const calendar = await (await fetch(path)).json();
   const heat = new Heat();

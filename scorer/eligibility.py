@@ -1,0 +1,15 @@
+"""How long a cluster may be silent or unhealthy before it cannot be picked any more.
+
+Source: scheduling.md 5.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class EligibilityLimits:
+    """How old a heartbeat may be, and how long ill health may last; inclusive."""
+
+    heartbeat: timedelta = timedelta(minutes=5)
+    health: timedelta = timedelta(minutes=5)

@@ -1,0 +1,43 @@
+"""Modules stay readable in one go, and functions callable without counting."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES = 500
+REASON = "Over 500 lines because"
+"""What the docstring of a longer module says."""
+MOST_PARAMETERS = 8
+
+
+def modules() -> Iterator[Path]:
+    for package in ("scorer", "webhook", "certs"):
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def wide(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if len(names) - (names[:1] in (["self"], ["cls"])) > MOST_PARAMETERS:
+                yield node.name
+
+
+def test_modules_are_short_or_say_why_not():
+    sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in modules()}
+    long = {name for name, source in sources.items() if len(source.splitlines()) > MOST_LINES}
+    assert long == {name for name, source in sources.items() if REASON in (ast.get_docstring(ast.parse(source)) or "")}
+
+
+def test_functions_are_narrow():
+    found = {str(path.relative_to(ROOT)): list(wide(path.read_text(encoding="utf-8"))) for path in modules()}
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_nothing_stands_loose_in_the_service():
+    assert [path.name for path in (ROOT / "webhook").glob("*.py")] == ["__init__.py"]
+
+
+def test_a_function_that_is_too_wide_is_seen():
+    assert list(wide("def f(a, b, c, d, e, f, g, h, *, i): ...")) == ["f"]
