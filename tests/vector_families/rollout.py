@@ -74,6 +74,8 @@ def check_rollout(line: Line) -> None:
     want = {key: sorted(value) if isinstance(value, list) else value for key, value in line["want"].items()}
     if "error" in want:
         assert plan.action is Action.ERROR
+        assert plan.error is not None
+        assert plan.error.invariant == want["error"]
         assert not any(getattr(plan, attribute) for attribute in LISTS.values())
         return
     seconds = None if plan.requeue_after is None else plan.requeue_after.total_seconds()

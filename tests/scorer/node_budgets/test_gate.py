@@ -110,6 +110,14 @@ class TestVerdicts:
         assert 'budgets[0] (nodes "20%")' in found.message
         assert "n0, n1" in found.message
 
+    def test_as_many_as_may_go_at_all_wait_for_those_in_flight(self):
+        found = ask(pool([Budget(nodes="2")], 10, deleting=1), count=2)
+        assert (found.verdict, found.limit) == (Verdict.IN_FLIGHT, 2)
+        assert found.message == (
+            'budgets[0] (nodes "2") lets 2 of 10 nodes go for Drifted, 2 are asked for, '
+            "and 1 is being disrupted or not ready already (n0); ask again when they are done"
+        )
+
     def test_nodes_that_are_not_ready_do_not_hold_back_their_own_repair(self):
         view = pool([Budget(nodes="20%")], 10, not_ready=2)
         assert not ask(view, "Drifted", count=1).allowed
@@ -345,10 +353,15 @@ class TestReserved:
     def test_the_holder_and_the_end_are_named(self):
         view = pool([Budget(nodes="2")], 10).with_reservations([reserved(("n7", "n8"), 10)])
         found = ask(view, count=1)
-        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, WEDNESDAY + timedelta(minutes=10))
         assert found.retry_after_seconds == 600
         assert "2 nodes reserved by patcher until 2026-06-10T12:10:00Z" in found.message
         assert found.message.endswith("; opens 2026-06-10T12:10:00Z")
+
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_what_a_reservation_holds_back_is_in_flight(self, count):
+        view = pool([Budget(nodes="2")], 10).with_reservations([reserved(("n7", "n8"), 10)])
+        found = ask(view, count=count)
+        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, WEDNESDAY + timedelta(minutes=10))
 
     def test_a_reserved_node_is_free_when_the_reservation_ends(self):
         view = pool([Budget(nodes="5")], 10).with_reservations([reserved(("n7",), 10), reserved(("n8",), 20)])

@@ -60,6 +60,13 @@ def test_best_of_many_equals_sorting(size, topology, affinity, bonus, count, spr
     assert_best_is_sorted(size, topology, affinity, bonus, count, spread_of_points)
 
 
+@pytest.mark.parametrize("points", [2**15 - 1, 2**15, -(2**15), -(2**15) - 1, 2**16, -(2**16)])
+def test_points_beyond_16_bits_keep_their_rank(points):
+    """Narrower numbers sort in linear time; one that does not fit would come out at the other end."""
+    ranks = Ranks(np.arange(3), None, np.array([0, points, 1]), None)
+    assert ranks.best(3).tolist() == ([1, 2, 0] if points > 0 else [2, 0, 1])
+
+
 def assert_best_is_sorted(size, topology, affinity, bonus, count, width):
     def column(seed):
         return None if seed is None else np.random.default_rng(seed).integers(-width, width + 1, size)

@@ -12,7 +12,16 @@ from scorer.api.binding import BindingState
 from scorer.api.int_or_percent import scaled_up
 from scorer.api.placement import PlacementType
 from scorer.rollout.bindings import BindingView, Overrides
-from scorer.rollout.planner import Action, Invariant, Limits, RolloutPlan, Wanted, blocked_reason, plan_rollout
+from scorer.rollout.planner import (
+    Action,
+    Invariant,
+    Limits,
+    RolloutError,
+    RolloutPlan,
+    Wanted,
+    blocked_reason,
+    plan_rollout,
+)
 from tests.vector_families.rollout import LISTS
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -122,6 +131,63 @@ def test_r5_a_broken_release_stops_and_a_fixed_one_replaces_it():
 )
 def test_r6_fewer_clusters_than_wanted(limit, updated):
     assert len(plan(("PickN", 12), [old(name) for name in "abcdefgh"], maxUnavailable=limit).update) == updated
+
+
+def test_updates_leave_room_for_removals():
+    """Three may be taken away: the one that leaves has its share before anything is updated."""
+    found = plan(("PickN", 6), [*(old(name) for name in "abcdef"), make_binding("g", "Unscheduled")], maxUnavailable=2)
+    assert found.budget.max_to_remove == 3
+    assert (clusters(found.remove), clusters(found.update), clusters(found.blocked)) == (
+        ["g"],
+        ["a", "b"],
+        list("cdef"),
+    )
+
+
+def after_a_deletion(state: str, **more: Any) -> list[BindingView]:
+    """Two bindings of cluster a, the first of which is being deleted."""
+    return [
+        replace(make_binding(f"a-{turn}", state, **made), cluster="a")
+        for turn, made in enumerate(({"deleting": True}, more))
+    ]
+
+
+@pytest.mark.parametrize("previous", ["", "Scheduled"])
+def test_a_cluster_that_was_picked_again_waits_until_its_old_binding_is_gone(previous):
+    state = "Unscheduled" if previous else "Scheduled"
+    found = plan(("PickN", 2), [*after_a_deletion(state, previous_state=previous), old("b")])
+    assert (found.action, found.requeue_after) == (Action.WAIT_CLEANUP, timedelta(seconds=5))
+    assert (found.update, found.blocked, found.error) == ((), (), None)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "invariant", "message"),
+    [
+        pytest.param(
+            [replace(old(name), cluster="a") for name in ("a-2", "a-1")],
+            Invariant.TWO_LIVE_BINDINGS,
+            "cluster a has several bindings: a-1, a-2",
+            id="two-live-ones",
+        ),
+        pytest.param(
+            after_a_deletion("Bound"),
+            Invariant.BOUND_WITH_DELETING,
+            "binding a-1 was bound on cluster a while its predecessor is being deleted",
+            id="bound-too-early",
+        ),
+        pytest.param(
+            after_a_deletion("Unscheduled", previous_state="Bound"),
+            Invariant.UNSCHEDULED_FROM_BOUND_WITH_DELETING,
+            "binding a-1 was bound on cluster a while its predecessor is being deleted",
+            id="bound-too-early-and-dropped",
+        ),
+    ],
+)
+def test_bindings_in_each_others_way_stop_the_rollout_and_are_named(bindings, invariant, message):
+    waiting = [replace(each, name=each.name.replace("a", "0"), cluster="0") for each in after_a_deletion("Scheduled")]
+    found = plan(("PickN", 2), [*waiting, *bindings])
+    assert found.action is Action.ERROR
+    assert found.error == RolloutError(invariant, message)
 
 
 def test_what_was_dropped_before_anything_was_placed_goes_at_once_and_keeps_nobody_out():

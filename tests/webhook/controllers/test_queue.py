@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -163,6 +164,22 @@ def test_requeue_at_once_does_not_spin():
         return Result(after(0)) if len(bench.calls) < 3 else DONE
 
     assert Bench(act).run(adding("a")).times == [0, AT_ONCE, 2 * AT_ONCE]
+
+
+def test_repeats_at_once_come_with_growing_pauses_until_one_is_enough():
+    async def act(bench, key):
+        return DONE if len(bench.calls) in (9, 11) else Result(after(0))
+
+    async def script(bench):
+        bench.queue.add("a")
+        await asyncio.sleep(100)
+        bench.queue.add("a")
+        await asyncio.sleep(100)
+
+    times = Bench(act).run(script).times
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert pauses[:8] == pytest.approx([AT_ONCE] * 4 + [0.08, 0.16, 0.32, 0.64])
+    assert pauses[9:] == pytest.approx([AT_ONCE])
 
 
 def test_an_event_comes_before_a_timer_and_replaces_it():

@@ -502,6 +502,17 @@ async def test_a_certificate_without_a_name_is_nobodys(secured, certificates):
     assert (await get_with(secured, "/whoami", TOKEN)).json["user"] == "harbormaster:up"
 
 
+async def test_a_certificate_of_nobody_by_name_is_asked_about_as_any_other(launch, certificates):
+    """An extender that lets in strangers does not let in a certificate that names one."""
+    known, trusted = roster(), certificates.source
+    how = {"authenticator": known, "authorizer": known, "client_authorities": trusted, "extender_allow_anonymous": True}
+    async with launch(extend=whoami, host="127.0.0.1", **how) as port:
+        assert (await get_with(port, "/scheduler", "")).status == 200
+        port.trust = certificates.trust(port, "system:anonymous", ("system:unauthenticated",))
+        for path in ("/scheduler", "/whoami"):
+            assert_problem(await get_with(port, path, ""), "forbidden", 403)
+
+
 async def test_who_shows_none_is_served_as_before(secured, review_bytes):
     assert (await get_with(secured, "/whoami", TOKEN)).json["user"] == "harbormaster:up"
     assert_unauthenticated(await get_with(secured, "/whoami", ""))

@@ -152,6 +152,16 @@ async def add_rollout(store, a="web-0-snapshot", b="web-0-snapshot", **strategy)
 ONE_AT_ONCE = {"rollingUpdate": {"maxUnavailable": 1}}
 
 
+async def test_nothing_is_allowed_while_an_old_binding_of_a_cluster_is_being_deleted(store):
+    await add_rollout(store, **ONE_AT_ONCE)
+    await store.delete(BINDING, Key("web-a"))
+    labels = {PARENT_PLACEMENT: "web"}
+    await add(store, BINDING, "web-a-again", {"state": "Scheduled", "targetCluster": "a"}, labels=labels)
+    answer = await ask_rollout(store, "b")
+    assert (answer["reason"], answer["retryAfterSeconds"]) == ("BudgetUsedUp", 5)
+    assert answer["message"] == "crp/web waits until a binding is gone whose cluster has been picked again"
+
+
 async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(store):
     await add_rollout(store, **ONE_AT_ONCE)
     first, second = [await ask_rollout(store, cluster) for cluster in "ab"]

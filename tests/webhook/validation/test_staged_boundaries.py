@@ -51,14 +51,16 @@ def test_stages(stages, refused, scope, version):
     assert refused_fields(document) == [f"spec.stages{field}" for field in refused]
 
 
-@pytest.mark.parametrize("value", [1, 1000, "1%", "100%", None])
+@pytest.mark.parametrize("value", [1, 1000, 2**31 - 1, "1%", "100%", None])
 def test_concurrency(value):
     """S-03."""
     stages = [{"name": "a", "maxConcurrency": value}]
     assert refused_fields(make_object("ClusterStagedUpdateStrategy", {"stages": stages})) == []
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", "0%", "05%", "101%", "50%\n", "\u0665%", "+5%", "", []])
+@pytest.mark.parametrize(
+    "value", [0, -1, 2**31, True, 1.0, "1", "0%", "05%", "101%", "50%\n", "\u0665%", "+5%", "", []]
+)
 def test_no_concurrency(value):
     """S-03."""
     stages = [{"name": "a", "maxConcurrency": value}]
