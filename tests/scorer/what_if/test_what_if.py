@@ -1,6 +1,7 @@
 """What-if on a hub of documents: what changes say about placements, and what stays as it is."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -329,6 +330,23 @@ def test_another_policy_with_the_same_clusters_moves_nothing():
     assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover", "genoa"]}
     assert [pick["new"] for pick in entry["picked"]] == [False, False]
     assert (entry["rollout"]["steps"], entry["changed"]) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("decision", "score"),
+    [
+        pytest.param({"clusterScore": {"affinityScore": 3}}, {"topologySpread": 0, "affinity": 3}, id="one-part"),
+        pytest.param({"clusterScore": {"priorityScore": -1}}, {"topologySpread": -1, "affinity": 0}, id="the-other"),
+        pytest.param({"clusterScore": {}}, {"topologySpread": 0, "affinity": 0}, id="no-parts"),
+        pytest.param({}, None, id="no-score"),
+        pytest.param(None, None, id="no-decision"),
+    ],
+)
+def test_what_a_binding_does_not_record_of_its_score_counts_nothing(decision, score):
+    state = settled((WEB, ["dover", "genoa"]))
+    held = binding("web", "dover", clusterDecision=decision)
+    entry = entry_of(what_if(replace(state, bindings=[held, state.bindings[1]])), "web")
+    assert entry["before"][0] == {"cluster": "dover", "score": score}
 
 
 def test_a_deleted_placement_loses_everything_at_once():
