@@ -45,7 +45,7 @@ test: lint programs controlplane  ## Lint, then run every test, also against a r
 
 soak: programs controlplane  ## What takes hours: every fault in full counts, long histories (ARGS: for pytest)
 	@echo "==> soak"
-	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak e2e/test_reservations.py tests/scorer/rollout/test_histories.py $(ARGS)
+	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak e2e/test_reservations.py tests/webhook/controllers/test_histories.py $(ARGS)
 
 controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
 	@$(BIN)/python -m e2e.controlplane.build

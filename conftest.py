@@ -27,7 +27,7 @@ LONGEST_FIRST = (
     "tests/webhook/cli/test_up_command.py",
     "tests/page/test_numbers.py",
     "tests/webhook/endpoints/test_plan.py",
-    "tests/scorer/rollout/test_histories.py",
+    "tests/webhook/controllers/test_histories.py",
 )
 """What takes half a minute or more: what begins last should be short, so that all processes end together."""
 
