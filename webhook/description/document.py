@@ -316,8 +316,15 @@ def _header_references(names: Iterable[str]) -> JsonObject:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
+_RENAMED: Final[Mapping[HTTPStatus, str]] = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntity",
+}
+"""Statuses that have other names from Python 3.13 on: the document is the same, whichever makes it."""
+
+
 def _name_of(status: HTTPStatus) -> str:
-    return "".join(word.capitalize() for word in status.name.split("_"))
+    return _RENAMED.get(status) or "".join(word.capitalize() for word in status.name.split("_"))
 
 
 def _problem_responses(problems: Iterable[Problem], examples: Mapping[str, Any]) -> JsonObject:
