@@ -240,7 +240,7 @@ def empty_works(world: World) -> Asked:
     """Somebody, or a definition that prunes, takes the content out of Works."""
     member = world.any_member()
     for item in world.fleet.on_hub.all(WORK, f"fleet-member-{member}"):
-        change = {"spec": {"workload": {"manifests": []}}}
+        change: JsonObject = {"spec": {"workload": {"manifests": []}}}
         with contextlib.suppress(ApiError):
             world.fleet.on_hub.patch(WORK, item["metadata"]["name"], change, f"fleet-member-{member}")
     return set()

@@ -8,7 +8,7 @@ from typing import Any
 from e2e.controlplane.cluster import ADMIN, ApiError, Cluster, JsonObject
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
-from webhook.kube.store import path_of
+from webhook.kube.paths import path_of
 
 MERGE = "application/merge-patch+json"
 CONFIG_MAP = KINDS["", "ConfigMap"]
