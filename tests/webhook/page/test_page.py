@@ -140,7 +140,7 @@ async def test_the_check_finds_overlaps_and_faint_text(open_page):
     await opened.page.evaluate(
         """() => {
           const sheet = new CSSStyleSheet();
-          sheet.replaceSync(".legend { margin-top: -12px; } .sub { color: #aaa; } .rows .who { width: 900px; }");
+          sheet.replaceSync(".legend { margin-top: -2em; } .sub { color: #aaa; } .rows .who { width: 900px; }");
           document.adoptedStyleSheets = [sheet];
         }"""
     )
