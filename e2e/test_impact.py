@@ -11,8 +11,13 @@ from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.test_clients import MERGE, PLACEMENTS
 from e2e.test_vectors import storage_key, with_server_fields
 from scorer.api.meta import format_time
-from tests.webhook.admission.test_impact import make_policy_snapshot
-from tests.webhook.validation.test_live_checks import make_binding, make_member, make_placement, pick_n
+from tests.webhook.validation.live_objects import (
+    make_binding,
+    make_member,
+    make_placement,
+    make_policy_snapshot,
+    pick_n,
+)
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat")
 SECONDS_TO_KNOW = 20

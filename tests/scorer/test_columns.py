@@ -1,6 +1,5 @@
 """Columns: rounding, codes, and exact comparison of amounts."""
 
-import operator
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
@@ -12,15 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.quantity import NANO, Quantity, parse_quantity, read_quantity
 from scorer.columns import ABSENT, OPERATORS, CodeBook, QuantityColumn, Reading, round_half_away, row_of
 from tests.scorer.builders import modest
-
-RELATIONS = {
-    "Gt": operator.gt,
-    "Ge": operator.ge,
-    "Lt": operator.lt,
-    "Le": operator.le,
-    "Eq": operator.eq,
-    "Ne": operator.ne,
-}
+from tests.scorer.relations import RELATIONS
 
 
 def exactly_rounded(value: float) -> int:

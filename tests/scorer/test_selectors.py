@@ -12,7 +12,7 @@ from scorer.api.quantity import NANO, parse_quantity
 from scorer.fleet import Fleet, read_property
 from scorer.selectors import InvalidPolicyError, match_labels, read_labels, read_term
 from tests.scorer.builders import LABEL_EXPRESSIONS, NODES, TERMS, has, make_cluster, members, modest, term
-from tests.scorer.test_columns import RELATIONS
+from tests.scorer.relations import RELATIONS
 
 
 def mask_of(selector, fleet):

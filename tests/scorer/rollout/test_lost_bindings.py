@@ -18,7 +18,7 @@ from scorer.api.names import (
 from scorer.rollout.deletion import leaves_objects, plan_work_deletion
 from scorer.rollout.lost_bindings import as_works_say, orphaned_works
 from scorer.rollout.works import ABANDON, plan_works
-from tests.scorer.rollout.test_works import make_binding, make_group, make_object
+from tests.scorer.rollout.placed_shop import make_binding, make_group, make_object
 
 PLACEMENT = {"metadata": {"name": "web", "uid": "u1"}, "spec": {}}
 GOING = {"deletionTimestamp": "2026-11-20T12:00:00Z"}

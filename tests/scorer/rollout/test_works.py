@@ -1,6 +1,6 @@
 """Works of a binding: names, content, reuse, envelopes, and what is reported back on the binding."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 
 import pytest
@@ -13,7 +13,7 @@ from scorer.rollout.binding_status import binding_status
 from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_failed, readiness
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.removal import objects_digest
-from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.resource_snapshots import snapshot_groups
 from scorer.rollout.works import (
     ABANDON,
     OverrideError,
@@ -24,36 +24,9 @@ from scorer.rollout.works import (
     plan_works,
 )
 from scorer.rollout.writes import Verb
+from tests.scorer.rollout.placed_shop import FLEET, GROUP, NOW, make_binding, make_group, make_object
 
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
-GROUP = "placement.kubernetes-fleet.io/v1beta1"
-FLEET = "kubernetes-fleet.io/"
-
-
-def make_object(name, kind="ConfigMap", size=1, api_version="v1", namespace="x", **more):
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": metadata,
-        **more,
-        **({"d": "z" * size} if size > 1 else {}),
-    }
-
-
-def make_group(objects, namespace=""):
-    metadata = {"name": "shop", "uid": "u"} | ({"namespace": namespace} if namespace else {})
-    placement = {"apiVersion": GROUP, "kind": "K", "metadata": metadata, "spec": {}}
-    plan = plan_resource_snapshots(placement, [], objects, NOW, UNTHROTTLED)
-    return snapshot_groups(write.document for write in plan.writes)[0]
-
-
-def make_binding(namespace="", state="Bound", conditions=(), **spec):
-    metadata = {"name": "shop-a-1", "generation": 2, "labels": {FLEET + "parent-CRP": "shop"}}
-    metadata |= {"namespace": namespace} if namespace else {}
-    spec = {"state": state, "targetCluster": "a", "resourceSnapshotName": "shop-0-snapshot", **spec}
-    return {"metadata": metadata, "spec": spec, "status": {"conditions": list(conditions)}}
 
 
 class MemberNamespace:

@@ -8,7 +8,7 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.kinds import KINDS
-from tests.webhook.validation.test_live_checks import (
+from tests.webhook.validation.live_objects import (
     JANE,
     NOW,
     SHOP,

@@ -11,22 +11,21 @@ from scorer.api.kinds import PLACEMENT
 from scorer.placement.binding_plan import read_binding
 from scorer.placement.policy_hash import canonical_policy, policy_hash
 from tests.webhook.controllers import world
-from tests.webhook.validation.test_live_checks import (
+from tests.webhook.validation.live_objects import (
     JANE,
     NAMESPACE,
     NOW,
-    PARENT,
     ROLE,
-    Watch,
     fixed,
     labelled,
-    make,
     make_binding,
     make_member,
     make_placement,
+    make_policy_snapshot,
     pick_n,
     sorted_by,
 )
+from tests.webhook.validation.moving_clock import Watch
 from webhook.admission.cached import CachedContext
 from webhook.admission.judge import LONGEST_WARNING, judge
 from webhook.admission.review import answer
@@ -34,16 +33,6 @@ from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat", "smartfish")
-LATEST = "kubernetes-fleet.io/is-latest-snapshot"
-
-
-def make_policy_snapshot(placement):
-    metadata = placement["metadata"]
-    policy = {key: value for key, value in (placement["spec"].get("policy") or {}).items() if key != "numberOfClusters"}
-    kind = "SchedulingPolicySnapshot" if "namespace" in metadata else "ClusterSchedulingPolicySnapshot"
-    spec = {"policy": policy or None, "policyHash": ""}
-    labels = {PARENT: "shop", LATEST: "true"}
-    return make(kind, "shop-0", spec, namespace=metadata.get("namespace", ""), labels=labels)
 
 
 def placed(placement, *clusters):

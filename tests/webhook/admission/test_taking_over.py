@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.webhook.admission.test_impact import make_policy_snapshot
-from tests.webhook.validation.test_live_checks import (
+from tests.webhook.validation.live_objects import (
     JANE,
     NAMESPACE,
     NOW,
@@ -11,6 +10,7 @@ from tests.webhook.validation.test_live_checks import (
     make_binding,
     make_member,
     make_placement,
+    make_policy_snapshot,
 )
 from webhook.admission.judge import judge
 from webhook.validation.context import Context

@@ -11,7 +11,7 @@ from scorer.api import kinds
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
 from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
-from tests.scorer.what_if.test_what_if import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
+from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import PLANNED_KINDS, Audience, Given, Proposal, plan

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from tests.webhook.cli.test_program import on_a_terminal
+from tests.webhook.cli.terminal import on_a_terminal
 from tests.webhook.description.example_hub import serving
 from tests.webhook.gate.gates import claim, node, node_pool, put_pool, until
 from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone

@@ -2,19 +2,17 @@
 
 import json
 import os
-import pty
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
+from tests.webhook.cli.terminal import SCRIPTS, on_a_terminal
 from webhook.cli.root import SECTIONS, root
 
-SCRIPTS = Path(sys.executable).parent
 NAMES = [entry.name for entries in SECTIONS.values() for entry in entries]
 
 
@@ -126,27 +124,6 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     command = f"{SCRIPTS}/harbormaster plan -f {file} -o json | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("{\n", "")
-
-
-def on_a_terminal(*arguments, **environment):
-    """Run the program with a terminal as its output; return what it wrote."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
-    environment = {name: text for name, text in environment.items() if text is not None}
-    child = subprocess.Popen([str(SCRIPTS / "harbormaster"), *arguments], stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    written = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # the other end was closed
-            break
-        if not piece:
-            break
-        written += piece
-    os.close(ours)
-    child.wait(60)
-    return written.decode()
 
 
 def test_colours_are_for_terminals_and_can_be_turned_off(tmp_path):

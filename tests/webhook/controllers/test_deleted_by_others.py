@@ -6,8 +6,8 @@ The whole world runs: store, loop and simulated members. An object that was dele
 import pytest
 
 from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
-from scorer.api.names import PARENT_PLACEMENT
 from scorer.rollout.intent import is_meant, meant
+from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
 from tests.webhook.controllers.world import (
     CONFIG_MAP,
     make_member,
@@ -16,24 +16,6 @@ from tests.webhook.controllers.world import (
     running,
 )
 from webhook.kube.ports import Key
-
-
-async def placed(world, *clusters):
-    """Return the uid of what is placed on each of the clusters, None where it is not there."""
-    found = {cluster: await world.on_member(cluster, CONFIG_MAP, "rates", "shop") for cluster in clusters}
-    return {cluster: item and item["metadata"]["uid"] for cluster, item in found.items()}
-
-
-def bindings(world):
-    return world.cache.labelled(BINDING, PARENT_PLACEMENT, "web")
-
-
-async def delete_bindings(world):
-    """Delete all bindings as ``kubectl delete --all`` does; wait until none of them is left."""
-    before = {item["metadata"]["uid"] for item in bindings(world)}
-    for item in bindings(world):
-        await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-    await world.until(lambda: not before & {item["metadata"]["uid"] for item in bindings(world)})
 
 
 @pytest.fixture

@@ -2,16 +2,16 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import BINDING, EVICTION, KINDS, LEASE, NAMESPACE, UPGRADE_RUN
+from scorer.api.kinds import BINDING, EVICTION, KINDS, LEASE, UPGRADE_RUN
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, Reservation, reservation_id
 from tests.webhook.controllers.by_hand import CrashError, life, opened
-from tests.webhook.controllers.test_evictions import (
+from tests.webhook.controllers.evictions_of_web import (
     EXECUTED,
     INVALID,
     NOT_EXECUTED,
@@ -23,6 +23,7 @@ from tests.webhook.controllers.test_evictions import (
     conditions,
     is_going,
 )
+from tests.webhook.controllers.reserved_members import NAMESPACE_OF_OURS, NOW, add_namespace, reserved, set_upgrade
 from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.controllers.evictions import EvictionController
@@ -34,8 +35,6 @@ from webhook.kube import hub as hub_module
 from webhook.kube.ports import Key
 from webhook.settings.clock import utc_now
 
-NAMESPACE_OF_OURS = "harbormaster-system"
-NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CACHED = (EVICTION, BINDING, UPGRADE_RUN)
 GATED = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
 EVENT = KINDS["events.k8s.io", "Event"]
@@ -55,10 +54,6 @@ async def store():
         yield store
 
 
-async def add_namespace(store):
-    await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE_OF_OURS}})
-
-
 class Gate:
     """What one process knows of the gate, and what it tells."""
 
@@ -76,30 +71,6 @@ class Gate:
         """Take in the reservations as they are stored now."""
         listing = await store.list(LEASE)
         self.reservations._cache.shelf(LEASE).replace_all(listing.items, listing.resource_version)
-
-
-async def reserved(store):
-    """Return who has reserved what, by member, as it is stored."""
-    found = LeaseReservations(store, NAMESPACE_OF_OURS, lambda: NOW)
-    listing = await store.list(LEASE)
-    found._cache.shelf(LEASE).replace_all(listing.items, listing.resource_version)
-    return {member: [each.holder for each in found.known(MEMBER, member)] for member in "abc"}
-
-
-async def set_upgrade(store, **states):
-    """Make a run, or give it another status."""
-    members = [{"name": name, "state": state} for name, state in states.items()]
-    status = {"stages": [{"name": "s", "state": "Running", "groups": [{"name": "g", "members": members}]}]}
-    found = (await store.list(UPGRADE_RUN)).items
-    document = (
-        found[0]
-        if found
-        else await store.create(
-            UPGRADE_RUN,
-            {"apiVersion": UPGRADE_RUN.api_version, "kind": UPGRADE_RUN.kind, "metadata": {"name": "v131"}, "spec": {}},
-        )
-    )
-    await store.replace_status(UPGRADE_RUN, {**document, "status": status})
 
 
 async def message_of(store, name):

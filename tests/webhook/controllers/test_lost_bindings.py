@@ -9,8 +9,8 @@ import pytest
 
 from scorer.api.documents import current_condition, is_deleting
 from scorer.api.kinds import BINDING, NAMESPACE, NAMESPACED_BINDING, NAMESPACED_OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT
-from tests.webhook.controllers.test_deleted_by_others import bindings, delete_bindings, placed
-from tests.webhook.controllers.test_override_rollout import delete, make_override, rule
+from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
+from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, make_placement, running
 from webhook.kube.ports import Key
 

@@ -6,25 +6,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.webhook.endpoints.asking import assert_status
 from webhook.access.rights import Reviewed
 
 VALIDATE = "/validate"
 MEBIBYTE = 1024 * 1024
-
-
-def assert_status(answer, code: int, reason: str) -> None:
-    """The body has exactly the shape whose message reaches a user's terminal."""
-    assert answer.status == code
-    assert answer.headers["Content-Type"] == "application/json"
-    body = answer.json
-    assert {key: body[key] for key in ("kind", "apiVersion", "status", "code", "reason")} == {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "code": code,
-        "reason": reason,
-    }
-    assert len(body["message"]) > 3
 
 
 async def test_a_sound_review_is_answered(port, review_bytes):

@@ -6,7 +6,6 @@ import socket
 import ssl
 from base64 import urlsafe_b64encode
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,13 +15,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from certs.authority import Authority
 from certs.client_authorities import AuthorityFile
 from certs.context import CertificateError
-from e2e.controlplane.client_certificate import issue_client_certificate
 from scorer.api.kinds import PLACEMENT
+from tests.webhook.endpoints.asking import assert_problem
+from tests.webhook.endpoints.callers_known import EVERYBODY, Certificates, Roster, roster
 from tests.webhook.endpoints.conftest import TOKEN, wait_until
-from tests.webhook.endpoints.test_events import next_change, open_stream
-from tests.webhook.endpoints.test_v1 import assert_problem
+from tests.webhook.endpoints.event_stream import next_change, open_stream
 from webhook.access.bearer import bearer_token, may_be_good
-from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.endpoints import callers
@@ -30,42 +28,8 @@ from webhook.endpoints.api import Api
 from webhook.endpoints.callers import Callers, caller_of
 from webhook.server.app import PARTS
 
-EVERYBODY = "system:authenticated"
 PRIVATE = ("/v1", "/extender", "/validate", "/mutate", "/hooks")
 AUDIENCE = "harbormaster.test.svc"
-
-
-@dataclass
-class Roster:
-    """Tokens and rights as a hub with RBAC would know them; ``rights`` are (user, verb path or access) pairs.
-
-    ``down``: the hub does not answer.
-    """
-
-    users: dict = field(default_factory=dict)
-    rights: set = field(default_factory=set)
-    down: bool = False
-    remembered: set = field(default_factory=set)
-    looked_at: list = field(default_factory=list)
-    audience = "harbormaster.test.svc"
-
-    def known(self, token):
-        return self.users[token] if token in self.remembered else None
-
-    async def authenticate(self, token):
-        self.looked_at.append(token)
-        if self.down:
-            raise NotReviewedError("connection refused")
-        return self.users.get(token)
-
-    async def may(self, user, wanted):
-        if self.down:
-            raise NotReviewedError("connection refused")
-        return (user.username, str(wanted)) in self.rights
-
-
-def roster(*rights: str, **more) -> Roster:
-    return Roster({"t-ann": UserInfo("ann", frozenset({EVERYBODY}))}, {("ann", right) for right in rights}, **more)
 
 
 def whoami(app):
@@ -450,24 +414,6 @@ async def test_tokens_are_in_no_log(launch, caplog):
 async def ask_with(port, token: str):
     async with port.dial(token=token) as connection:
         return await connection.post("/v1/score", b"{}")
-
-
-class Certificates:
-    """Two authorities, one of them trusted for clients, and who has a certificate of which."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.good, self.foreign = (Authority.new(datetime.now(UTC)) for _ in range(2))
-        self.file = folder / "clients.crt"
-        self.file.write_bytes(self.good.pem)
-
-    @property
-    def source(self) -> AuthorityFile:
-        return AuthorityFile(self.file, 3600)
-
-    def trust(self, port, name="kube-scheduler", groups=("schedulers", "nodes"), *, of=None, **how) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=port.server.certificates.trust_pem.decode())
-        return issue_client_certificate(of or self.good, self.folder, name, groups, **how).show(context)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from certs.authority import Authority
 from certs.source import LeafFiles
-from tests.webhook.endpoints.test_v1 import PAYMENTS, ask, assert_problem
+from tests.webhook.endpoints.asking import PAYMENTS, ask, assert_problem
 from webhook.endpoints.continuation import sealing_key
 
 

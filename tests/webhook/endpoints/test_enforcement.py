@@ -1,74 +1,11 @@
 """Deletions of nodes over the wire: the path of their own, and the shape of a refusal."""
 
-import asyncio
-import json
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
-
-import pytest
-
-from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
-from tests.webhook.endpoints.conftest import QUICK, Harbour, Port, make_review
-from tests.webhook.services import make_server, make_services
-from webhook.embedded.store import EmbeddedStore
-from webhook.kube.cache import Cache
-from webhook.settings.clock import utc_now
-from webhook.settings.programs import ServerSettings
+from tests.webhook.endpoints.guarded_pool import deletion, guarded
 
 PATH = "/validate/disruption?timeout=3s"
-LABELS = {"karpenter.sh/nodepool": "a", "karpenter.sh/initialized": "true"}
-NODE_OF_A = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": LABELS}, "spec": {}}
 
 
-def deletion(**more):
-    kind = {"group": "", "version": "v1", "kind": "Node"}
-    resource = {"group": "", "version": "v1", "resource": "nodes"}
-    asked = {"kind": kind, "resource": resource, "operation": "DELETE", "name": "n1", "object": None}
-    return json.dumps(make_review("one", **asked | {"oldObject": NODE_OF_A} | more)).encode()
-
-
-@pytest.fixture
-def guarded():
-    """A server over a hub with one pool that lets nothing go, and one node."""
-
-    @asynccontextmanager
-    async def start(**settings):
-        def now():
-            return datetime(2026, 6, 10, 12, tzinfo=UTC)
-
-        chosen = ServerSettings(**(QUICK | settings))
-        store = EmbeddedStore.open(None)
-        spec = {"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}]}}
-        pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}
-        await store.create(NODE_POOL, pool)
-        claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "c1"}, "spec": {}}
-        stored = await store.create(NODE_CLAIM, claim)
-        await store.replace_status(NODE_CLAIM, stored | {"status": {"nodeName": "n1"}})
-        stored = await store.create(NODE, NODE_OF_A)
-        await store.replace_status(NODE, stored | {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-        cache = Cache(store)
-        harbour = Harbour()
-        services = make_services(
-            advisor=harbour, changes=harbour, synced=lambda: True, cache=cache, store=store, settings=chosen, now=now
-        )
-        services = replace(services, answers=replace(services.answers, now=utc_now))  # a certificate of today
-        task = asyncio.create_task(cache.run())
-        await cache.wait_synced((NODE_POOL, NODE_CLAIM, NODE))
-        server = make_server(services, chosen)
-        await server.start()
-        try:
-            yield Port(server, harbour, now)
-        finally:
-            await server.stop()
-            task.cancel()
-            await asyncio.wait([task])
-            store.close()
-
-    return start
-
-
-async def test_a_refusal_is_a_status_with_its_rule_for_the_audit_log(guarded):
+async def test_a_refusal_is_a_status_with_its_rule_for_the_audit_log():
     async with guarded(enforce_budgets=True) as port, port.dial() as connection:
         answer = await connection.post(PATH, deletion())
     response = answer.json["response"]
@@ -81,13 +18,13 @@ async def test_a_refusal_is_a_status_with_its_rule_for_the_audit_log(guarded):
     assert "2026-06-10T17:00:00Z" in status["message"]
 
 
-async def test_where_it_is_not_switched_on_the_path_allows_everything(guarded):
+async def test_where_it_is_not_switched_on_the_path_allows_everything():
     async with guarded() as port, port.dial() as connection:
         answer = await connection.post(PATH, deletion())
     assert answer.json["response"] == {"uid": "one", "allowed": True}
 
 
-async def test_who_is_exempt_may(guarded):
+async def test_who_is_exempt_may():
     async with guarded(enforce_budgets=True, enforcement_exempt_users=("jane",)) as port, port.dial() as connection:
         refused = await connection.post(PATH, deletion())
         allowed = await connection.post(PATH, deletion(userInfo={"username": "jane"}))

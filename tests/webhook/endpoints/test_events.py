@@ -1,25 +1,8 @@
 """The stream of changes."""
 
-import json
-
 import pytest
 
-from tests.webhook.endpoints.conftest import head
-
-
-async def open_stream(connection, *, plain_host: str = "localhost"):
-    await connection.send(head("GET", "/v1/events", {"Host": plain_host, **connection.credentials}))
-    lines = []
-    while (line := (await connection.line()).rstrip()) != b"":
-        lines.append(line)
-    return lines
-
-
-async def next_change(connection) -> dict:
-    """Skip over the framing of chunks up to the data of the next event."""
-    while not (line := await connection.line()).startswith(b"data: "):
-        assert line, "the stream has ended"
-    return json.loads(line.removeprefix(b"data: "))
+from tests.webhook.endpoints.event_stream import next_change, open_stream
 
 
 async def test_a_viewer_first_hears_of_everything(port):

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tests.webhook.endpoints.test_v1 import assert_problem, get
+from tests.webhook.endpoints.asking import assert_problem, get
 from webhook.endpoints.openapi import AT_ONCE
 
 PATH = "/v1/openapi.json"

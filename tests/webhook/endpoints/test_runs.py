@@ -7,9 +7,9 @@ import pytest
 
 from scorer.api.kinds import PLACEMENT, POLICY_SNAPSHOT, RESOURCE_PLACEMENT
 from scorer.api.meta import format_time, parse_time
+from tests.webhook.endpoints.asking import assert_problem
+from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import QUICK, Clock, Harbour, Port
-from tests.webhook.endpoints.test_callers import roster
-from tests.webhook.endpoints.test_v1 import assert_problem
 from tests.webhook.services import admit, make_server, make_services
 from webhook.access.rights import Access
 from webhook.answers.history import RunHistory

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.webhook.endpoints.test_admission import assert_status
-from tests.webhook.endpoints.test_callers import Certificates
-from tests.webhook.endpoints.test_enforcement import NODE_OF_A, deletion, guarded  # noqa: F401 - a fixture
+from tests.webhook.endpoints.asking import assert_status
+from tests.webhook.endpoints.callers_known import Certificates
+from tests.webhook.endpoints.guarded_pool import NODE_OF_A, deletion, guarded
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import needed_access
 from webhook.endpoints import admission
@@ -317,7 +317,7 @@ async def test_the_secret_is_nowhere_but_in_the_path(launch, review_bytes, secre
     assert SECRET not in str([(vars(record), record.getMessage()) for record in caplog.records])
 
 
-async def test_strangers_reserve_nothing(guarded, secret_file):  # noqa: F811
+async def test_strangers_reserve_nothing(secret_file):
     """Neither do they hear what is held."""
     async with guarded(enforce_budgets=True, webhook_secret_file=secret_file) as port, port.dial() as connection:
         stranger = await connection.post("/validate/disruption", deletion())

@@ -1,37 +1,11 @@
 """``/v1``: questions, lists, strict bodies, problems, entity tags, paging."""
 
-import json
-
 import pytest
 
+from tests.webhook.endpoints.asking import PAYMENTS, ask, assert_problem, get
 from tests.webhook.endpoints.conftest import head
 
-PAYMENTS = {"ref": {"kind": "ClusterResourcePlacement", "name": "payments"}}
 IDENTITY = {"identity": {"kind": "User", "name": "agent"}}
-
-
-async def ask(port, path: str, body: object, **headers: str):
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with port.dial() as connection:
-        return await connection.post(path, data, **headers)
-
-
-async def get(port, path: str, method: str = "GET", **headers: str):
-    async with port.dial() as connection:
-        return await connection.get(path, method, **headers)
-
-
-def assert_problem(answer, slug: str, status: int) -> dict:
-    assert answer.status == status
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    assert answer.headers["Cache-Control"] == "no-store"
-    body = answer.json
-    assert body["type"] == f"urn:harbormaster:problem:{slug}"
-    assert body["status"] == status
-    assert body["instance"] == f"urn:uuid:{answer.headers['X-Request-Id']}"
-    assert body["title"]
-    assert body["detail"]
-    return body
 
 
 async def test_clusters_come_ranked_then_rejected_by_name(port):

@@ -8,7 +8,7 @@ from scorer.rollout.intent import meant
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
 from scorer.rollout.removal import objects_digest
-from tests.webhook.member.test_applier import SPACE, Cluster, config_map, namespace
+from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.member_stores import ObservedStore
 from webhook.kube.ports import Key
 from webhook.member.applier import reconcile_work

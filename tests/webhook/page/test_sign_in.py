@@ -12,8 +12,8 @@ from playwright.async_api import Page, expect
 
 from scorer.api.kinds import KINDS, PLACEMENT
 from tests.webhook.controllers.world import make_member, make_placement, pick_n
+from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
-from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
 from tests.webhook.services import admit, make_server, make_services
 from webhook.embedded.simulation import keep_status

@@ -2,148 +2,43 @@
 
 from copy import deepcopy
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.api.kinds import KINDS, PLACEMENT
-from webhook.access.user import UserInfo
+from tests.webhook.validation.live_objects import (
+    JANE,
+    NAMESPACE,
+    NOW,
+    PARENT,
+    ROLE,
+    SHOP,
+    fixed,
+    labelled,
+    make,
+    make_binding,
+    make_budget,
+    make_eviction,
+    make_member,
+    make_override,
+    make_placement,
+    make_run,
+    make_snapshot,
+    make_strategy,
+    measured,
+    pick_n,
+    plain,
+    sorted_by,
+)
+from tests.webhook.validation.moving_clock import Watch
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 from webhook.validation.live.check import LONGEST, run_checks, with_names
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-JANE = UserInfo("jane", frozenset({"system:authenticated"}))
-NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
-ROLE = {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole", "name": "viewer"}
-PARENT = "kubernetes-fleet.io/parent-CRP"
 R = "resources.kubernetes-fleet.io/"
-
-
-def make(kind, name, spec=None, *, namespace="", labels=None, **more):
-    group = "cluster" if kind == "MemberCluster" else "placement"
-    metadata = {
-        "name": name,
-        **({"namespace": namespace} if namespace else {}),
-        **({"labels": labels} if labels else {}),
-    }
-    return {
-        "apiVersion": f"{group}.kubernetes-fleet.io/v1beta1",
-        "kind": kind,
-        "metadata": metadata,
-        **({"spec": spec} if spec is not None else {}),
-        **more,
-    }
-
-
-def make_member(name, *, joined=True, silent=False, taints=(), properties=None, **labels):
-    conditions = [
-        {"type": word, "status": str(joined), "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        for word in ("Joined", "Healthy")
-    ]
-    agent = {"type": "MemberAgent", "conditions": conditions, "lastReceivedHeartbeat": "2026-01-01T00:00:00Z"}
-    status = {
-        "agentStatus": [agent],
-        "properties": {key: {"value": value} for key, value in (properties or {}).items()},
-        "resourceUsage": {"capacity": {"nvidia.com-gpu": "4"}},
-    }
-    spec = {"identity": {"kind": "User", "name": "agent"}, "taints": list(taints)}
-    return make("MemberCluster", name, spec, labels=labels, **({} if silent else {"status": status}))
-
-
-def make_placement(name="shop", policy=None, *, selectors=(NAMESPACE,), namespace="", strategy=None, **spec):
-    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
-    spec = {"resourceSelectors": list(selectors), **spec}
-    spec |= {"policy": policy} if policy else {}
-    spec |= {"strategy": strategy} if strategy else {}
-    return make(kind, name, spec, namespace=namespace)
-
-
-def make_binding(placement, cluster, *, namespace="", state="Bound", snapshot="shop-0"):
-    spec = {
-        "state": state,
-        "targetCluster": cluster,
-        "schedulingPolicySnapshotName": snapshot,
-        "resourceSnapshotName": "",
-        "clusterDecision": {"clusterName": cluster, "selected": True, "reason": "x"},
-    }
-    kind = "ResourceBinding" if namespace else "ClusterResourceBinding"
-    return make(kind, f"{placement}-{cluster}", spec, namespace=namespace, labels={PARENT: placement})
-
-
-def make_snapshot(placement, index):
-    labels = {PARENT: placement, "kubernetes-fleet.io/resource-index": str(index)}
-    return make("ClusterResourceSnapshot", f"{placement}-{index}-snapshot", {"selectedResources": []}, labels=labels)
-
-
-def make_run(name="run", *, conditions=(), namespace="", status=None, **spec):
-    spec = {"placementName": "shop", "stagedRolloutStrategyName": "waves", "state": "Run", **spec}
-    kind = "StagedUpdateRun" if namespace else "ClusterStagedUpdateRun"
-    listed = [{"type": word, "status": value} for word, value in conditions]
-    return make(kind, name, spec, namespace=namespace, status={"conditions": listed, **(status or {})})
-
-
-def make_strategy(*stages, namespace=""):
-    kind = "StagedUpdateStrategy" if namespace else "ClusterStagedUpdateStrategy"
-    return make(kind, "waves", {"stages": list(stages)}, namespace=namespace)
-
-
-def make_override(namespace="", **placement):
-    rule = {
-        "clusterSelector": {"clusterSelectorTerms": []},
-        "jsonPatchOverrides": [{"op": "remove", "path": "/metadata/labels/a"}],
-    }
-    deployment = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}
-    member = "resourceSelectors" if namespace else "clusterResourceSelectors"
-    spec = {
-        "placement": placement,
-        member: [deployment if namespace else NAMESPACE],
-        "policy": {"overrideRules": [rule]},
-    }
-    return make("ResourceOverride" if namespace else "ClusterResourceOverride", "patch", spec, namespace=namespace)
-
-
-def make_budget(**spec):
-    return make("ClusterResourcePlacementDisruptionBudget", "shop", spec)
-
-
-def make_eviction(placement="shop", cluster="bravelion"):
-    spec = {"placementName": placement, "clusterName": cluster}
-    return make("ClusterResourcePlacementEviction", "evict", spec)
-
-
-def plain(api_version, kind, name, namespace="", **labels):
-    metadata = {"name": name, "labels": labels, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
-
-
-def pick_n(count, *terms, preferred=(), **policy):
-    affinity = {}
-    if terms:
-        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"clusterSelectorTerms": list(terms)}
-    if preferred:
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = list(preferred)
-    policy = {"placementType": "PickN", "numberOfClusters": count, **policy}
-    return policy | ({"affinity": {"clusterAffinity": affinity}} if affinity else {})
-
-
-def fixed(*names):
-    return {"placementType": "PickFixed", "clusterNames": list(names)}
-
-
-def labelled(**labels):
-    return {"labelSelector": {"matchLabels": labels}}
-
-
-def measured(name, value="1"):
-    return {"propertySelector": {"matchExpressions": [{"name": name, "operator": "Ge", "values": [value]}]}}
-
-
-def sorted_by(name):
-    return {"weight": 10, "preference": {"propertySorter": {"name": name, "sortOrder": "Ascending"}}}
 
 
 def of(rule, warnings):
@@ -168,7 +63,6 @@ def findings(document, old, hub, **switches):
 LION, CAT, FISH = (make_member(name, env="prod") for name in ("bravelion", "jumpingcat", "smartfish"))
 TAINTED = make_member("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}])
 FLEET = [LION, CAT, make_member("smartfish", env="test", properties={"harbor.example.org/slots": "3"})]
-SHOP = plain("v1", "Namespace", "shop")
 LATENCY = "scores.harbormaster.dev/latency"
 SCORED = make_member("scored")
 SCORED["metadata"]["annotations"] = {LATENCY: '{"value": "42"}'}
@@ -686,18 +580,6 @@ def test_what_was_said_before_a_check_broke_stays_said():
     context = Context(user=JANE, on_failure=lambda name, error: broken.append((name, type(error))))
     assert [warning.message for warning in run_checks([check], WISH, None, context)] == ["first"]
     assert broken == [("check", ZeroDivisionError)]
-
-
-class Watch:
-    """A clock that moves by a step whenever it is read."""
-
-    def __init__(self, step):
-        self.step = step
-        self.time = 100.0
-
-    def __call__(self):
-        self.time += self.step
-        return self.time
 
 
 @pytest.mark.parametrize(
