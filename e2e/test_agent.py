@@ -20,6 +20,7 @@ from e2e.controlplane.cluster import LOOPBACK, ApiError, Cluster, Etcd, JsonObje
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.bed import install_member_definitions
+from e2e.fleet.objects import MERGE
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.names import WORK_OBJECTS
@@ -35,7 +36,6 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 CONFIG_MAP = KINDS["", "ConfigMap"]
 DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
-MERGE = "application/merge-patch+json"
 PRICES = "updatedAt: 2026-01-01T00:00:00Z\nprices: {small: 0.1}\nregions: {north: {small: 0.2, large: 0.4}}\n"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.test_clients import PLACEMENTS, placement
+from e2e.placements import PLACEMENTS, placement
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 BETA = "/apis/placement.kubernetes-fleet.io/v1beta1"

@@ -12,25 +12,12 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.objects import MERGE
+from e2e.placements import FLEET, PLACEMENTS, placement
 from webhook.processes.hub_kubeconfig import hub_kubeconfig
 
-FLEET = "/apis/placement.kubernetes-fleet.io"
-PLACEMENTS = f"{FLEET}/v1/clusterresourceplacements"
 APPLY = "application/apply-patch+yaml"
-MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
-
-
-def placement(name: str, *, version: str = "v1", **policy: object) -> JsonObject:
-    return {
-        "apiVersion": f"placement.kubernetes-fleet.io/{version}",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name},
-        "spec": {
-            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
-            "policy": {"placementType": "PickN", "numberOfClusters": 2, **policy},
-        },
-    }
 
 
 @pytest.fixture(autouse=True)

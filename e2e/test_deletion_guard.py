@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.fleet.objects import MERGE
 from e2e.fleet.waiting import wait_until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 NAMESPACES = "/api/v1/namespaces"
 SPACE = "fleet-member-guarded"
-MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Every change is made beside a neighbour that selects and picks otherwise; what t
 from the audit logs of the API servers. The tables are those of scheduling.md 16 and rollout.md 2.9.
 """
 
-import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,13 +12,14 @@ import pytest
 
 from e2e.controlplane.cluster import JsonObject
 from e2e.fleet.bed import Fleet
+from e2e.fleet.changes import TAINT, UNTAINT, live_bindings, member_change
+from e2e.fleet.cluster_roles import CLUSTER_ROLE, cluster_role
 from e2e.fleet.complete import Complete, wait_complete
 from e2e.fleet.objects import (
     CONFIG_MAP,
     annotations_of,
     applying,
     condition_of,
-    is_deleting,
     labels_of,
     make_config_map,
     make_namespace,
@@ -28,20 +28,13 @@ from e2e.fleet.objects import (
     pick_n,
     selects,
 )
+from e2e.fleet.overrides import patching, resource_override
+from e2e.fleet.policies import BY_NODES, PRODUCTION
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import FLEET, assert_settled
 from e2e.fleet.waiting import wait_until
 from e2e.fleet.writes import Writes, told
-from e2e.test_fleet_placements import (
-    BY_NODES,
-    CLUSTER_ROLE,
-    PRODUCTION,
-    cluster_role,
-    patching,
-    resource_override,
-)
 from scorer.api.kinds import (
-    BINDING,
     MEMBER_CLUSTER,
     NAMESPACE,
     NAMESPACED_OVERRIDE,
@@ -87,17 +80,6 @@ def put(fleet: Fleet, scene: Scene, name: str, clusters: tuple[str, ...], **spec
     scene.put(make_placement(name, **spec))
     wait_complete(fleet, Complete(name, clusters))
     assert_settled(fleet)
-
-
-def live_bindings(fleet: Fleet, placement: str) -> dict[str, JsonObject]:
-    """The bindings of a placement by cluster."""
-    found = [
-        item
-        for item in fleet.on_hub.all(BINDING)
-        if labels_of(item)[f"{FLEET}parent-CRP"] == placement and not is_deleting(item)
-    ]
-    assert len({item["spec"]["targetCluster"] for item in found}) == len(found)
-    return {item["spec"]["targetCluster"]: item for item in found}
 
 
 def of_kind(fleet: Fleet, kind: Any, placement: str) -> list[str]:
@@ -263,20 +245,8 @@ def test_a_fixed_list_is_followed(fleet, scene):
     assert live_bindings(fleet, "e2e-list")["smartfish"]["metadata"]["uid"] == kept
 
 
-@contextlib.contextmanager
-def member_change(fleet: Fleet, name: str, change: JsonObject, undo: JsonObject) -> Iterator[None]:
-    """Change a MemberCluster as an administrator would, and change it back."""
-    fleet.on_hub.patch(MEMBER_CLUSTER, name, change)
-    try:
-        yield
-    finally:
-        fleet.on_hub.patch(MEMBER_CLUSTER, name, undo)
-
-
 UNSUITABLE = {"metadata": {"labels": {"env": "dev"}}}
 SUITABLE = {"metadata": {"labels": {"env": "prod"}}}
-TAINT = {"spec": {"taints": [{"key": "maintenance", "value": "true", "effect": "NoSchedule"}]}}
-UNTAINT = {"spec": {"taints": None}}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.bed import Fleet
+from e2e.fleet.changes import TAINT, UNTAINT, live_bindings, member_change
 from e2e.fleet.complete import Complete, wait_complete
 from e2e.fleet.objects import (
     CONFIG_MAP,
@@ -20,7 +21,6 @@ from e2e.fleet.objects import (
 )
 from e2e.fleet.settled import FLEET, assert_settled
 from e2e.fleet.waiting import wait_until
-from e2e.test_fleet_changes import TAINT, UNTAINT, live_bindings, member_change
 from scorer.api.kinds import (
     APPLIED_WORK,
     BINDING,

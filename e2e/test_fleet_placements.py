@@ -10,6 +10,7 @@ import pytest
 
 from e2e.controlplane.cluster import JsonObject
 from e2e.fleet.bed import Fleet
+from e2e.fleet.cluster_roles import CLUSTER_ROLE, cluster_role
 from e2e.fleet.complete import Complete, wait_complete
 from e2e.fleet.conditions import rows, rows_of
 from e2e.fleet.objects import (
@@ -29,44 +30,19 @@ from e2e.fleet.objects import (
     rolling,
     selects,
 )
+from e2e.fleet.overrides import patching, resource_override
+from e2e.fleet.policies import BY_NODES, PRODUCTION
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import FLEET, assert_settled
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, NAMESPACE, OVERRIDE, PLACEMENT, PLACEMENT_STATUS, RESOURCE_SNAPSHOT, WORK
 
 ALL = ("bravelion", "jumpingcat", "smartfish")
-CLUSTER_ROLE = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
-BY_NODES = {
-    "clusterAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "weight": 100,
-                "preference": {"propertySorter": {"name": "kubernetes-fleet.io/node-count", "sortOrder": "Descending"}},
-            }
-        ]
-    }
-}
-PRODUCTION = {
-    "clusterAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"env": "prod"}}}]
-        }
-    }
-}
 
 
 def of(kind: str, name: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
     """A namespace and its settings, in the order in which they are selected."""
     return [("Namespace", name), *([(kind, "settings")] if kind else []), *more]
-
-
-def cluster_role(name: str) -> JsonObject:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name, "labels": {"of": "e2e-roles"}},
-        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}],
-    }
 
 
 def envelope(namespace: str) -> JsonObject:
@@ -96,24 +72,6 @@ def override(name: str, home: str, *rules: JsonObject) -> JsonObject:
             "policy": {"overrideRules": list(rules)},
         },
     }
-
-
-def resource_override(name: str, namespace: str, target: str, *rules: JsonObject) -> JsonObject:
-    return {
-        "apiVersion": OVERRIDE.api_version,
-        "kind": "ResourceOverride",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "placement": {"name": namespace},
-            "resourceSelectors": [selects(CONFIG_MAP, target)],
-            "policy": {"overrideRules": list(rules)},
-        },
-    }
-
-
-def patching(*patches: JsonObject, **labels: str) -> JsonObject:
-    terms = [{"labelSelector": {"matchLabels": labels}}]
-    return {"clusterSelector": {"clusterSelectorTerms": terms}, "jsonPatchOverrides": list(patches)}
 
 
 def put_overridden(scene: Scene) -> None:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster
-from e2e.test_clients import MERGE, PLACEMENTS
-from e2e.test_vectors import storage_key, with_server_fields
+from e2e.controlplane.stored import storage_key, with_server_fields
+from e2e.fleet.objects import MERGE
+from e2e.placements import PLACEMENTS
 from scorer.api.meta import format_time
 from tests.webhook.validation.live_objects import (
     make_binding,

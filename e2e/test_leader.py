@@ -11,7 +11,7 @@ from e2e.conftest import install_definitions
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject, User
 from e2e.controlplane.service import Service
 from e2e.fleet.processes import LEASE, SYSTEM, Reconciler
-from e2e.test_clients import PLACEMENTS, placement
+from e2e.placements import PLACEMENTS, placement
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/" + LEASE
 SNAPSHOTS = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourcesnapshots"

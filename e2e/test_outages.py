@@ -13,7 +13,8 @@ import pytest
 from e2e.conftest import StartService
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import REGISTRATIONS, Service
-from e2e.test_clients import MERGE, PLACEMENTS, placement
+from e2e.fleet.objects import MERGE
+from e2e.placements import PLACEMENTS, placement
 
 WRITERS = 20
 FAILED_CALL = "failed calling webhook"

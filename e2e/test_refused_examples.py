@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.test_samples import UNCHECKED
+from e2e.controlplane.refusals import causes_of
 from scorer.api.kinds import KINDS, group_kind
 from webhook.admission.judge import judge, mutate
 from webhook.validation.context import Context
@@ -34,8 +34,7 @@ def told(hub: Cluster, document: JsonObject) -> dict[str, set[str]]:
     kind = KINDS[group_kind(document)]
     with pytest.raises(ApiError) as refused:
         hub.request("POST", f"/apis/{document['apiVersion']}/{kind.plural}?dryRun=All", document)
-    causes = [(cause["field"], cause["message"]) for cause in refused.value.causes]
-    return by_field((field, text) for field, text in causes if UNCHECKED not in text)
+    return by_field(causes_of(refused.value))
 
 
 def told_offline(document: JsonObject) -> dict[str, set[str]]:

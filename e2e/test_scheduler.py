@@ -22,7 +22,7 @@ from e2e.conftest import StartService, install_definitions
 from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd, JsonObject
 from e2e.controlplane.service import Service
-from e2e.test_clients import MERGE
+from e2e.fleet.objects import MERGE
 from scorer.api.meta import format_time
 
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"

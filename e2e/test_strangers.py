@@ -8,7 +8,7 @@ import pytest
 from e2e.conftest import StartService, install_definitions
 from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
 from e2e.controlplane.service import Service
-from e2e.test_clients import PLACEMENTS, placement
+from e2e.placements import PLACEMENTS, placement
 
 HOOK = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
 SHOWN = "hub-webhooks"

@@ -5,9 +5,7 @@ the line is sent as a dry run, which goes through the whole chain: mutating hook
 hook.
 """
 
-import itertools
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,8 @@ import pytest
 from e2e.conftest import StartService, wait_served
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import Service
-from scorer.api.kinds import KINDS, Kind, group_kind, split_api_version
+from e2e.controlplane.stored import kind_of, storage_key, with_server_fields
+from scorer.api.kinds import Kind
 
 VECTORS = Path(__file__).parents[1] / "tests" / "vectors"
 FILES = ("admission", "admission-extra", "nodepool_admission", "admission-stateful")
@@ -39,8 +38,6 @@ OURSELVES = {
 REFUSALS = {400, 403, 409, 422}
 SECONDS_TO_KNOW = 10
 """How long a replica may take to see the other objects of a line."""
-
-SERIAL = itertools.count()
 
 
 def lines(name: str) -> Iterator[Any]:
@@ -159,27 +156,6 @@ def make_namespace(hub: Cluster, name: str) -> None:
             assert error.status["reason"] == "AlreadyExists", str(error)
 
 
-def with_server_fields(document: JsonObject) -> JsonObject:
-    """What an API server would have added when it stored the object."""
-    number = next(SERIAL)
-    metadata = {
-        "uid": f"00000000-0000-4000-8000-{number:012}",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "generation": 1,
-        **document["metadata"],
-    }
-    return {**document, "metadata": metadata}
-
-
-def kind_of(document: JsonObject) -> Kind:
-    group, version = split_api_version(document["apiVersion"])
-    known = KINDS.get(group_kind(document))
-    if known is not None:
-        return known
-    plural = re.sub(r"$", "s", document["kind"].lower())
-    return Kind(group, (version,), document["kind"], plural, bool(document["metadata"].get("namespace")))
-
-
 def place(document: JsonObject) -> tuple[Kind, str]:
     """The path of the kind, in the version that the line speaks."""
     kind = kind_of(document)
@@ -187,10 +163,3 @@ def place(document: JsonObject) -> tuple[Kind, str]:
     namespace = document["metadata"].get("namespace")
     where = f"/namespaces/{namespace}" if kind.namespaced and namespace else ""
     return kind, f"{start}/{document['apiVersion']}{where}/{kind.plural}"
-
-
-def storage_key(hub: Cluster, document: JsonObject) -> str:
-    kind = kind_of(document)
-    where = [document["metadata"]["namespace"]] if kind.namespaced else []
-    group = [kind.group] if kind.group else []
-    return "/".join([f"/{hub.name}", *group, kind.plural, *where, document["metadata"]["name"]])
