@@ -6,8 +6,8 @@ hook.
 """
 
 import json
-import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from e2e.conftest import StartService, wait_served
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import Service
 from e2e.controlplane.stored import kind_of, storage_key, with_server_fields
-from scorer.api.kinds import Kind
+from e2e.fleet.waiting import wait_until
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
+from webhook.kube.paths import path_of
 
 VECTORS = Path(__file__).parents[1] / "tests" / "vectors"
 FILES = ("admission", "admission-extra", "nodepool_admission", "admission-stateful")
@@ -36,8 +38,6 @@ OURSELVES = {
 }
 """Who writes where a line names nobody: the guard rails and X-50 do not hold for our own controller."""
 REFUSALS = {400, 403, 409, 422}
-SECONDS_TO_KNOW = 10
-"""How long a replica may take to see the other objects of a line."""
 
 
 def lines(name: str) -> Iterator[Any]:
@@ -52,40 +52,78 @@ def all_lines() -> list[Any]:
     return sorted(found, key=lambda param: json.dumps(param.values[0].get("config") or {}, sort_keys=True))
 
 
-@pytest.fixture(scope="module")
-def asking(bare_hub: Cluster, start_service: StartService):
-    """Has the hub ask a replica with the switches of a line; our own identity is judged too."""
-    replicas: dict[str, Service] = {}
-    present: list[str] = []
+class Asked:
+    """The replicas that the hub asks, one for each set of switches; our own identity is judged too."""
 
-    def ask(config: JsonObject) -> Cluster:
+    def __init__(self, hub: Cluster, start_service: StartService) -> None:
+        self._hub, self._start = hub, start_service
+        self.replicas: dict[str, Service] = {}
+        self._present = ""
+
+    def switch(self, config: JsonObject) -> None:
+        """Have the hub ask a replica with the switches of a line."""
         key = json.dumps(config, sort_keys=True)
-        if key not in replicas:
+        if key not in self.replicas:
             given = {SETTINGS[name]: value for name, value in config.items()}
             given["allowed_users"] = ",".join(given.get("allowed_users", ()))
             given["protect_works"] = bool(config.get("guardRail"))  # the line's one switch for G-04 to G-11
-            replicas[key] = start_service(**given)
-        if present != [key]:
-            replicas[key].register(service_account="somebody-else")
-            present[:] = [key]
-        return bare_hub
+            self.replicas[key] = self._start(**given)
+        if self._present != key:
+            self.replicas[key].register(service_account="somebody-else")
+            self._present = key
 
-    return ask
+    @contextmanager
+    def hearing(self, kinds: Iterable[Kind]) -> Iterator[None]:
+        """Let objects be written or deleted, one for each of *kinds*, and wait until every replica has heard of it.
+
+        Kinds that the hub does not serve or a replica does not watch are not waited for.
+        """
+        written = Counter(kind.resource for kind in kinds if serves(self._hub, kind))
+        expected = [
+            (replica, resource, heard(replica, resource) + count)
+            for replica in self.replicas.values()
+            for resource, count in written.items()
+            if replica.metric(f'harbormaster_cache_synced{{resource="{resource}"}}')
+        ]
+        yield
+        for replica, resource, count in expected:
+            wait_until(
+                f"{replica.url} hears of {resource}",
+                lambda replica=replica, resource=resource, count=count: (
+                    "" if heard(replica, resource) >= count else f"{heard(replica, resource)} of {count} changes"
+                ),
+                pause=0.01,
+            )
+
+
+def serves(hub: Cluster, kind: Kind) -> bool:
+    """Whether anybody can be told of the objects of a kind."""
+    try:
+        hub.request("GET", f"{path_of(kind)}?limit=1")
+    except ApiError as error:
+        assert error.code == 404, str(error)
+        return False
+    return True
+
+
+def heard(replica: Service, resource: str) -> float:
+    """How many changes of a kind the hub has sent to a replica."""
+    return replica.metric(f'harbormaster_watch_events_total{{resource="{resource}"}}')
+
+
+@pytest.fixture(scope="module")
+def asked(bare_hub: Cluster, start_service: StartService) -> Asked:
+    return Asked(bare_hub, start_service)
 
 
 @pytest.mark.parametrize("line", all_lines())
-def test_the_api_server_gives_the_verdict_of_the_line(line, asking):
-    hub = asking(line.get("config") or {})
+def test_the_api_server_gives_the_verdict_of_the_line(line, asked, bare_hub):
+    asked.switch(line.get("config") or {})
     user = {"username": OURSELVES["username"], "groups": [*OURSELVES["groups"], "writers"]}
     if line.get("user"):
         user = {"username": line["user"]["username"], "groups": [*line["user"]["groups"], "writers"]}
-    with stored(hub, line):
-        end = time.monotonic() + (SECONDS_TO_KNOW if line.get("existing") else 0)
-        while True:
-            said, why = verdict(hub, line, user)
-            if said == line["want"] or time.monotonic() > end:
-                break
-            time.sleep(0.2)
+    with stored(bare_hub, line, asked):
+        said, why = verdict(bare_hub, line, user)
     assert said == line["want"], why
 
 
@@ -115,33 +153,45 @@ def verdict(hub: Cluster, line: JsonObject, user: JsonObject) -> tuple[str, str]
 
 
 @contextmanager
-def stored(hub: Cluster, line: JsonObject) -> Iterator[None]:
-    """Put what a line takes for granted into the cluster: namespaces, definitions, other objects, the old object."""
+def stored(hub: Cluster, line: JsonObject, asked: Asked) -> Iterator[None]:
+    """Put what a line takes for granted into the cluster: namespaces, definitions, other objects, the old object.
+
+    The replicas have heard of all of it, and afterwards of its end: else they would allow what they do not know.
+    """
     existing = list(line.get("existing") or ())
-    definitions = [document for document in existing if document["kind"] == "CustomResourceDefinition"]
-    others = [document for document in existing if document["kind"] != "CustomResourceDefinition"]
+    definitions = [document for document in existing if document["kind"] == CUSTOM_RESOURCE_DEFINITION.kind]
+    others = [document for document in existing if document["kind"] != CUSTOM_RESOURCE_DEFINITION.kind]
     subject = line["object"] or line["old"]
-    for document in [*others, subject]:
-        if namespace := document["metadata"].get("namespace"):
+    spaces = {document["metadata"].get("namespace") for document in [*others, subject]} - {None, ""}
+    for namespace in sorted(spaces - namespaces(hub)):
+        with asked.hearing([NAMESPACE]):
             make_namespace(hub, namespace)
     for definition in definitions:
-        hub.kubectl("apply", "--server-side", "-f", "-", given=definition)
         spec = definition["spec"]
         names, version = spec["names"], spec["versions"][0]["name"]
-        wait_served(hub, Kind(spec["group"], (version,), names["kind"], names["plural"], spec["scope"] == "Namespaced"))
-    keys = []
+        kind = Kind(spec["group"], (version,), names["kind"], names["plural"], spec["scope"] == "Namespaced")
+        with asked.hearing([CUSTOM_RESOURCE_DEFINITION]):
+            hub.kubectl("apply", "--server-side", "-f", "-", given=definition)
+            wait_served(hub, kind)
     if line["old"] is not None:
         others.append(line["old"])
-    for document in others:
-        keys.append(storage_key(hub, document))
-        hub.etcd.put(keys[-1], with_server_fields(document))
+    keys = {storage_key(hub, document): document for document in others}
+    with asked.hearing(map(kind_of, others)):
+        for document in others:
+            hub.etcd.put(storage_key(hub, document), with_server_fields(document))
     try:
         yield
     finally:
-        for key in keys:
-            hub.etcd.delete(key)
+        with asked.hearing(map(kind_of, keys.values())):
+            for key in keys:
+                hub.etcd.delete(key)
         for definition in definitions:
-            hub.kubectl("delete", "crd", definition["metadata"]["name"])
+            with asked.hearing([CUSTOM_RESOURCE_DEFINITION]):
+                hub.kubectl("delete", "crd", definition["metadata"]["name"])
+
+
+def namespaces(hub: Cluster) -> set[str]:
+    return {item["metadata"]["name"] for item in hub.request("GET", "/api/v1/namespaces")[0]["items"]}
 
 
 def make_namespace(hub: Cluster, name: str) -> None:
