@@ -12,13 +12,9 @@ from e2e.controlplane.stored import storage_key, with_server_fields
 from e2e.fleet.objects import MERGE
 from e2e.placements import PLACEMENTS
 from scorer.api.meta import format_time
-from tests.webhook.validation.live_objects import (
-    make_binding,
-    make_member,
-    make_placement,
-    make_policy_snapshot,
-    pick_n,
-)
+from tests.builders.binding import make_binding
+from tests.builders.placement import make_placement
+from tests.webhook.validation.live_objects import make_member, make_policy_snapshot, pick_n
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat")
 SECONDS_TO_KNOW = 20

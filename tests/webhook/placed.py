@@ -1,21 +1,11 @@
 """One placement with what was made for it, as documents, for the tests of the tree."""
 
+from tests.builders.condition import condition
+
 CRP = "kubernetes-fleet.io/parent-CRP"
 BINDING = "kubernetes-fleet.io/parent-resource-binding"
 SNAPSHOT = "kubernetes-fleet.io/parent-resource-snapshot-index"
 GROUP = "placement.kubernetes-fleet.io/v1beta1"
-
-
-def condition(kind, status="True", reason="Fine", message="", generation=1):
-    """Return a condition."""
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "observedGeneration": generation,
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
 
 
 def make_placement(*conditions, missing=(), policy=None, strategy=None, **metadata):

@@ -16,6 +16,7 @@ from scorer.member_gate.holds import (
     waits_for,
 )
 from scorer.reservations import MEMBER, Reservation
+from tests.builders.condition import condition
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOLDS = (
@@ -80,10 +81,6 @@ def test_an_upgrade_holds_the_members_it_is_at_work_on():
     assert upgrade_holds(run) == {
         "c": Hold(MemberDisruption.UPGRADE, "upgrade/v131", "member c is being upgraded by run v131")
     }
-
-
-def condition(kind, status="True"):
-    return {"type": kind, "status": status}
 
 
 def staged_run(conditions=(), last=None, namespace="", **clusters):

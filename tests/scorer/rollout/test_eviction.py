@@ -16,6 +16,8 @@ from scorer.rollout.eviction import (
     judge_eviction,
     meaning,
 )
+from tests.builders.binding import make_binding
+from tests.builders.condition import condition
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -150,39 +152,38 @@ def make_eviction(*conditions, meant=""):
     }
 
 
-def condition(kind, status, generation=2):
-    return {"type": kind, "status": status, "observedGeneration": generation}
-
-
 @pytest.mark.parametrize(
     ("conditions", "finished"),
     [
         pytest.param([], False, id="not-looked-at"),
-        pytest.param([condition("Valid", "True")], False, id="valid-is-half-the-answer"),
-        pytest.param([condition("Valid", "False")], True, id="invalid"),
-        pytest.param([condition("Valid", "False", 1)], False, id="invalid-as-it-was"),
-        pytest.param([condition("Valid", "True"), condition("Executed", "True")], True, id="executed"),
-        pytest.param([condition("Valid", "True"), condition("Executed", "False")], True, id="blocked"),
-        pytest.param([condition("Executed", "Unknown", 1)], True, id="any-executed-is-final"),
+        pytest.param([condition("Valid", "True", generation=2)], False, id="valid-is-half-the-answer"),
+        pytest.param([condition("Valid", "False", generation=2)], True, id="invalid"),
+        pytest.param([condition("Valid", "False")], False, id="invalid-as-it-was"),
+        pytest.param(
+            [condition("Valid", "True", generation=2), condition("Executed", "True", generation=2)], True, id="executed"
+        ),
+        pytest.param(
+            [condition("Valid", "True", generation=2), condition("Executed", "False", generation=2)], True, id="blocked"
+        ),
+        pytest.param([condition("Executed", "Unknown")], True, id="any-executed-is-final"),
     ],
 )
 def test_an_answer_is_final(conditions, finished):
     assert is_finished(make_eviction(*conditions)) is finished
 
 
-def make_binding(uid="u0", **metadata):
-    metadata = {"name": "b0", "uid": uid, "generation": 1, **metadata}
-    return {"metadata": metadata, "spec": {"state": "Bound", "targetCluster": "m0"}}
+def held(uid="u0", **metadata):
+    return make_binding("web", "m0", metadata={"uid": uid, **metadata})
 
 
 @pytest.mark.parametrize(
     ("meant", "bindings", "reason"),
     [
-        pytest.param("", [make_binding()], NOT_EXECUTED, id="nothing-was-meant-yet"),
-        pytest.param("u0", [make_binding()], NOT_EXECUTED, id="still-there-so-decided-anew"),
-        pytest.param("u0", [make_binding(deletionTimestamp="x")], EXECUTED, id="going"),
+        pytest.param("", [held()], NOT_EXECUTED, id="nothing-was-meant-yet"),
+        pytest.param("u0", [held()], NOT_EXECUTED, id="still-there-so-decided-anew"),
+        pytest.param("u0", [held(deletionTimestamp="x")], EXECUTED, id="going"),
         pytest.param("u0", [], EXECUTED, id="gone"),
-        pytest.param("u0", [make_binding("u1")], EXECUTED, id="gone-and-picked-again"),
+        pytest.param("u0", [held("u1")], EXECUTED, id="gone-and-picked-again"),
     ],
 )
 def test_a_deletion_that_was_meant_is_remembered(meant, bindings, reason):
@@ -195,11 +196,11 @@ def test_a_deletion_that_was_meant_counts_even_when_the_placement_is_gone():
 
 
 def test_the_binding_that_is_meant_is_written_down_once():
-    marked = meaning(make_eviction(), make_binding())
+    marked = meaning(make_eviction(), held())
     assert marked is not None
     assert marked["metadata"]["annotations"] == {EVICTED_BINDING: "u0"}
-    assert meaning(marked, make_binding()) is None
-    again = meaning(marked, make_binding("u1"))
+    assert meaning(marked, held()) is None
+    again = meaning(marked, held("u1"))
     assert again is not None
     assert again["metadata"]["annotations"] == {EVICTED_BINDING: "u1"}
 

@@ -8,6 +8,7 @@ from scorer.rollout.bindings import Overrides
 from scorer.rollout.override_matching import matching_overrides, overrides_by_cluster, placement_key
 from scorer.rollout.override_rules import RulesError, read_rules
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from tests.builders.placement import make_placement
 
 FLEET = "kubernetes-fleet.io/"
 GROUP = "placement.kubernetes-fleet.io/v1beta1"
@@ -38,13 +39,8 @@ def make_object(kind, name, namespace="", api_version="v1", **more):
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
 
 
-def make_placement(name="p", namespace=""):
-    metadata = {"name": name, "uid": "u"} | ({"namespace": namespace} if namespace else {})
-    return {"apiVersion": GROUP, "kind": "K", "metadata": metadata, "spec": {}}
-
-
 def matched(objects, *snapshots, placement=None):
-    home = placement or make_placement()
+    home = placement or make_placement("p")
     plan = plan_resource_snapshots(home, [], objects, datetime(2026, 11, 20, tzinfo=UTC), UNTHROTTLED)
     group = snapshot_groups(write.document for write in plan.writes)[0]
     return [item["metadata"]["name"] for item in matching_overrides(home, group, snapshots)]
@@ -139,14 +135,18 @@ def test_what_an_override_hits(content, snapshot, hit):
 @pytest.mark.parametrize(
     ("override", "placement", "hit"),
     [
-        pytest.param({"placement": "p"}, make_placement(), True, id="named"),
-        pytest.param({"placement": "q"}, make_placement(), False, id="another"),
+        pytest.param({"placement": "p"}, make_placement("p"), True, id="named"),
+        pytest.param({"placement": "q"}, make_placement("p"), False, id="another"),
         pytest.param({}, make_placement("q"), True, id="any"),
-        pytest.param({}, make_placement("q", "shop"), True, id="any-in-a-namespace"),
-        pytest.param({"placement": "p"}, make_placement("p", "shop"), False, id="of-the-other-scope"),
-        pytest.param({"placement": "p", "scope": "Namespaced"}, make_placement("p", "shop"), True, id="namespaced"),
-        pytest.param({"placement": "p", "scope": "Namespaced"}, make_placement("p", "x"), False, id="elsewhere"),
-        pytest.param({"placement": "p", "scope": "Namespaced"}, make_placement(), False, id="cluster-scoped"),
+        pytest.param({}, make_placement("q", namespace="shop"), True, id="any-in-a-namespace"),
+        pytest.param({"placement": "p"}, make_placement("p", namespace="shop"), False, id="of-the-other-scope"),
+        pytest.param(
+            {"placement": "p", "scope": "Namespaced"}, make_placement("p", namespace="shop"), True, id="namespaced"
+        ),
+        pytest.param(
+            {"placement": "p", "scope": "Namespaced"}, make_placement("p", namespace="x"), False, id="elsewhere"
+        ),
+        pytest.param({"placement": "p", "scope": "Namespaced"}, make_placement("p"), False, id="cluster-scoped"),
     ],
 )
 def test_the_placement_that_an_override_is_for(override, placement, hit):
@@ -216,9 +216,9 @@ def test_the_order_in_which_overrides_are_stored():
         make_snapshot("x", NAMESPACE),
     ]
     objects = [CONFIG_MAP, make_object("ConfigMap", "rates", "dock")]
-    plan = plan_resource_snapshots(make_placement(), [], objects, datetime(2026, 11, 20, tzinfo=UTC), UNTHROTTLED)
+    plan = plan_resource_snapshots(make_placement("p"), [], objects, datetime(2026, 11, 20, tzinfo=UTC), UNTHROTTLED)
     group = snapshot_groups(write.document for write in plan.writes)[0]
-    found = overrides_by_cluster(matching_overrides(make_placement(), group, snapshots), {"a": make_member()})
+    found = overrides_by_cluster(matching_overrides(make_placement("p"), group, snapshots), {"a": make_member()})
     wanted = Overrides(("x-0", "y-0"), (("dock", "z-0"), ("shop", "a-0"), ("shop", "b-0")))
     assert found.by_cluster == {"a": wanted}
 

@@ -8,16 +8,9 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.kinds import KINDS
-from tests.webhook.validation.live_objects import (
-    JANE,
-    NOW,
-    SHOP,
-    fixed,
-    make_binding,
-    make_eviction,
-    make_member,
-    make_placement,
-)
+from tests.builders.binding import make_binding
+from tests.builders.placement import fixed, make_placement
+from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction, make_member
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
 from webhook.admission.judge import judge
 from webhook.embedded.simulation import keep_status

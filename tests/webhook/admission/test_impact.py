@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from scorer.api.kinds import PLACEMENT
 from scorer.placement.binding_plan import read_binding
 from scorer.placement.policy_hash import canonical_policy, policy_hash
+from tests.builders.binding import make_binding
+from tests.builders.placement import fixed, make_placement
 from tests.webhook.controllers import world
 from tests.webhook.validation.live_objects import (
     JANE,
     NAMESPACE,
     NOW,
     ROLE,
-    fixed,
     labelled,
-    make_binding,
     make_member,
-    make_placement,
     make_policy_snapshot,
     pick_n,
     sorted_by,
@@ -261,7 +260,7 @@ async def test_what_is_said_is_what_then_happens():
     async with world.running() as hub:
         context = CachedContext(hub.cache, AdmissionSettings(), world.utc_now)
         await hub.add(*(world.make_member(name, env="prod" if name < "k" else "test") for name in NAMES))
-        await hub.add(world.make_placement("shop", pick_n(3)))
+        await hub.add(make_placement("shop", pick_n(3)))
         await hub.until(lambda: len(hub.bound("shop")) == 3)
         await hub.cache.wait_synced()
         before = set(hub.bound("shop"))

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 
+from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
 from webhook.admission.registry import REGISTRY, find
@@ -11,16 +12,6 @@ from webhook.validation.context import Context
 
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 USER = Context(user=UserInfo("jane"))
-
-
-def make_placement(*, labels=None, selectors=None, **spec):
-    metadata = {"name": "crp", **({"labels": labels} if labels else {})}
-    return {
-        "apiVersion": "placement.kubernetes-fleet.io/v1",
-        "kind": "ClusterResourcePlacement",
-        "metadata": metadata,
-        "spec": {"resourceSelectors": selectors or [NAMESPACE], **spec},
-    }
 
 
 RESERVED = {**NAMESPACE, "name": "kube-system"}
@@ -31,7 +22,7 @@ def test_the_message_is_what_an_api_server_writes():
     judgement = judge("CREATE", make_placement(policy={"placementType": "PickN"}), None, Context())
     assert (judgement.allowed, judgement.code, judgement.reason) == (False, 422, "Invalid")
     assert judgement.message == (
-        'ClusterResourcePlacement.placement.kubernetes-fleet.io "crp" is invalid: '
+        'ClusterResourcePlacement.placement.kubernetes-fleet.io "shop" is invalid: '
         "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick"
     )
 

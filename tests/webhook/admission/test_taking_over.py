@@ -2,16 +2,9 @@
 
 import pytest
 
-from tests.webhook.validation.live_objects import (
-    JANE,
-    NAMESPACE,
-    NOW,
-    fixed,
-    make_binding,
-    make_member,
-    make_placement,
-    make_policy_snapshot,
-)
+from tests.builders.binding import make_binding
+from tests.builders.placement import fixed, make_placement
+from tests.webhook.validation.live_objects import JANE, NAMESPACE, NOW, make_member, make_policy_snapshot
 from webhook.admission.judge import judge
 from webhook.validation.context import Context
 

@@ -7,7 +7,8 @@ import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from scorer.api.references import PlacementRef
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.answers.questions import Question

@@ -10,8 +10,9 @@ from scorer.api.documents import is_deleting
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.rollout.intent import meant
 from scorer.what_if.changes import CORDON
+from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
-from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import make_config_map, make_member, pick_n, running
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo

@@ -4,14 +4,8 @@ import pytest
 
 from scorer.api.kinds import WORK
 from scorer.rollout.tree import ClusterState, Sources, essentials, placement_tree
-from tests.webhook.placed import (
-    condition,
-    entry,
-    make_binding,
-    make_placement,
-    make_snapshot,
-    make_work,
-)
+from tests.builders.condition import condition
+from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 
 WAITING_ROLLOUT = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: no more may be taken away now")
 NOT_APPLIED = condition("Applied", "False", "NotAllWorkHaveBeenApplied", "not applied: web-work")

@@ -21,8 +21,9 @@ from scorer.api.kinds import (
     RESOURCE_SNAPSHOT,
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
+from tests.builders.placement import make_placement
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
-from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n
+from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from webhook.embedded.simulation import keep_status
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings

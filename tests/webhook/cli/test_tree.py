@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from scorer.api.kinds import BINDING, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, WORK
+from tests.builders.condition import condition
 from tests.webhook.cli.conftest import TOKEN
-from tests.webhook.placed import condition, entry, make_binding, make_placement, make_snapshot, make_work
+from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 from webhook.kube.ports import Key
 
 

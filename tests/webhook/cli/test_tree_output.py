@@ -6,14 +6,8 @@ import pytest
 from rich.console import Console
 
 from scorer.rollout.tree import Sources, placement_tree
-from tests.webhook.placed import (
-    condition,
-    entry,
-    make_binding,
-    make_placement,
-    make_snapshot,
-    make_work,
-)
+from tests.builders.condition import condition
+from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 from webhook.cli.tree_output import MOST_CLUSTERS, Changes, make_nodes, plain_lines, rich_tree
 
 WAITS = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: 2 of 3 clusters are ready")

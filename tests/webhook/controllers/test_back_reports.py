@@ -8,8 +8,9 @@ from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import BINDING, KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
 from scorer.api.references import PlacementRef
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served, life
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import make_member, pick_n, running
 from webhook.controllers.back_reports import BackReportController
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, Key

@@ -7,14 +7,9 @@ import pytest
 
 from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, WORK
 from scorer.rollout.intent import is_meant, meant
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
-from tests.webhook.controllers.world import (
-    CONFIG_MAP,
-    make_member,
-    make_placement,
-    pick_n,
-    running,
-)
+from tests.webhook.controllers.world import CONFIG_MAP, make_member, pick_n, running
 from webhook.kube.ports import Key
 
 

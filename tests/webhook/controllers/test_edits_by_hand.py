@@ -4,7 +4,8 @@ import pytest
 
 from scorer.api.kinds import POLICY_SNAPSHOT, WORK
 from scorer.api.names import IS_LATEST_SNAPSHOT, PLACEMENT_GENERATION
-from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.kube.ports import Key
 
 

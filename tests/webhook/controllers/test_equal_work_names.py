@@ -6,7 +6,8 @@ import pytest
 
 from scorer.api.kinds import BINDING, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE
-from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.controllers import work_generator
 from webhook.kube.ports import Key
 

@@ -12,6 +12,7 @@ from scorer.api.int_or_percent import scaled_up
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
 from tests.webhook.controllers.evictions_of_web import (
     EXECUTED,
@@ -26,7 +27,7 @@ from tests.webhook.controllers.evictions_of_web import (
     is_going,
     say,
 )
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import make_member, pick_n, running
 from webhook.controllers.evictions import EvictionController
 from webhook.kube import hub as hub_module
 from webhook.kube.ports import ConflictError, Key

@@ -10,6 +10,7 @@ from scorer.api.kinds import BINDING, EVICTION, KINDS, LEASE, UPGRADE_RUN
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, Reservation, reservation_id
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from tests.webhook.controllers.evictions_of_web import (
     EXECUTED,
@@ -24,7 +25,7 @@ from tests.webhook.controllers.evictions_of_web import (
     is_going,
 )
 from tests.webhook.controllers.reserved_members import NAMESPACE_OF_OURS, NOW, add_namespace, reserved, set_upgrade
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import IDENTITY, LASTS, LOOK_AGAIN, Turns

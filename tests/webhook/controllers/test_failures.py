@@ -8,7 +8,8 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.api.references import PlacementRef
 from scorer.rollout.failing import failing_status
 from scorer.rollout.tree import Sources, placement_tree
-from tests.webhook.controllers.world import World, held_up, make_member, make_placement, pick_n, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import World, held_up, make_member, pick_n, running
 from webhook.controllers import loop
 from webhook.kube.ports import Key
 

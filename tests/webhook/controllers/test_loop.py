@@ -12,16 +12,8 @@ from scorer.api.kinds import (
     RESOURCE_SNAPSHOT,
     WORK,
 )
-from tests.webhook.controllers.world import (
-    CONFIG_MAP,
-    DEPLOYMENT,
-    World,
-    make_config_map,
-    make_member,
-    make_placement,
-    pick_n,
-    running,
-)
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, DEPLOYMENT, World, make_config_map, make_member, pick_n, running
 from webhook.kube.ports import Key
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from scorer.api.documents import current_condition, is_deleting
 from scorer.api.kinds import BINDING, NAMESPACE, NAMESPACED_BINDING, NAMESPACED_OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
 from tests.webhook.controllers.override_rules import delete, make_override, rule
-from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, make_placement, running
+from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, running
 from webhook.kube.ports import Key
 
 ONE_AT_A_TIME = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}

@@ -11,7 +11,8 @@ import pytest
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import NAMESPACE, PLACEMENT
 from scorer.api.names import KEEP
-from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.kube.ports import Key
 from webhook.member import requeue
 

@@ -4,7 +4,8 @@ from scorer.api.documents import annotation
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import parse_time
 from scorer.api.names import UNSCHEDULED_AT
-from tests.webhook.controllers.world import make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, running
 from webhook.kube.ports import Key, UnavailableError
 from webhook.settings.clock import utc_now
 

@@ -1,15 +1,9 @@
 """Overrides on a whole hub in memory: what reaches the members, and what happens when an override changes."""
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE, OVERRIDE_SNAPSHOT, PLACEMENT
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import delete, make_override, rule
-from tests.webhook.controllers.world import (
-    CONFIG_MAP,
-    World,
-    make_config_map,
-    make_member,
-    make_placement,
-    running,
-)
+from tests.webhook.controllers.world import CONFIG_MAP, World, make_config_map, make_member, running
 from webhook.controllers.overrides import OverrideRef
 from webhook.kube.ports import Key
 

@@ -20,6 +20,7 @@ from scorer.api.references import PlacementRef
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.resource_snapshots import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.works import OverrideError
+from tests.builders.binding import make_binding
 from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.controllers.overrides import WATCHES, OverrideController, OverrideRef, placement_of
@@ -220,11 +221,6 @@ def make_group(*objects):
     return snapshot_groups(write.document for write in plan.writes)[0]
 
 
-def make_binding(cluster, state="Bound", overrides=None):
-    spec = {"targetCluster": cluster, "state": state, **(overrides.fields() if overrides else {})}
-    return {"metadata": {"name": f"p-{cluster}"}, "spec": spec}
-
-
 async def add_member(store, name, **labels):
     metadata = {"name": name, "labels": labels}
     kind = MEMBER_CLUSTER
@@ -240,27 +236,31 @@ async def test_bindings_get_what_holds_for_their_clusters(store):
     await add_member(store, "a", zone="west")
     await add_member(store, "b")
     async with life(store, *KINDS) as process:
-        bindings = [make_binding("a"), make_binding("b", "Scheduled"), make_binding("gone", "Unscheduled")]
+        bindings = [
+            make_binding("p", "a"),
+            make_binding("p", "b", state="Scheduled"),
+            make_binding("p", "gone", state="Unscheduled"),
+        ]
         found = wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
         assert found == {"a": Overrides(("all-0",), (("shop", "west-0"),)), "b": Overrides(("all-0",))}
         assert wanted_overrides(process.cache, PLACEMENT, None, bindings) == {}
         other = {**CONFIG_MAP, "metadata": {"name": "rates", "namespace": "dock"}}
         assert wanted_overrides(process.cache, PLACEMENT, make_group(other), bindings) == {}
         with pytest.raises(RetryError, match="gone"):
-            wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("gone")])
-        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("gone")]) == {}
+            wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("p", "gone")])
+        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")]) == {}
 
 
 async def test_a_group_that_is_still_being_made_is_waited_for(store):
     big = [{**CONFIG_MAP, "data": {"d": "z" * 500_000}}, {**CONFIG_MAP, "data": {"d": "z" * 500_001}}]
     half = snapshot_groups([make_group(*big).master])[0]
     async with life(store, *KINDS) as process:
-        assert wanted_overrides(process.cache, PLACEMENT, half, [make_binding("a")]) == {}
+        assert wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == {}
     await add(store, OverrideRef("all"))
     await reconcile(store, OverrideRef("all"))
     async with life(store, *KINDS) as process:
         with pytest.raises(RetryError, match="index 0"):
-            wanted_overrides(process.cache, PLACEMENT, half, [make_binding("a")])
+            wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")])
 
 
 async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store):
@@ -274,14 +274,14 @@ async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store)
         member = process.cache.get(MEMBER_CLUSTER, "a")
 
         def applied(name):
-            return override_of(process.cache, make_binding("a", overrides=Overrides((name,))), member)(CONFIG_MAP)
+            return override_of(process.cache, make_binding("p", "a", **Overrides((name,)).fields()), member)(CONFIG_MAP)
 
         assert applied("zone-0")["metadata"]["labels"] == {"zone": "old"}
         assert applied("zone-1")["metadata"]["labels"] == {"zone": "new"}
         gone = applied("zone-2")
         assert isinstance(gone, OverrideError)
         assert "zone-2" in gone.message
-        assert override_of(process.cache, make_binding("a"), member)(CONFIG_MAP) == CONFIG_MAP
+        assert override_of(process.cache, make_binding("p", "a"), member)(CONFIG_MAP) == CONFIG_MAP
 
 
 def test_all_four_kinds_are_watched():

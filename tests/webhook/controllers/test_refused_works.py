@@ -3,7 +3,8 @@
 import pytest
 
 from scorer.api.kinds import BINDING, WORK
-from tests.webhook.controllers.world import make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, running
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 
 

@@ -8,8 +8,9 @@ import pytest
 from scorer.api.documents import current_condition
 from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
 from scorer.member_gate.holds import MemberDisruption
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.reserved_members import add_namespace, reserved, set_upgrade
-from tests.webhook.controllers.world import controller, make_config_map, make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import controller, make_config_map, make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.keeper import Claimant

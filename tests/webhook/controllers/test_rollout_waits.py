@@ -5,7 +5,8 @@ import asyncio
 from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, SUBINDEX_OF_RESOURCE_SNAPSHOT
 from scorer.rollout.bindings import NO_OVERRIDES, bound
-from tests.webhook.controllers.world import CONFIG_MAP, make_member, make_placement, pick_n, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, make_member, pick_n, running
 from webhook.kube.ports import Key
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.references import PlacementRef
-from tests.webhook.controllers.world import CONFIG_MAP, make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
 
 EVENT = KINDS["events.k8s.io", "Event"]

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from scorer.api.kinds import PLACEMENT, PLACEMENT_STATUS
-from tests.webhook.controllers.world import make_member, make_placement, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, running
 from webhook.controllers import placement
 from webhook.kube.ports import Key, UnavailableError
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.webhook.controllers.world import make_member, pick_n, running
 from webhook.controllers.selectables import Selectables
 from webhook.kube.ports import Key
 

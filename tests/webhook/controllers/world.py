@@ -8,7 +8,7 @@ from typing import Any
 
 from scorer.api.documents import is_deleting
 from scorer.api.family import family_in
-from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
+from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.resource_snapshots import SnapshotSettings
 from webhook.answers.views import placement_view
@@ -168,18 +168,6 @@ def make_config_map(name: str, namespace: str = "shop", **data: str) -> JsonObje
     """Make a ConfigMap."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def make_placement(name: str, policy: JsonObject | None = None, *, home: str = "shop", **spec: Any) -> JsonObject:
-    """Make a ClusterResourcePlacement of the namespace *home*."""
-    selector = {"group": "", "version": "v1", "kind": NAMESPACE.kind, "name": home}
-    made = {"resourceSelectors": [selector], **({"policy": policy} if policy else {}), **spec}
-    return {
-        "apiVersion": PLACEMENT.api_version,
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name},
-        "spec": made,
-    }
 
 
 def pick_n(number: int, **policy: Any) -> JsonObject:

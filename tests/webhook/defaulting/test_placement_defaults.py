@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 
+from tests.builders.placement import make_placement
 from webhook.admission.judge import mutate
 from webhook.admission.patch import apply_patch
 from webhook.defaulting.placement import default
@@ -20,16 +21,6 @@ DEFAULTS = {
     "strategy": {"type": "RollingUpdate", "rollingUpdate": ROLLING, "applyStrategy": APPLY},
     "revisionHistoryLimit": 10,
 }
-
-
-def make_placement(**spec):
-    spec = {"resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}], **spec}
-    return {
-        "apiVersion": "placement.kubernetes-fleet.io/v1",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": "crp"},
-        "spec": spec,
-    }
 
 
 def preferring(**preference):

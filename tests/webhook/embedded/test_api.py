@@ -11,6 +11,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, CoreV1Api, CustomObjectsApi
 from yarl import URL
 
+from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.embedded.api import add_routes, merge_patch
 from webhook.embedded.store import EmbeddedStore
@@ -61,18 +62,6 @@ def make_namespace(name: str) -> dict[str, Any]:
 
 def make_map(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels or {}}, "data": data}
-
-
-def make_placement(name: str = "payments", version: str = "v1beta1", **policy: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": f"placement.kubernetes-fleet.io/{version}",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name},
-        "spec": {
-            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
-            "policy": policy or {"placementType": "PickAll"},
-        },
-    }
 
 
 async def assert_status(answer, code: int, reason: str, *words: str) -> dict[str, Any]:
@@ -157,7 +146,7 @@ class TestWrites:
         assert "Orphan" in answer.headers["Warning"]
 
     async def test_status_is_apart(self, api, shop):
-        await created(api, PLACEMENTS, make_placement() | {"status": {"conditions": []}})
+        await created(api, PLACEMENTS, make_placement("payments") | {"status": {"conditions": []}})
         stored = await (await api.get(f"{PLACEMENTS}/payments")).json()
         assert "status" not in stored
         changed = stored | {"status": {"observedResourceIndex": "1"}, "spec": {}}
@@ -218,7 +207,7 @@ class TestWrites:
 
 class TestAdmission:
     async def test_every_mistake_is_a_cause(self, api):
-        document = make_placement(placementType="PickN", clusterNames=["a"])
+        document = make_placement("payments", policy={"placementType": "PickN", "clusterNames": ["a"]})
         body = await assert_status(await api.post(PLACEMENTS, json=document), 422, "Invalid")
         fields = {cause["field"] for cause in body["details"]["causes"]}
         assert {"spec.policy.numberOfClusters", "spec.policy.clusterNames"} <= fields
@@ -226,7 +215,7 @@ class TestAdmission:
         assert (await api.get(f"{PLACEMENTS}/payments")).status == 404
 
     async def test_an_update_is_judged_against_the_stored_object(self, api):
-        first = await created(api, PLACEMENTS, make_placement())
+        first = await created(api, PLACEMENTS, make_placement("payments"))
         first["spec"]["policy"] = {"placementType": "PickFixed", "clusterNames": ["a"]}
         await assert_status(await api.put(f"{PLACEMENTS}/payments", json=first), 422, "Invalid", "placementType")
 
@@ -241,14 +230,12 @@ class TestAdmission:
         assert "deletionTimestamp" not in stored["metadata"]
 
     async def test_defaults_are_stored(self, api):
-        document = make_placement()
-        del document["spec"]["policy"]
-        stored = await created(api, PLACEMENTS, document)
+        stored = await created(api, PLACEMENTS, make_placement("payments"))
         assert stored["spec"]["revisionHistoryLimit"] == 10
         assert stored["spec"]["strategy"]["type"] == "RollingUpdate"
 
     async def test_unknown_fields_go_with_a_warning(self, api):
-        document = make_placement(placementType="PickAll", colour="red")
+        document = make_placement("payments", policy={"placementType": "PickAll", "colour": "red"})
         document["metadata"]["shade"] = "dark"
         answer = await api.post(PLACEMENTS, json=document)
         warnings = answer.headers.getall("Warning")
@@ -257,7 +244,7 @@ class TestAdmission:
         assert "colour" not in (await answer.json())["spec"]["policy"]
 
     async def test_unknown_fields_are_refused_when_asked_for(self, api):
-        document = make_placement(placementType="PickAll", colour="red")
+        document = make_placement("payments", policy={"placementType": "PickAll", "colour": "red"})
         answer = await api.post(f"{PLACEMENTS}?fieldValidation=Strict", json=document)
         await assert_status(answer, 400, "BadRequest", 'unknown field "spec.policy.colour"')
         answer = await api.post(f"{PLACEMENTS}?fieldValidation=Ignore", json=document)
@@ -266,7 +253,9 @@ class TestAdmission:
         await assert_status(answer, 400, "BadRequest", "Maybe")
 
     async def test_nulls_are_absent(self, api):
-        stored = await created(api, PLACEMENTS, make_placement(placementType="PickAll", affinity=None))
+        stored = await created(
+            api, PLACEMENTS, make_placement("payments", policy={"placementType": "PickAll", "affinity": None})
+        )
         assert "affinity" not in stored["spec"]["policy"]
 
     async def test_what_belongs_to_the_system_is_protected(self, api):
@@ -286,7 +275,7 @@ class TestAdmission:
 
 class TestReads:
     async def test_objects_carry_the_version_asked_for(self, api):
-        await created(api, PLACEMENTS.replace("v1beta1", "v1"), make_placement(version="v1"))
+        await created(api, PLACEMENTS.replace("v1beta1", "v1"), make_placement("payments", version="v1"))
         for version in ("v1", "v1beta1"):
             path = PLACEMENTS.replace("v1beta1", version)
             wanted = f"placement.kubernetes-fleet.io/{version}"
@@ -484,7 +473,7 @@ class TestWatch:
 
     async def test_in_the_version_asked_for(self, api):
         answer = await api.get(PLACEMENTS.replace("v1beta1", "v1"), params={"watch": "1"})
-        await created(api, PLACEMENTS, make_placement())
+        await created(api, PLACEMENTS, make_placement("payments"))
         (event,) = await self.lines(answer, 1)
         assert event["object"]["apiVersion"] == "placement.kubernetes-fleet.io/v1"
 
@@ -586,7 +575,7 @@ class TestGenericClient:
     async def test_custom_objects(self, client):
         objects = CustomObjectsApi(client)
         where = ("placement.kubernetes-fleet.io", "v1", "clusterresourceplacements")
-        await objects.create_cluster_custom_object(*where, make_placement(version="v1"))
+        await objects.create_cluster_custom_object(*where, make_placement("payments", version="v1"))
         await objects.patch_cluster_custom_object(
             *where, "payments", {"spec": {"revisionHistoryLimit": 5}}, _content_type="application/merge-patch+json"
         )

@@ -5,7 +5,8 @@ import pytest_asyncio
 
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
 from scorer.api.references import PlacementRef
-from tests.webhook.controllers.world import make_member, make_placement, pick_n
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.description.example_hub import changed, serving
 from tests.webhook.gate.gates import until
 from webhook.access.rights import Access

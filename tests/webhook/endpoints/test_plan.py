@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
-from tests.webhook.controllers.world import make_member, make_placement, pick_n, running
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.endpoints.conftest import QUICK, Clock, Port
 from tests.webhook.services import OWNER, TOKEN, admit, make_server, make_services
 from webhook.access.rights import Access, Reviewed

@@ -12,6 +12,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.node_budgets.answer import Answer
 from scorer.node_budgets.question import Question
 from scorer.reservations import Reservation
+from tests.waiting import until
 from webhook.embedded.store import EmbeddedStore
 from webhook.gate.assembly import Disruption, disruption_of
 from webhook.gate.keeper import Claimant, ReservationKeeper
@@ -109,13 +110,6 @@ async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[
         for task in running:
             task.cancel()
         await asyncio.wait(running)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until *condition* holds."""
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def empty_store() -> EmbeddedStore:

@@ -37,6 +37,7 @@ from scorer.reservations import (
     read_reservations,
 )
 from scorer.rollout.eviction import EVICTED_BINDING
+from tests.builders.condition import condition
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.description.member_gates import MemberDetail, MemberGateAnswer
 from webhook.gate.errors import MemberHeldError, NotYoursError, RefusedError, UnknownReservationError
@@ -519,14 +520,10 @@ def entry(name, *said):
     return {"clusterName": name, "conditions": [condition(*each.split("=")) for each in said]}
 
 
-def condition(kind, status="True", **more):
-    return {"type": kind, "status": status, "reason": "x", "observedGeneration": 1, **more}
-
-
 def stage(name, *clusters, done=False, since=0, **tasks):
     conditions = [condition("Succeeded")] if done else []
     waiting = format_time(NOW - timedelta(seconds=since))
-    conditions.append(condition("Progressing", "False", lastTransitionTime=waiting))
+    conditions.append(condition("Progressing", "False", since=waiting))
     return {"stageName": name, "clusters": list(clusters), "conditions": conditions, **tasks}
 
 

@@ -19,6 +19,7 @@ from scorer.reservations import (
     reservation_id,
     with_reservations,
 )
+from tests.waiting import until
 from webhook.embedded.store import EmbeddedStore
 from webhook.gate.reservations import BusyError, LeaseReservations
 from webhook.kube.ports import ConflictError, ForbiddenError, Key, NotFoundError, UnavailableError
@@ -73,12 +74,6 @@ def entry(clock, name, seconds=60):
 
 def adding(one):
     return lambda held: (*held, one)
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def test_what_one_replica_reserves_the_others_see(store, clock):

@@ -9,6 +9,7 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, NODE_CLAIM, PLA
 from scorer.api.names import PARENT_BINDING
 from scorer.eligibility import EligibilityLimits
 from tests.scorer.builders import MINUTE, cluster_document
+from tests.waiting import until
 from tests.webhook.kube.diary import Diary
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
@@ -38,12 +39,6 @@ async def running(cache, *kinds):
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(holds):
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 def names(documents):

@@ -8,6 +8,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from certs.context import CertificateError
+from tests.waiting import until
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
@@ -173,12 +174,6 @@ async def test_the_same_question_is_not_asked_twice_at_once(hub, token_reviewer)
     hub.gate.set()
     assert await asyncio.gather(*asking[1:]) == [ANN] * 19
     assert len(hub.asked) == 1
-
-
-async def until(condition):
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 422, 429, 500, 503])

@@ -151,7 +151,7 @@ def sample_clusters() -> list[Json]:
     ]
 
 
-def make_placement(
+def placement_item(
     ref: str,
     kind: str,
     states: dict[str, str],
@@ -209,7 +209,7 @@ def sample_placements() -> list[Json]:
     """Return nine placements in every state the page knows."""
     up, busy = "available", "applying"
     return [
-        make_placement(
+        placement_item(
             "crp/audit",
             "PickAll",
             {
@@ -223,7 +223,7 @@ def sample_placements() -> list[Json]:
             },
             decided=5400,
         ),
-        make_placement(
+        placement_item(
             "rp/shop/cart",
             "PickN",
             {"smartfish": up, "quickfox": busy},
@@ -232,7 +232,7 @@ def sample_placements() -> list[Json]:
             details={"quickfox": "Deployment shop/cart: 1 of 3 replicas available"},
             decided=12,
         ),
-        make_placement(
+        placement_item(
             "crp/edge-cache",
             "PickN",
             {"calmheron": up, "bravelion": up, "tallcrane": busy, "jumpingcat": "waiting"},
@@ -241,7 +241,7 @@ def sample_placements() -> list[Json]:
             decided=95,
             details={"tallcrane": "2 of 5 resources applied", "jumpingcat": "waits for tallcrane (maxUnavailable 1)"},
         ),
-        make_placement(
+        placement_item(
             "crp/gpu-batch",
             "PickN",
             {"bravelion": up},
@@ -250,7 +250,7 @@ def sample_placements() -> list[Json]:
             why="1 of 3 found: of 11 others 10 have no label gpu=a100, 1 is leaving.",
             decided=620,
         ),
-        make_placement(
+        placement_item(
             "crp/ledger",
             "PickFixed",
             {"bravelion": up, "gladgull": up},
@@ -259,7 +259,7 @@ def sample_placements() -> list[Json]:
             why="dover is not a member of the fleet.",
             decided=3000,
         ),
-        make_placement(
+        placement_item(
             "crp/network-policies",
             "PickAll",
             {"bravelion": up, "smartfish": "failed"},
@@ -268,13 +268,13 @@ def sample_placements() -> list[Json]:
             details={"smartfish": "Deployment web/front: ImagePullBackOff"},
             decided=340,
         ),
-        make_placement(
+        placement_item(
             "crp/payments", "PickN", {"bravelion": up, "smartfish": up, "calmheron": up}, wanted=3, decided=41
         ),
-        make_placement(
+        placement_item(
             "crp/probe", "PickN", {}, wanted=1, state="pending", why="Waiting for its first decision.", decided=1
         ),
-        make_placement("crp/telemetry", "PickAll", {"bravelion": up, "calmheron": up, "tallcrane": up}, decided=86000),
+        placement_item("crp/telemetry", "PickAll", {"bravelion": up, "calmheron": up, "tallcrane": up}, decided=86000),
     ]
 
 

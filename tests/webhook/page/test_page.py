@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, make_placement
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,9 +51,9 @@ def empty(hub: FixtureHub) -> None:
 
 
 def many(hub: FixtureHub) -> None:
-    payments = make_placement("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
+    payments = placement_item("crp/payments", "PickN", {f"member-{i:04}": "available" for i in range(40)}, wanted=40)
     applying = {f"member-{i:04}": "applying" for i in range(900)}
-    fill(hub, thousand(), [payments, make_placement("crp/all", "PickAll", applying, state="rolling out")])
+    fill(hub, thousand(), [payments, placement_item("crp/all", "PickAll", applying, state="rolling out")])
 
 
 def long_names(hub: FixtureHub) -> None:
@@ -82,7 +82,7 @@ def long_names(hub: FixtureHub) -> None:
         hub,
         clusters,
         [
-            make_placement(
+            placement_item(
                 "crp/payments",
                 "PickN",
                 names,
@@ -91,7 +91,7 @@ def long_names(hub: FixtureHub) -> None:
                 why=f"{LONG} is too long.",
                 details=details,
             ),
-            make_placement(f"rp/{LONG}/{LONG}", "PickAll", names, state="failed", details=details),
+            placement_item(f"rp/{LONG}/{LONG}", "PickAll", names, state="failed", details=details),
         ],
     )
 
@@ -396,7 +396,7 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
     states = {"bravelion": "available", "tallcrane": "applying", "jumpingcat": "waiting", "calmheron": "waiting"}
     why = "nothing has moved since 2026-03-01T10:00:00Z; tallcrane: Deployment web/front: 0 of 3 ready"
     hub.placements = [
-        make_placement(
+        placement_item(
             "crp/web",
             "PickN",
             states,
@@ -425,7 +425,7 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
 
 async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page):
     states = {"bravelion": "available", "smartfish": "available"}
-    hub.placements = [make_placement("crp/web", "PickN", states, wanted=3, why="being judged again", judged_again=True)]
+    hub.placements = [placement_item("crp/web", "PickN", states, wanted=3, why="being judged again", judged_again=True)]
     hub.placements[0] |= {"decidedAt": None}
     opened = await open_page("crp/web")
     row = opened.page.locator(".placements a")
@@ -476,7 +476,7 @@ async def test_a_change_shows_without_a_reload(hub, open_page):
     await page.evaluate("window.stayed = true")
     place = next(i for i, p in enumerate(hub.placements) if p["name"] == "payments")
     states = {"bravelion": "available", "smartfish": "available", "calmheron": "available", "quickfox": "applying"}
-    hub.placements[place] = make_placement("crp/payments", "PickN", states, wanted=4, state="rolling out")
+    hub.placements[place] = placement_item("crp/payments", "PickN", states, wanted=4, state="rolling out")
     hub.clusters[0] |= {
         "state": "leaving",
         "stateDetail": "asked to leave",
@@ -500,11 +500,11 @@ async def test_a_change_shows_without_a_reload(hub, open_page):
 async def test_placements_come_and_go(hub, open_page):
     opened = await open_page("crp/payments")
     hub.placements = [p for p in hub.placements if p["name"] != "payments"]
-    hub.placements.append(make_placement("crp/zebra", "PickAll", {}))
+    hub.placements.append(placement_item("crp/zebra", "PickAll", {}))
     hub.publish("crp/payments", "crp/zebra")
     await opened.page.get_by_text("There is no placement crp/payments (any more).").wait_for()
     assert await opened.page.locator(".placements a").last.get_attribute("href") == "#crp/zebra"
-    hub.placements.insert(0, make_placement("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
+    hub.placements.insert(0, placement_item("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
 
     async def late(route: Route) -> None:
         await asyncio.sleep(1)

@@ -11,7 +11,8 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from scorer.api.kinds import KINDS, PLACEMENT
-from tests.webhook.controllers.world import make_member, make_placement, pick_n
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS

@@ -42,26 +42,6 @@ def make_member(name, *, joined=True, silent=False, taints=(), properties=None, 
     return make("MemberCluster", name, spec, labels=labels, **({} if silent else {"status": status}))
 
 
-def make_placement(name="shop", policy=None, *, selectors=(NAMESPACE,), namespace="", strategy=None, **spec):
-    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
-    spec = {"resourceSelectors": list(selectors), **spec}
-    spec |= {"policy": policy} if policy else {}
-    spec |= {"strategy": strategy} if strategy else {}
-    return make(kind, name, spec, namespace=namespace)
-
-
-def make_binding(placement, cluster, *, namespace="", state="Bound", snapshot="shop-0"):
-    spec = {
-        "state": state,
-        "targetCluster": cluster,
-        "schedulingPolicySnapshotName": snapshot,
-        "resourceSnapshotName": "",
-        "clusterDecision": {"clusterName": cluster, "selected": True, "reason": "x"},
-    }
-    kind = "ResourceBinding" if namespace else "ClusterResourceBinding"
-    return make(kind, f"{placement}-{cluster}", spec, namespace=namespace, labels={PARENT: placement})
-
-
 def make_snapshot(placement, index):
     labels = {PARENT: placement, "kubernetes-fleet.io/resource-index": str(index)}
     return make("ClusterResourceSnapshot", f"{placement}-{index}-snapshot", {"selectedResources": []}, labels=labels)
@@ -116,10 +96,6 @@ def pick_n(count, *terms, preferred=(), **policy):
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = list(preferred)
     policy = {"placementType": "PickN", "numberOfClusters": count, **policy}
     return policy | ({"affinity": {"clusterAffinity": affinity}} if affinity else {})
-
-
-def fixed(*names):
-    return {"placementType": "PickFixed", "clusterNames": list(names)}
 
 
 def labelled(**labels):

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.api.kinds import KINDS, PLACEMENT
+from tests.builders.binding import make_binding
+from tests.builders.placement import fixed, make_placement
 from tests.webhook.validation.live_objects import (
     JANE,
     NAMESPACE,
@@ -15,15 +17,12 @@ from tests.webhook.validation.live_objects import (
     PARENT,
     ROLE,
     SHOP,
-    fixed,
     labelled,
     make,
-    make_binding,
     make_budget,
     make_eviction,
     make_member,
     make_override,
-    make_placement,
     make_run,
     make_snapshot,
     make_strategy,

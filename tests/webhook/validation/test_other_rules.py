@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders.placement import make_placement
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation import disruption_budget, envelope, eviction, machine_written, member_cluster, override
 from webhook.validation.context import Context
@@ -46,11 +47,6 @@ def make_manifest(kind="ConfigMap", api_version="v1", **metadata):
 def make_member(**spec):
     spec = {"identity": {"kind": "User", "name": "agent"}, **spec}
     return {**make_object("MemberCluster", spec, "edge"), "apiVersion": "cluster.kubernetes-fleet.io/v1"}
-
-
-def make_placement(name, policy=None, **metadata):
-    spec = {"resourceSelectors": [NAMESPACE], **({"policy": policy} if policy else {})}
-    return make_object("ClusterResourcePlacement", spec, name, **metadata)
 
 
 def errors_of(findings):
@@ -374,7 +370,7 @@ def test_resource_envelopes_hold_their_own_namespace():
             make_placement("shop", {"placementType": "PickFixed"}), {("V-04", "spec.placementName")}, id="V-04"
         ),
         pytest.param(
-            make_placement("shop", deletionTimestamp="2026-01-01T00:00:00Z"),
+            make_placement(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
             {("V-03", "spec.placementName")},
             id="V-03",
         ),

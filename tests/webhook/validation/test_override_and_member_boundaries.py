@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.builders.binding import make_binding
 from webhook.admission.judge import judge
 from webhook.validation.context import Context
 
@@ -170,11 +171,6 @@ def test_members(spec, refused):
     assert refused_fields(make_member(**spec)) == [f"spec.{field}" for field in refused]
 
 
-def make_binding(**spec):
-    names = {"resourceSnapshotName": "", "schedulingPolicySnapshotName": "s", "targetCluster": "c"}
-    return make_object("ClusterResourceBinding", {"state": "Bound", **names, "clusterDecision": DECISION, **spec})
-
-
 def make_policy_snapshot(policy):
     return make_object("SchedulingPolicySnapshot", {"policyHash": "YQ==", "policy": policy})
 
@@ -185,10 +181,12 @@ def make_policy_snapshot(policy):
         pytest.param(make_policy_snapshot({"placementType": "PickFixed", "tolerations": []}), [], id="N-01-no-matrix"),
         pytest.param(make_policy_snapshot({"tolerations": [{"key": "a b"}]}), [], id="N-01-no-grammar"),
         pytest.param(make_policy_snapshot({"tolerations": [{}]}), ["spec.policy.tolerations[0].operator"], id="P-40"),
-        pytest.param(make_binding(), [], id="N-03-empty-snapshot-name"),
-        pytest.param(make_binding(state="bound"), ["spec.state"], id="X-96-case"),
+        pytest.param(make_binding("shop", "c"), [], id="N-03-empty-snapshot-name"),
+        pytest.param(make_binding("shop", "c", state="bound"), ["spec.state"], id="X-96-case"),
         pytest.param(
-            make_binding(clusterDecision={**DECISION, "selected": 1}), ["spec.clusterDecision.selected"], id="N-03-1"
+            make_binding("shop", "c", clusterDecision={**DECISION, "selected": 1}),
+            ["spec.clusterDecision.selected"],
+            id="N-03-1",
         ),
         pytest.param(make_object("Work", {}), [], id="N-04-empty"),
         pytest.param(

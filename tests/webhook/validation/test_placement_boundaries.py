@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 
+from tests.builders.placement import make_placement
 from webhook.admission.judge import judge, mutate
 from webhook.validation.context import Context
 
@@ -15,12 +16,6 @@ AFFINITY = "spec.policy.affinity.clusterAffinity"
 TERM = f"{AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms[0]"
 EXPRESSION = f"{TERM}.propertySelector.matchExpressions[0]"
 PREFERENCE = f"{AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution[0]"
-
-
-def make_placement(selectors=None, version="v1", name="crp", kind="ClusterResourcePlacement", **spec):
-    spec["resourceSelectors"] = [NAMESPACE] if selectors is None else selectors
-    metadata = {"name": name, "namespace": "shop"} if kind == "ResourcePlacement" else {"name": name}
-    return {"apiVersion": f"placement.kubernetes-fleet.io/{version}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def pick_n(**policy):
@@ -71,7 +66,7 @@ def policies(*rows):
 )
 def test_selectors(selectors, refused, version):
     fields = [f"spec.resourceSelectors{field}" for field in refused]
-    assert refused_fields(make_placement(selectors, version)) == fields
+    assert refused_fields(make_placement(selectors=selectors, version=version)) == fields
 
 
 @pytest.mark.parametrize(
@@ -141,7 +136,7 @@ def test_selectors(selectors, refused, version):
 )
 def test_policies(policy, refused):
     assert refused_fields(make_placement(policy=policy)) == refused
-    document = make_placement([DEPLOYMENT], "v1beta1", kind="ResourcePlacement", policy=policy)
+    document = make_placement(selectors=[DEPLOYMENT], namespace="shop", policy=policy)
     assert refused_fields(document) == refused
 
 

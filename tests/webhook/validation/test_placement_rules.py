@@ -6,6 +6,7 @@ import pytest
 
 from scorer.api.kinds import Kind
 from scorer.api.placement import PlacementPolicy
+from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context, KnownKinds
@@ -18,20 +19,6 @@ WIDGET = Kind("toys.example.org", ("v1",), "Widget", "widgets", namespaced=False
 REQUIRED = "spec.policy.affinity.clusterAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 TERMS = f"{REQUIRED}.clusterSelectorTerms"
 PREFERRED = "spec.policy.affinity.clusterAffinity.preferredDuringSchedulingIgnoredDuringExecution"
-
-
-def make_placement(policy=None, strategy=None, selectors=None, *, name="crp", **spec):
-    spec["resourceSelectors"] = selectors if selectors is not None else [dict(NAMESPACE)]
-    if policy is not None:
-        spec["policy"] = policy
-    if strategy is not None:
-        spec["strategy"] = strategy
-    return {
-        "apiVersion": "placement.kubernetes-fleet.io/v1",
-        "kind": "ClusterResourcePlacement",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 def pick_n(required=None, preferred=None, **policy):
@@ -406,7 +393,7 @@ def test_without_discovery_an_unknown_kind_passes_with_a_warning():
     ],
 )
 def test_policies(policy, wanted):
-    assert errors_of(make_placement(policy)) == wanted
+    assert errors_of(make_placement(policy=policy)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -432,7 +419,7 @@ def test_policies(policy, wanted):
 def test_contradictions(requirements, clashes):
     """P-35: bounds on one property within one term must leave something over."""
     term = property_term(*(requirement("kubernetes-fleet.io/node-count", *bound) for bound in requirements))
-    rules = {rule for rule, _ in errors_of(make_placement(pick_n(required=[term])))}
+    rules = {rule for rule, _ in errors_of(make_placement(policy=pick_n(required=[term])))}
     assert ("P-35" in rules) is clashes
 
 
@@ -441,7 +428,7 @@ def test_different_properties_and_terms_do_not_clash():
         property_term(requirement("a", "Gt", "10"), requirement("b", "Lt", "4")),
         property_term(requirement("a", "Lt", "4")),
     ]
-    assert errors_of(make_placement(pick_n(required=terms))) == set()
+    assert errors_of(make_placement(policy=pick_n(required=terms))) == set()
 
 
 @pytest.mark.parametrize(
@@ -463,7 +450,7 @@ def test_different_properties_and_terms_do_not_clash():
 def test_property_names(name, fits):
     """placement-api.md 2.2."""
     term = property_term(requirement(name, "Ge", "1"))
-    assert (errors_of(make_placement(pick_n(required=[term]))) == set()) is fits
+    assert (errors_of(make_placement(policy=pick_n(required=[term]))) == set()) is fits
 
 
 @pytest.mark.parametrize(
@@ -555,14 +542,14 @@ def test_whole_objects(document, wanted):
 def test_an_answer_lists_mistakes_of_shape_and_of_meaning():
     """A broken part hides neither its neighbours nor the rules between other fields."""
     document = make_placement(
-        {
+        policy={
             "placementType": "PickN",
             "numberOfClusters": "3",
             "clusterNames": ["a"],
             "tolerations": [{"key": 5}, {"key": "a", "operator": "Exists", "value": "x"}],
         },
-        {"type": "External", "rollingUpdate": {"maxSurge": False}},
-        [NAMESPACE, NAMESPACE, {"version": 3, "kind": "Namespace"}],
+        strategy={"type": "External", "rollingUpdate": {"maxSurge": False}},
+        selectors=[NAMESPACE, NAMESPACE, {"version": 3, "kind": "Namespace"}],
         revisionHistoryLimit=0,
     )
     assert errors_of(document) == {
@@ -586,23 +573,25 @@ def test_an_answer_lists_mistakes_of_shape_and_of_meaning():
             make_placement(selectors=[{**NAMESPACE, "name": ""}]), ("X-03", "spec.resourceSelectors[0]"), id="X-03"
         ),
         pytest.param(make_placement(selectors=[DEFINITION]), ("X-03", "spec.resourceSelectors[0]"), id="X-03-crds"),
-        pytest.param(make_placement(pick_n(numberOfClusters=0)), ("X-06", "spec.policy.numberOfClusters"), id="X-06"),
         pytest.param(
-            make_placement({"placementType": "PickFixed"}), ("X-06", "spec.policy.clusterNames"), id="X-06-fixed"
+            make_placement(policy=pick_n(numberOfClusters=0)), ("X-06", "spec.policy.numberOfClusters"), id="X-06"
         ),
         pytest.param(
-            make_placement(pick_n(required=[property_term(requirement("k8s.io/k8s-version", "Ge", "1"))])),
+            make_placement(policy={"placementType": "PickFixed"}), ("X-06", "spec.policy.clusterNames"), id="X-06-fixed"
+        ),
+        pytest.param(
+            make_placement(policy=pick_n(required=[property_term(requirement("k8s.io/k8s-version", "Ge", "1"))])),
             ("X-09", f"{TERMS}[0].propertySelector.matchExpressions[0].name"),
             id="X-09",
         ),
         pytest.param(
-            make_placement(pick_n(required=[property_term(requirement("a", "Ge", "-1"))])),
+            make_placement(policy=pick_n(required=[property_term(requirement("a", "Ge", "-1"))])),
             ("X-10", f"{TERMS}[0].propertySelector.matchExpressions[0].values[0]"),
             id="X-10",
         ),
-        pytest.param(make_placement(pick_n(required=[])), ("X-13", TERMS), id="X-13-no-terms"),
+        pytest.param(make_placement(policy=pick_n(required=[])), ("X-13", TERMS), id="X-13-no-terms"),
         pytest.param(
-            make_placement(pick_n(required=[{"labelSelector": {"matchLabels": {"a": "b"}}}, {}])),
+            make_placement(policy=pick_n(required=[{"labelSelector": {"matchLabels": {"a": "b"}}}, {}])),
             ("X-13", f"{TERMS}[1]"),
             id="X-13-empty-term",
         ),
@@ -617,13 +606,15 @@ def test_an_answer_lists_mistakes_of_shape_and_of_meaning():
             id="X-15",
         ),
         pytest.param(
-            make_placement(pick_n(), {"reportBackStrategy": {"type": "Mirror", "destination": "OriginalResource"}}),
+            make_placement(
+                policy=pick_n(), strategy={"reportBackStrategy": {"type": "Mirror", "destination": "OriginalResource"}}
+            ),
             ("X-16", "spec.strategy.reportBackStrategy"),
             id="X-16",
         ),
         pytest.param(
             make_placement(
-                pick_n(preferred=[preferred({"propertySorter": sorter("kubernetes.azure.com/node-count")})])
+                policy=pick_n(preferred=[preferred({"propertySorter": sorter("kubernetes.azure.com/node-count")})])
             ),
             ("X-19", f"{PREFERRED}[0].preference.propertySorter.name"),
             id="X-19",

@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import pytest
 
+from tests.builders.placement import make_placement
 from webhook.admission.judge import judge, mutate
 from webhook.validation.context import Context
 
@@ -15,11 +16,6 @@ FLEET = "placement.kubernetes-fleet.io/v1"
 NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
 SORTER = {"name": "a b", "sortOrder": "Ascending"}
 POOL = {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "n"}}}
-
-
-def make_placement(**spec):
-    spec = {"resourceSelectors": [NAMESPACE], **spec}
-    return {"apiVersion": FLEET, "kind": "ClusterResourcePlacement", "metadata": {"name": "crp"}, "spec": spec}
 
 
 def make_override(**rule):

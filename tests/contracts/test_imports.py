@@ -1,0 +1,58 @@
+"""Test modules are for pytest alone: what several of them need stands in a module beside them, named after it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("tests", "e2e")
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the full names of everything that a module imports."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield from (f"{module}.{each.name}" for each in names)
+
+
+def borrowed(text: str) -> list[str]:
+    """Return what a module imports from test modules."""
+    parts = {name: name.split(".") for name in imported(text)}
+    return [name for name, (room, *rest) in parts.items() if room in ROOMS and any(map(is_test, rest))]
+
+
+def is_test(part: str) -> bool:
+    """Whether a part of a name is that of a test module, or of a test."""
+    return part.startswith("test_")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_nothing_is_imported_from_a_test_module(room):
+    found = {
+        path.relative_to(ROOT).as_posix(): names
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if (names := borrowed(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from tests.webhook.cli.test_plan import files", id="from-it"),
+        pytest.param("from tests.webhook.cli import test_plan", id="all-of-it"),
+        pytest.param("import e2e.test_clients as clients", id="by-another-name"),
+        pytest.param("def late():\n    from e2e.test_clients import MERGE", id="late"),
+    ],
+)
+def test_an_import_from_a_test_module_is_found(text):
+    assert borrowed(text)
+
+
+def test_support_modules_and_the_code_may_be_imported():
+    assert borrowed("from tests.waiting import until\nfrom webhook.cli.plan import plan\nimport test_plan") == []
