@@ -1,9 +1,9 @@
 """What a controller says of itself beside its work: what wakes it, and what the loop runs for it.
 
-Every controller has a method `wiring`. What wakes it are its `Watch` es, of objects of the hub, and `Signal` s, of all
-else; each names the keys to be put in line, which is all that a change brings: what there is to do, the controller
-finds out by reading again. So one that is missed and repeated later does no harm, and a watch belongs to the controller
-that it wakes, whoever makes the change.
+Every controller has a method `wiring`, which names each `Watch` (of objects of the hub) and each `Signal` (of anything
+else) that wakes it. A change brings nothing but keys to be put in line: what there is to do, the controller finds out
+by reading again, so a change that is missed and repeated later does no harm. A watch stands with the controller that it
+wakes, whoever makes the change.
 """
 
 import asyncio
