@@ -11,6 +11,7 @@ from tests.webhook.controllers.by_hand import opened
 from webhook.controllers import selectables
 from webhook.controllers.selectables import Selectables
 from webhook.kube.cache import Cache
+from webhook.kube.change import Change
 from webhook.kube.retry import RetryError
 
 SHOP = PlacementRef("ClusterResourcePlacement", "shop")
@@ -47,7 +48,7 @@ class Quay:
 
     def __init__(self, cache):
         self.hub, self.cache = Hub(), cache
-        self.selectables = Selectables(cache, self.hub, SelectionSettings.of(), lambda *_: None)
+        self.selectables = Selectables(cache, self.hub, SelectionSettings.of())
 
     def define(self, *served, unserved=()):
         self.cache.shelf(CUSTOM_RESOURCE_DEFINITION).put(definition(*served, unserved=unserved))
@@ -83,19 +84,19 @@ async def test_a_kind_that_is_placed_and_defined_nowhere_is_waited_for_and_then_
 
 
 async def test_a_kind_whose_definition_was_deleted_is_gone_at_once(quay):
-    quay.selectables.undefined(definition("v1"))
+    quay.selectables.redefined(Change(definition("v1"), None))
     assert await quay.look() == {}
 
 
 async def test_the_same_kind_of_another_group_is_not_gone_with_it(quay):
     elsewhere = {"spec": {"group": "example.org", "names": {"kind": "Machine"}}}
-    quay.selectables.undefined(elsewhere)
+    quay.selectables.redefined(Change(elsewhere, None))
     with pytest.raises(RetryError):
         await quay.look()
 
 
 async def test_a_kind_that_came_back_is_waited_for_again(quay):
-    quay.selectables.undefined(definition("v1"))
+    quay.selectables.redefined(Change(definition("v1"), None))
     quay.hub.serves_machines = True
     await quay.look()
     quay.hub.serves_machines = False
