@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import json
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
+from tests.waiting import until
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.client import ApiServer
 from webhook.kube.ports import Key, NotFoundError, Store, StoreError
@@ -245,15 +246,6 @@ async def bed(cluster: Cluster) -> AsyncIterator[Bed]:
 def owner_names(document: JsonObject | None) -> list[str]:
     assert document is not None
     return [owner["name"] for owner in document["metadata"].get("ownerReferences") or ()]
-
-
-def until(check: Callable[[], bool], seconds: float = 30) -> Any:
-    async def wait() -> None:
-        async with asyncio.timeout(seconds):
-            while not check():  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.1)
-
-    return wait()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +11,8 @@ from e2e.controlplane.cluster import Cluster
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, KINDS, NAMESPACE, PLACEMENT, WORK
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, SCHEDULER_BINDING_CLEANUP
 from scorer.api.references import PlacementRef
+from tests.builders.condition import condition
+from tests.waiting import until
 from webhook.controllers.back_reports import BackReportController
 from webhook.controllers.evictions import EvictionController
 from webhook.kube.cache import Cache
@@ -65,19 +67,6 @@ async def add(hub, kind, metadata, spec, status=None):
         key = Key(metadata["name"], metadata.get("namespace", ""))
         await until(lambda: (known := hub.cache.get(kind, *key)) and known.get("status") == made.get("status"))
     return made
-
-
-async def until(test: Callable[[], object]) -> None:
-    """Wait until *test* holds."""
-    end = asyncio.get_running_loop().time() + 10
-    while not test():
-        assert asyncio.get_running_loop().time() < end
-        await asyncio.sleep(0.01)
-
-
-def condition(kind, **more):
-    now = "2026-11-20T12:00:00Z"
-    return {"type": kind, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": now, **more}
 
 
 async def add_placement(hub, number, **more):

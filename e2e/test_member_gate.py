@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +12,7 @@ from scorer.api.kinds import BINDING, EVICTION, LEASE, NAMESPACE, PLACEMENT, UPG
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
+from tests.waiting import until
 from tests.webhook.gate.gates import Tool
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.turns import Turns
@@ -63,14 +64,6 @@ async def add(hub: Hub, kind, name: str, spec: JsonObject, status: JsonObject | 
     await until(lambda: int((hub.cache.get(kind, name) or made)["metadata"]["resourceVersion"]) >= version)
     await until(lambda: hub.cache.get(kind, name) is not None)
     return made
-
-
-async def until(test: Callable[[], bool]) -> None:
-    """Wait until *test* holds."""
-    end = asyncio.get_running_loop().time() + 20
-    while not test():
-        assert asyncio.get_running_loop().time() < end
-        await asyncio.sleep(0.01)
 
 
 async def add_placed(hub: Hub) -> None:

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
+from tests.waiting import until
 from tests.webhook.cli.terminal import on_a_terminal
 from tests.webhook.description.example_hub import serving
-from tests.webhook.gate.gates import claim, node, node_pool, put_pool, until
+from tests.webhook.gate.gates import claim, node, node_pool, put_pool
 from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.budget_table import local_days, overview_rows
 

@@ -7,8 +7,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.waiting import until
 from tests.webhook.description.example_hub import serving
-from tests.webhook.gate.gates import claim, node, node_pool, put_pool, until
+from tests.webhook.gate.gates import claim, node, node_pool, put_pool
 from webhook.cli.root import root
 
 BUSINESS_HOURS = {"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.waiting import until
 from tests.webhook.description.conftest import COMMITTED
 from tests.webhook.description.contract import Contract
 from tests.webhook.description.example_hub import Caller, changed, serving
@@ -21,7 +22,7 @@ from tests.webhook.description.questions import (
     THOROUGH,
     by_name,
 )
-from tests.webhook.gate.gates import put_pool, until
+from tests.webhook.gate.gates import put_pool
 from webhook.access.ports import PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo

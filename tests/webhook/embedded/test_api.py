@@ -413,7 +413,7 @@ class TestRefusals:
 
     async def test_a_strategic_patch_is_for_kinds_of_kubernetes_alone(self, api):
         """A client that hears so of a custom kind sends a merge patch instead."""
-        await created(api, PLACEMENTS, make_placement())
+        await created(api, PLACEMENTS, make_placement("payments"))
         answer = await api.patch(f"{PLACEMENTS}/payments", data=b"{}", headers=STRATEGIC)
         await assert_status(answer, 415, "UnsupportedMediaType", STRATEGIC["Content-Type"])
 

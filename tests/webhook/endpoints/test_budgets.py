@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import pytest_asyncio
 
+from tests.waiting import until
 from tests.webhook.description.example_hub import serving
-from tests.webhook.gate.gates import put_pool, until
+from tests.webhook.gate.gates import put_pool
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

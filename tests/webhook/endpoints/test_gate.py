@@ -9,8 +9,9 @@ import pytest_asyncio
 from scorer.api import kinds
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import DISRUPTION, RESERVATIONS, lease_name
+from tests.waiting import until
 from tests.webhook.description.example_hub import serving
-from tests.webhook.gate.gates import NAMESPACE, node_pool, put_pool, until
+from tests.webhook.gate.gates import NAMESPACE, node_pool, put_pool
 from webhook.gate.keeper import Claimant
 from webhook.kube.ports import Key
 

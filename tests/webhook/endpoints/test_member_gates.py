@@ -6,9 +6,9 @@ import pytest_asyncio
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, UPGRADE_RUN
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
+from tests.waiting import until
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.description.example_hub import changed, serving
-from tests.webhook.gate.gates import until
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.description.member_gates import MemberGateAnswer

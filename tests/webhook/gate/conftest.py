@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.webhook.gate.gates import Clock, empty_store, put_pool, replica, until
+from tests.waiting import until
+from tests.webhook.gate.gates import Clock, empty_store, put_pool, replica
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What budgets allow, as documents: now, at another time, and on the calendar."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -17,7 +18,8 @@ from scorer.node_budgets.documents import (
     TooLargeError,
     overview,
 )
-from tests.webhook.gate.gates import empty_store, put_pool, replica, until
+from tests.waiting import until
+from tests.webhook.gate.gates import empty_store, put_pool, replica
 
 POOL_A = (
     {"nodes": "15%"},
@@ -168,20 +170,23 @@ def test_a_calendar_has_bounds():
 
 
 async def test_the_pools_of_a_hub_with_their_nodes():
-    store = await empty_store()
-    await put_pool(store, "batch", 6, {"nodes": "50%"})
-    await put_pool(store, "array", 3, {"nodes": "0"})
-    async with replica(store, lambda: FRIDAY) as gates:
-        await until(lambda: sum(view.counts().total for view in gates.nodes.views()) == 9)
-        budgets = gates.budgets
-        assert [(each.name, each.counts.total) for each in budgets.pools()] == [("array", 3), ("batch", 6)]
-        assert [each.name for each in budgets.pools(["batch", "array", "batch"])] == ["batch", "array"]
-        with pytest.raises(UnknownObjectError, match=r'there is no NodePool "gone"'):
-            budgets.pools(["gone"])
-        told = await budgets.overview(budgets.pools(["batch"]), FRIDAY, tuple(DisruptionReason))
-        assert {item["limit"] for item in told["items"]} == {3}
-        shown = await budgets.calendar(budgets.pools(), FRIDAY, 2, BERLIN)
-        assert (shown["timeZone"], [item["pool"] for item in shown["items"]]) == ("Europe/Berlin", ["array", "batch"])
+    with closing(await empty_store()) as store:
+        await put_pool(store, "batch", 6, {"nodes": "50%"})
+        await put_pool(store, "array", 3, {"nodes": "0"})
+        async with replica(store, lambda: FRIDAY) as gates:
+            await until(lambda: sum(view.counts().total for view in gates.nodes.views()) == 9)
+            budgets = gates.budgets
+            assert [(each.name, each.counts.total) for each in budgets.pools()] == [("array", 3), ("batch", 6)]
+            assert [each.name for each in budgets.pools(["batch", "array", "batch"])] == ["batch", "array"]
+            with pytest.raises(UnknownObjectError, match=r'there is no NodePool "gone"'):
+                budgets.pools(["gone"])
+            told = await budgets.overview(budgets.pools(["batch"]), FRIDAY, tuple(DisruptionReason))
+            assert {item["limit"] for item in told["items"]} == {3}
+            shown = await budgets.calendar(budgets.pools(), FRIDAY, 2, BERLIN)
+            assert (shown["timeZone"], [item["pool"] for item in shown["items"]]) == (
+                "Europe/Berlin",
+                ["array", "batch"],
+            )
 
 
 def shown(made, at, *pools, reasons=tuple(DisruptionReason)):

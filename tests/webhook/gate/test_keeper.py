@@ -4,7 +4,8 @@ import pytest
 
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER
-from tests.webhook.gate.gates import drifted, reserve, until
+from tests.waiting import until
+from tests.webhook.gate.gates import drifted, reserve
 from webhook.gate.errors import MemberHeldError, NotYoursError, UnknownReservationError
 from webhook.gate.keeper import Claimant
 

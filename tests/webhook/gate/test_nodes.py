@@ -12,16 +12,8 @@ from scorer.api.references import UnknownObjectError
 from scorer.node_budgets.answer import Verdict
 from scorer.node_budgets.question import Mode
 from scorer.reservations import DISRUPTION, RESERVATIONS, UnreadableReservationsError, lease_name
-from tests.webhook.gate.gates import (
-    NAMESPACE,
-    ask,
-    drifted,
-    node_pool,
-    put_pool,
-    replica,
-    reserve,
-    until,
-)
+from tests.waiting import until
+from tests.webhook.gate.gates import NAMESPACE, ask, drifted, node_pool, put_pool, replica, reserve
 from webhook.gate.errors import MistakenQuestionError
 from webhook.kube.ports import Key, UnavailableError
 
