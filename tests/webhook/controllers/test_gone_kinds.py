@@ -95,6 +95,12 @@ async def test_the_same_kind_of_another_group_is_not_gone_with_it(quay):
         await quay.look()
 
 
+async def test_a_definition_that_was_changed_is_still_there(quay):
+    quay.selectables.redefined(Change(definition("v1"), definition("v2")))
+    with pytest.raises(RetryError):
+        await quay.look()
+
+
 async def test_a_kind_that_came_back_is_waited_for_again(quay):
     quay.selectables.redefined(Change(definition("v1"), None))
     quay.hub.serves_machines = True
