@@ -209,6 +209,9 @@ def test_a_stage_may_have_to_be_approved_before_it_begins():
         ASK_AGAIN,
     )
     assert turn(run_of(stage("one", cluster("b"), before=[approval("ApprovalRequestApproved")])))[0] == "Allowed"
+    assert (
+        turn(run_of(stage("one", cluster("b"), before=[wait()])))[0] == "Allowed"
+    )  # only approvals come before a stage
 
 
 @pytest.mark.parametrize(
