@@ -1,12 +1,12 @@
 """How the tests are spread over processes: file by file, long ones first, those that share a fleet together."""
 
-import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-hypothesis.settings.register_profile("harbormaster", deadline=None)  # how long an example takes says nothing
-hypothesis.settings.load_profile("harbormaster")
+from tests.thoroughness import load_profile
+
+load_profile()
 
 FLEET = "the fleet"
 FLEET_FILES = "e2e/test_fleet_"

@@ -14,6 +14,7 @@ from scorer.fleet import Fleet
 from scorer.placement.holdings import Binding
 from scorer.placement.request import read_request
 from scorer.placement.schedule import Schedule, schedule
+from tests.thoroughness import examples
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -30,11 +31,10 @@ AVAILABLE_CPU = "resources.kubernetes-fleet.io/available-cpu"
 BOUND, SCHEDULED, UNSCHEDULED = BindingState.BOUND, BindingState.SCHEDULED, BindingState.UNSCHEDULED
 
 
-def modest(examples: int) -> settings:
-    """The same *examples* on every run, however slow the machine is."""
+def modest(count: int) -> settings:
+    """The same examples on every run, however slow the machine is; *count* of them in a soak."""
     return settings(
-        max_examples=examples,
-        deadline=None,
+        max_examples=examples(count),
         derandomize=True,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -16,6 +16,7 @@ from scorer.node_budgets.budgets import (
     understood,
 )
 from tests.scorer.windows.schedules import AWARE, budgets
+from tests.thoroughness import examples
 
 POOL_A = (
     Budget(nodes="15%"),
@@ -210,14 +211,14 @@ def by_hand(pool, counts, reason, now):
 @example((Budget(schedule="@daily"),), [1, 0, 0], "Empty", at("9999-12-31T23:59:59Z"))
 @example((Budget(schedule="@daily", duration="24h"),), [1, 0, 0], "Empty", at("0001-01-01T00:00Z"))
 @example((Budget(schedule="5 0 * * *", duration="24h"),), [1, 0, 0], "Empty", at("0001-01-01T00:04:59Z"))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_what_is_understood_at_once_is_what_each_budget_says(pool, parts, reason, now):
     counts = NodeCounts(sum(parts), parts[0], parts[1])
     assert allowance(pool, counts, reason, now) == by_hand(pool, counts, reason, now)
 
 
 @given(pool=st.lists(budgets(), max_size=6).map(tuple), now=AWARE, place=st.floats(0, 0.999))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_a_window_stays_open_for_as_long_as_is_said(pool, now, place):
     standing = understood(pool).at(now)
     for budget, left in zip(pool, standing.left, strict=True):

@@ -9,6 +9,7 @@ from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, allowance
 from scorer.node_budgets.calendar import calendar
 from tests.scorer.windows.schedules import AWARE, budgets
+from tests.thoroughness import examples
 
 POOL_A = (
     Budget(nodes="15%"),
@@ -187,7 +188,7 @@ def test_the_end_is_after_the_start(end):
     DAY,
     [],
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_every_instant_is_as_asked_for_one_by_one(pool, parts, start, length, places):
     counts, end = NodeCounts(sum(parts), parts[0], parts[1]), start + length
     found = calendar(pool, counts, start, end)

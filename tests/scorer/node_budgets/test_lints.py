@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, allowance
 from scorer.node_budgets.lints import REASONS, block_style, flow_style, lint_budgets
+from tests.thoroughness import examples
 
 SUNDAY = datetime(2026, 6, 7, tzinfo=UTC)
 HOURS = [SUNDAY + timedelta(hours=hour) for hour in range(7 * 24)]
@@ -331,7 +332,7 @@ budgets_of_a_week = st.lists(
 
 
 @given(budgets_of_a_week)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_findings_are_true(budgets):
     """What never matters can go unnoticed, what never opens is shut, and what is not limited is so at some time."""
     found = lint_budgets(budgets)
@@ -347,7 +348,7 @@ def test_findings_are_true(budgets):
 
 
 @given(budgets_of_a_week)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_corrections_leave_fewer_findings(budgets):
     found = lint_budgets(budgets)
     rules = Counter(lint.rule for lint in found)
@@ -370,7 +371,7 @@ def test_corrections_leave_fewer_findings(budgets):
         max_size=3,
     ),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_windows_get_what_was_wished_for_them(strict, windows):
     """A strict budget gives way in the windows of the others, and nowhere else."""
     wished = [min(limit, UNLIMITED) if limit != UNLIMITED else int(strict) for limit in limits(windows)]

@@ -8,6 +8,7 @@ from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, allowance, applies_to, budget_window
 from scorer.node_budgets.opening import HORIZON, first_gap, next_open
 from tests.scorer.windows.schedules import AWARE, budgets
+from tests.thoroughness import examples
 
 POOL_A = (
     Budget(nodes="15%"),
@@ -203,7 +204,7 @@ def brute_force(pool, counts, reason, wanted, now, horizon):
 )
 @example(STAGGERED, [9, 0, 0], "Empty", 1, at("2026-12-31T23:59:59.9Z"))
 @example(CHAIN, [9, 0, 0], "Empty", 1, at("2028-02-28T22:00Z"))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 def test_next_open_is_the_first_of_a_minute_by_minute_search(pool, parts, reason, wanted, now):
     counts, horizon = NodeCounts(sum(parts), parts[0], parts[1]), 2 * DAY
     found = next_open(pool, counts, reason, wanted, now, horizon=horizon)
@@ -219,7 +220,7 @@ def test_next_open_is_the_first_of_a_minute_by_minute_search(pool, parts, reason
 )
 @example(CHAIN, at("9988-12-31T23:30Z"))
 @example((Budget(nodes="0", schedule="@hourly", duration="1h"),), at("0001-01-01T00:00Z"))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_going_from_window_to_window_finds_the_first_gap(pool, now):
     """Also at the ends of the calendar, where one does not go."""
     found = next_open(pool, NodeCounts(3), "Empty", 1, now)
@@ -231,7 +232,7 @@ def test_going_from_window_to_window_finds_the_first_gap(pool, now):
 
 
 @given(pool=st.lists(budgets(("0",)), min_size=1, max_size=6).map(tuple), now=AWARE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_an_instant_before_the_opening_is_closed_and_the_opening_is_open(pool, now):
     """The real horizon, and the years around 2100 as well."""
     counts = NodeCounts(10)

@@ -11,6 +11,7 @@ from scorer.node_budgets.budgets import NodeCounts, allowance
 from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.outlook import LONGEST_MINUTES, outlook
 from tests.scorer.windows.schedules import AWARE, budgets
+from tests.thoroughness import examples
 
 NOW = datetime(2026, 6, 10, 12, 0, 30, tzinfo=UTC)
 NIGHT = Budget(nodes="0", schedule="0 18 * * *", duration="12h")
@@ -52,7 +53,7 @@ def test_at_the_ends_of_the_calendar_nothing_is_foretold():
     now=AWARE,
     place=st.floats(0, 0.9999),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 def test_all_of_it_is_true_as_long_as_it_holds(pool, parts, now, place):
     counts = NodeCounts(sum(parts), parts[0], parts[1])
     found = outlook(pool, counts, now)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.binding import BindingState
@@ -278,7 +278,6 @@ wishes = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(wish=wishes, fleet=fleets, unavailable=limit_values, surge=limit_values)
 def test_no_plan_takes_more_than_the_limits_give(wish, fleet, unavailable, surge):
     """What the plan itself takes away leaves N - maxUnavailable, and what it adds stays within N + maxSurge."""
@@ -296,7 +295,6 @@ def test_no_plan_takes_more_than_the_limits_give(wish, fleet, unavailable, surge
         assert budget.can_be_ready + len(found.bind) <= target + scaled_up(surge, target)
 
 
-@settings(deadline=None)
 @given(wish=wishes, fleet=fleets, unavailable=limit_values, surge=limit_values)
 def test_every_candidate_is_in_exactly_one_list(wish, fleet, unavailable, surge):
     found = plan(wish, fleet, maxUnavailable=unavailable, maxSurge=surge)
@@ -307,7 +305,6 @@ def test_every_candidate_is_in_exactly_one_list(wish, fleet, unavailable, surge)
         assert list(getattr(found, attribute)) == sorted(getattr(found, attribute), key=lambda binding: binding.name)
 
 
-@settings(deadline=None)
 @given(
     size=st.integers(1, 10),
     leaving=st.integers(0, 3),

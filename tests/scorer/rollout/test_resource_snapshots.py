@@ -18,6 +18,7 @@ from scorer.rollout.resource_snapshots import (
     snapshot_groups,
 )
 from scorer.rollout.writes import Verb
+from tests.thoroughness import examples
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
 PLACEMENT = {
@@ -83,7 +84,6 @@ def test_shards(sizes, lengths):
     assert shard_lengths([size * 1024 for size in sizes]) == lengths
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 2 * SHARD_LIMIT), max_size=60))
 def test_shards_hold_everything_within_the_limit(sizes):
     lengths = shard_lengths(sizes)
@@ -201,7 +201,7 @@ def test_history_is_trimmed_by_groups(limit, kept):
     assert all(group.is_complete for group in snapshot_groups(hub.stored.values()))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(stops=st.lists(st.integers(0, 4), min_size=1, max_size=6), limit=st.integers(2, 4))
 def test_a_crash_at_any_write_is_made_good(stops, limit):
     """Whatever was written before a crash, going on ends with the wanted content and one latest group."""

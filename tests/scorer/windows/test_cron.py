@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scorer.windows.cron import MACROS, Moment, matches_crd_pattern, parse_schedule
+from tests.thoroughness import examples
 
 CRD_PATTERN = re.compile(
     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))"
@@ -130,13 +131,13 @@ def test_the_crd_alone_takes_more_than_the_parser(text):
 @given(st.text(alphabet="a \n\t\f\r\v@0", max_size=14) | st.sampled_from(["@dail", "@yearly", "@hourly1"]))
 @example("\n\n0\n0\n0\n0")
 @example("\n0\n0\n0\n0\n0")
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_the_pattern_is_that_of_the_crd(text):
     assert matches_crd_pattern(text) is (CRD_PATTERN.search(text) is not None)
 
 
 @given(st.text(alphabet="0159*?/-+, \tmonjan@every1h.L#", max_size=40) | st.text(max_size=40))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_the_parser_raises_nothing_but_value_error(text):
     try:
         schedule = parse_schedule(text)
@@ -306,7 +307,7 @@ def brute_force(fields, start: datetime) -> datetime | None:
     start=st.datetimes(datetime(2023, 1, 1), datetime(2110, 1, 1)),
     offset=st.integers(-12, 14),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 def test_next_is_the_first_of_a_minute_by_minute_search(fields, start, offset):
     schedule = parse_schedule(" ".join(text for text, _, _ in fields))
     here = start.replace(tzinfo=UTC)
@@ -341,7 +342,7 @@ INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2100, 12, 31)).map(lambda
 @example("59 23 29 2 *", at("2098-12-31T23:59:59Z"))
 @example("0 0 29,30 2 0-6/2", at("2097-12-31T23:59:59Z"))
 @example("0 0 31 */2 *", at("2099-12-31T23:59:59.5Z"))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_the_search_finds_what_croniter_finds(text, instant):
     schedule = parse_schedule(text)
     if schedule.never_fires:
@@ -353,7 +354,7 @@ def test_the_search_finds_what_croniter_finds(text, instant):
 
 
 @given(text=EXPRESSIONS, instant=INSTANTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_no_fire_lies_between_the_latest_one_and_the_instant(text, instant):
     schedule = parse_schedule(text)
     fire = schedule.last_at(instant)
@@ -366,7 +367,7 @@ def test_no_fire_lies_between_the_latest_one_and_the_instant(text, instant):
 
 
 @given(text=EXPRESSIONS, instant=INSTANTS, most=st.integers(0, 100_000))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_the_latest_fire_is_as_long_ago_as_the_moment_says(text, instant, most):
     schedule, minute = parse_schedule(text), instant.replace(second=0, microsecond=0)
     since, fire = schedule.minutes_since_fire(Moment.of(instant), most), schedule.last_at(instant)
@@ -408,7 +409,7 @@ def test_a_field_may_be_long():
 
 
 @given(text=EXPRESSIONS, instant=INSTANTS, days=st.integers(1, 70))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_a_day_fires_at_the_same_minutes_whenever_it_fires(text, instant, days):
     schedule = parse_schedule(text)
     if schedule.never_fires:

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.duration import parse_budget_duration
@@ -52,7 +52,6 @@ schedules = st.builds(
 
 
 @given(schedules, st.integers(0, 9000), st.integers(0, WEEK_MINUTES - 1))
-@settings(deadline=None)
 def test_the_minutes_are_those_of_the_window(schedule, length, minute):
     window = Window(parse_schedule(schedule), timedelta(minutes=length))
     assert bool(window.week >> minute & 1) is window.is_open(THURSDAY + timedelta(minutes=minute))
@@ -79,7 +78,6 @@ def test_the_rest_of_the_week_is_written_as_windows(open_, written):
 
 
 @given(schedules, st.integers(1, 9000))
-@settings(deadline=None)
 def test_what_is_written_means_what_it_was_written_for(schedule, length):
     open_ = Window(parse_schedule(schedule), timedelta(minutes=length)).week
     for wanted in (open_, WHOLE_WEEK & ~open_):

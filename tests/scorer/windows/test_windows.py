@@ -10,6 +10,7 @@ from scorer.node_budgets.budgets import budget_window
 from scorer.windows.cron import parse_schedule
 from scorer.windows.windows import Window, epoch_seconds, from_epoch, timeline
 from tests.scorer.windows.schedules import AWARE, WINDOWED
+from tests.thoroughness import examples
 
 SECOND = timedelta(seconds=1)
 
@@ -154,7 +155,7 @@ def test_durations_are_whole_minutes(duration):
 @given(windowed=WINDOWED, instant=AWARE)
 @example({"schedule": "0 0 29 2 *", "duration": "24h"}, at("2099-01-01T23:59:58.9Z"))
 @example({"schedule": "0 0 29 2 *", "duration": "24h"}, at("2099-01-01T23:59:59Z"))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 def test_a_window_is_open_by_the_rule_of_the_reference(windowed, instant):
     """nodepool-disruption.md 4.4, word by word."""
     window = budget_window(Budget(**windowed))
@@ -184,7 +185,7 @@ def test_what_never_closes_is_known(schedule, duration, never):
 
 
 @given(windowed=WINDOWED, instant=AWARE)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_what_never_closes_is_always_open(windowed, instant):
     window = budget_window(Budget(**windowed))
     assert window.is_open(instant) or not window.never_closes
@@ -198,7 +199,7 @@ def test_what_never_closes_is_always_open(windowed, instant):
 )
 @example({"schedule": "0 0 29 2 *", "duration": "24h"}, at("2098-12-25T00:00Z"), timedelta(days=30), [])
 @example({"schedule": "0 12 29 2 *", "duration": "9000h"}, at("2100-01-01T00:00Z"), timedelta(days=40), [0.5])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 def test_an_instant_is_within_a_span_when_the_window_is_open(windowed, start, length, places):
     """At the edges, right beside them, and anywhere else, fractions of seconds included."""
     budget, end = budget_window(Budget(**windowed)), start + length

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.api.crd import MODELS
 from scorer.api.kinds import api_version
+from tests.thoroughness import examples
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
@@ -169,7 +170,7 @@ def is_fit_for_an_answer(judgement):
 
 
 @pytest.mark.parametrize("entry", RULED, ids=lambda entry: entry.kind.kind)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_object_makes_the_rules_fail(entry, data):
     new = document_of(entry, data.draw(VALUES), data.draw(st.none() | VALUES))
@@ -183,7 +184,7 @@ def test_no_object_makes_the_rules_fail(entry, data):
     assert judge("CREATE", new, None, USER) == judge("CREATE", new, None, USER)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(new=damaged(), old=damaged())
 def test_damaged_placements(new, old):
     """Judging never fails; what was not changed is never refused; defaults are found once."""
@@ -195,7 +196,7 @@ def test_damaged_placements(new, old):
         assert judge("UPDATE", after, before, USER).allowed <= (judge("CREATE", after, None, USER).allowed)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(new=damaged(), old=st.none() | damaged())
 def test_mutation_is_a_patch_and_idempotent(new, old):
     entry = REGISTRY["placement.kubernetes-fleet.io", "ClusterResourcePlacement"]
@@ -208,7 +209,7 @@ def test_mutation_is_a_patch_and_idempotent(new, old):
     assert mutate(mutation.document, stored, operation).patch == ()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(new=damaged())
 def test_defaults_do_not_change_the_verdict(new):
     """The same object, defaulted by a hook or not, is judged the same, but for a renamed sorter."""
@@ -220,7 +221,7 @@ def test_defaults_do_not_change_the_verdict(new):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(body=st.binary(max_size=60) | VALUES.map(encode))
 def test_any_body_is_answered_or_refused(body):
     try:
@@ -230,7 +231,7 @@ def test_any_body_is_answered_or_refused(body):
     orjson.loads(encode(answer(review, "validate", USER)))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(
     request=st.dictionaries(
         st.sampled_from(["operation", "kind", "resource", "object", "oldObject", "subResource", "userInfo"]), VALUES

@@ -13,6 +13,7 @@ from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT
 from scorer.rollout.eviction import EVICTED_BINDING
 from scorer.rollout.intent import is_meant
 from tests.builders.placement import make_placement
+from tests.thoroughness import examples
 from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
 from tests.webhook.controllers.evictions_of_web import (
     EXECUTED,
@@ -286,7 +287,7 @@ limits = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     healths=st.lists(st.sampled_from(["available", "available", "rolling"]), min_size=1, max_size=8),
     number=st.integers(1, 8),

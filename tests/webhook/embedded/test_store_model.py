@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scorer.api.kinds import PLACEMENT
+from tests.thoroughness import examples
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -209,5 +210,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreModel = StoreMachine.TestCase
 TestStoreModel.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(25), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import parse_time
+from tests.thoroughness import examples
 from tests.webhook.kube.still_time import run_in_still_time
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.leader import LEASE, Leader, LeaseTimes, NotLeaderError, Term
@@ -562,7 +563,7 @@ PHASES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(phases=PHASES)
 def test_whatever_fails_never_two_may_write_and_somebody_does_in_the_end(phases):
     """Three candidates, each with calls that fail, hang, answer late, or are stored late or without an answer."""

@@ -3,7 +3,7 @@
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.kinds import KINDS, NODE_POOL
@@ -171,7 +171,6 @@ containers = st.lists(st.fixed_dictionaries({"name": names}, optional={"env": en
 pods = st.builds(lambda found, rest: {**rest, **pod(*found)}, containers, maps) | maps
 
 
-@settings(deadline=None)
 @given(last=pods, wanted=pods, live=pods)
 def test_merging_again_changes_nothing(last, wanted, live):
     merged = three_way_merge(DEPLOYMENT, last, wanted, live)
@@ -194,7 +193,6 @@ def at(value, path):
     return value
 
 
-@settings(deadline=None)
 @given(last=maps, wanted=maps, live=maps)
 def test_the_manifest_wins_and_foreign_fields_survive(last, wanted, live):
     merged = three_way_merge(CONFIG_MAP, last, wanted, live)

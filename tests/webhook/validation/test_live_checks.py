@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scorer.api.kinds import KINDS, PLACEMENT
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
+from tests.thoroughness import examples
 from tests.webhook.validation.live_objects import (
     JANE,
     NAMESPACE,
@@ -665,7 +666,7 @@ EVERYTHING = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(
     subject=st.sampled_from(SUBJECTS),
     stored=st.sampled_from(SUBJECTS),
@@ -696,7 +697,7 @@ def test_a_live_check_never_changes_whether_a_write_is_allowed(subject, stored, 
 READ_BY_THE_SCHEDULER = ("Binding", "PolicySnapshot")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     subject=st.sampled_from(SUBJECTS),
     spoilt=st.sampled_from([doc for doc in EVERYTHING if not doc["kind"].endswith(READ_BY_THE_SCHEDULER)]),

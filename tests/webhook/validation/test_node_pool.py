@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scorer.api.duration import parse_budget_duration
 from scorer.node_budgets.budgets import Window
 from scorer.windows.cron import parse_schedule
+from tests.thoroughness import examples
 from webhook.admission.judge import judge
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning
@@ -615,7 +616,7 @@ def paths(value, prefix=()):
 @given(
     st.lists(st.tuples(st.sampled_from([path for path in paths(FULL["spec"]) if path]), ODD), min_size=1, max_size=4)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_odd_values_anywhere_are_errors_never_exceptions(changes):
     document = json.loads(json.dumps(FULL))
     for path, value in changes:
