@@ -4,6 +4,7 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
+import pytest_asyncio
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT
 from tests.builders.placement import make_placement
@@ -15,6 +16,8 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class Rights:
@@ -34,106 +37,118 @@ class Away:
         return Reviewed(unanswered="the hub is away")
 
 
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def world():
+    """Four members and one placement; to plan changes nothing."""
+    async with running() as found:
+        await found.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)))
+        await found.until(lambda: all(member.status.agent_status for member in found.cache.fleet.members))
+        await found.add(make_placement("web", pick_n(2)))
+        await found.until(lambda: found.view("web")["state"] == "available")
+        yield found
+
+
 @asynccontextmanager
-async def hub(*, authorizer=OWNER, access=None, caller=OWNER, **settings):
-    """A server over a world of four members and one placement, and a client."""
-    async with running() as world:
-        chosen = ServerSettings(**(QUICK | settings))
-        admission = CachedContext(world.cache, chosen.admission(), utc_now)
-        services = make_services(
-            cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
-        )
-        await world.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)))
-        await world.until(lambda: all(member.status.agent_status for member in world.cache.fleet.members))
-        await world.add(make_placement("web", pick_n(2)))
-        await world.until(lambda: world.view("web")["state"] == "available")
-        server = make_server(services, chosen)
-        await server.start()
-        try:
-            port = Port(server, None, Clock(behind=utc_now() - utc_now()))
-            async with port.dial() as client:
-                yield world, client
-        finally:
-            await server.stop()
+async def serving(world, *, authorizer=OWNER, access=None, caller=OWNER, **settings):
+    """A server over the world."""
+    chosen = ServerSettings(**(QUICK | settings))
+    admission = CachedContext(world.cache, chosen.admission(), utc_now)
+    services = make_services(
+        cache=world.cache, store=world.store, admission=admission, admittance=admit(caller, authorizer, access)
+    )
+    server = make_server(services, chosen)
+    await server.start()
+    try:
+        yield Port(server, None, Clock(behind=utc_now() - utc_now()))
+    finally:
+        await server.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def server(world):
+    """A server of the usual settings, which the owner asks."""
+    async with serving(world) as port:
+        yield port
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(server):
+    """A connection to it."""
+    async with server.dial() as found:
+        yield found
 
 
 async def ask(client, **body):
     return await client.post("/v1/plan", json.dumps(body).encode())
 
 
-async def test_what_would_change_is_told_and_nothing_does():
-    async with hub() as (world, client):
-        answer = await ask(client, objects=[make_placement("web", pick_n(3))], lost=["m3"])
-        assert answer.status == 200, answer.body
-        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
-        assert answer.headers["Cache-Control"] == "no-store"
-        plan = answer.json
-        assert plan.keys() == {"placements", "admission", "fleet", "evaluatedAt", "fleetRevision"}
-        (entry,) = plan["placements"]
-        assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
-        steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
-        assert steps == [(["m0", "m1"], []), ([], ["m3"])], "2 of 3 have to be ready before one may go"
-        assert plan["fleet"] == {"gained": [], "changed": [], "lost": ["m3"], "drained": []}
-        (verdict,) = plan["admission"]
-        assert (verdict["operation"], verdict["allowed"], verdict["errors"]) == ("UPDATE", True, [])
-        assert world.bound("web") == ["m2", "m3"]
-        (settled,) = (await ask(client)).json["placements"]
-        assert (settled["changed"], settled["moves"]["stays"]) == (False, ["m2", "m3"])
+async def test_what_would_change_is_told_and_nothing_does(world, client):
+    answer = await ask(client, objects=[make_placement("web", pick_n(3))], lost=["m3"])
+    assert answer.status == 200, answer.body
+    assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert answer.headers["Cache-Control"] == "no-store"
+    plan = answer.json
+    assert plan.keys() == {"placements", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    (entry,) = plan["placements"]
+    assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
+    steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
+    assert steps == [(["m0", "m1"], []), ([], ["m3"])], "2 of 3 have to be ready before one may go"
+    assert plan["fleet"] == {"gained": [], "changed": [], "lost": ["m3"], "drained": []}
+    (verdict,) = plan["admission"]
+    assert (verdict["operation"], verdict["allowed"], verdict["errors"]) == ("UPDATE", True, [])
+    assert world.bound("web") == ["m2", "m3"]
+    (settled,) = (await ask(client)).json["placements"]
+    assert (settled["changed"], settled["moves"]["stays"]) == (False, ["m2", "m3"])
 
 
-async def test_null_counts_as_absent():
-    async with hub() as (_, client):
-        answer = await ask(client, objects=None, lost=["m3"], placements=None)
-        assert (answer.status, len(answer.json["placements"])) == (200, 1)
+async def test_null_counts_as_absent(client):
+    answer = await ask(client, objects=None, lost=["m3"], placements=None)
+    assert (answer.status, len(answer.json["placements"])) == (200, 1)
 
 
-async def test_deleted_and_drained():
-    async with hub() as (_, client):
-        answer = await ask(client, drained=["m3"], deleted=[{"kind": "MemberCluster", "name": "m2"}])
-        (entry,) = answer.json["placements"]
-        assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m2", "m3"], "stays": []}
-        assert [verdict["operation"] for verdict in answer.json["admission"]] == ["DELETE"]
-        assert answer.json["fleet"]["lost"] == ["m2"]
-        gone = await ask(client, deleted=[{"kind": "ClusterResourcePlacement", "name": "web"}])
-        assert gone.json["placements"][0]["rollout"]["type"] == "Deletion"
+async def test_deleted_and_drained(client):
+    answer = await ask(client, drained=["m3"], deleted=[{"kind": "MemberCluster", "name": "m2"}])
+    (entry,) = answer.json["placements"]
+    assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m2", "m3"], "stays": []}
+    assert [verdict["operation"] for verdict in answer.json["admission"]] == ["DELETE"]
+    assert answer.json["fleet"]["lost"] == ["m2"]
+    gone = await ask(client, deleted=[{"kind": "ClusterResourcePlacement", "name": "web"}])
+    assert gone.json["placements"][0]["rollout"]["type"] == "Deletion"
 
 
-async def test_a_member_keeps_its_status_and_a_new_one_without_does_not_report():
+async def test_a_member_keeps_its_status_and_a_new_one_without_does_not_report(client):
     def bare(name):
         return {key: value for key, value in make_member(name).items() if key != "status"}
 
-    async with hub() as (_, client):
-        objects = [bare("m3"), bare("new"), make_placement("all")]
-        plan = (await ask(client, objects=objects)).json
-        found = next(entry for entry in plan["placements"] if entry["name"] == "all")
-        assert found["moves"]["gained"] == ["m0", "m1", "m2", "m3"]
-        assert found["filtered"][0]["reason"].startswith("AgentNotReporting")
-        told = {verdict["name"]: verdict["warnings"] for verdict in plan["admission"]}
-        assert told["new"] == ["status: none is given and none is stored: it counts as not reporting"]
-        assert not told["m3"]
+    objects = [bare("m3"), bare("new"), make_placement("all")]
+    plan = (await ask(client, objects=objects)).json
+    found = next(entry for entry in plan["placements"] if entry["name"] == "all")
+    assert found["moves"]["gained"] == ["m0", "m1", "m2", "m3"]
+    assert found["filtered"][0]["reason"].startswith("AgentNotReporting")
+    told = {verdict["name"]: verdict["warnings"] for verdict in plan["admission"]}
+    assert told["new"] == ["status: none is given and none is stored: it counts as not reporting"]
+    assert not told["m3"]
 
 
-async def test_kinds_that_no_decision_depends_on_are_judged_and_left_aside():
+async def test_kinds_that_no_decision_depends_on_are_judged_and_left_aside(client):
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "p"}, "spec": {}}
     config = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "dock"}}
-    async with hub() as (_, client):
-        plan = (await ask(client, objects=[pool, config])).json
-        verdicts = {verdict["kind"]: verdict["allowed"] for verdict in plan["admission"]}
-        assert verdicts == {"NodePool": False, "Secret": True}
-        assert all(error["field"].startswith("spec") for error in plan["admission"][0]["errors"])
-        assert not plan["placements"][0]["changed"]
+    plan = (await ask(client, objects=[pool, config])).json
+    verdicts = {verdict["kind"]: verdict["allowed"] for verdict in plan["admission"]}
+    assert verdicts == {"NodePool": False, "Secret": True}
+    assert all(error["field"].startswith("spec") for error in plan["admission"][0]["errors"])
+    assert not plan["placements"][0]["changed"]
 
 
-async def test_only_the_placements_asked_about_are_told():
-    async with hub() as (_, client):
-        new = make_placement("new", pick_n(1))
-        refs = [{"kind": "ClusterResourcePlacement", "name": "new"}]
-        answer = await ask(client, objects=[new], placements=refs)
-        assert [entry["name"] for entry in answer.json["placements"]] == ["new"]
+async def test_only_the_placements_asked_about_are_told(client):
+    new = make_placement("new", pick_n(1))
+    refs = [{"kind": "ClusterResourcePlacement", "name": "new"}]
+    answer = await ask(client, objects=[new], placements=refs)
+    assert [entry["name"] for entry in answer.json["placements"]] == ["new"]
 
 
-async def test_placements_that_the_caller_may_not_list_are_left_out():
-    async with hub(authorizer=Rights(RESOURCE_PLACEMENT)) as (_, client):
+async def test_placements_that_the_caller_may_not_list_are_left_out(world):
+    async with serving(world, authorizer=Rights(RESOURCE_PLACEMENT)) as port, port.dial() as client:
         answer = await ask(client, objects=[make_placement("web", pick_n(1))])
         assert answer.json["placements"] == []
         assert answer.json["admission"][0]["operation"] == "CREATE"
@@ -141,7 +156,7 @@ async def test_placements_that_the_caller_may_not_list_are_left_out():
         none = await ask(client, placements=[{"kind": "ClusterResourcePlacement", "name": "none"}])
         assert (ref.status, none.status) == (422, 422)
         assert ref.json["errors"][0]["detail"].replace("web", "none") == none.json["errors"][0]["detail"]
-    async with hub(authorizer=Rights(PLACEMENT)) as (_, client):
+    async with serving(world, authorizer=Rights(PLACEMENT)) as port, port.dial() as client:
         assert [entry["name"] for entry in (await ask(client)).json["placements"]] == ["web"]
 
 
@@ -213,8 +228,8 @@ WEB = make_placement("web", pick_n(1))
         ({"lots": []}, "/lots", "unknown", "there is no such member"),
     ],
 )
-async def test_bad_input_is_told_with_its_place(bad_input_hub, body, pointer, code, words):
-    answer = await ask(bad_input_hub, **body)
+async def test_bad_input_is_told_with_its_place(client, body, pointer, code, words):
+    answer = await ask(client, **body)
     assert (answer.status, answer.headers["Content-Type"]) == (422, "application/problem+json")
     assert answer.json["type"] == "urn:harbormaster:problem:validation-failed"
     first = answer.json["errors"][0]
@@ -222,13 +237,7 @@ async def test_bad_input_is_told_with_its_place(bad_input_hub, body, pointer, co
     assert words in first["detail"]
 
 
-@pytest.fixture
-async def bad_input_hub():
-    async with hub() as (_, client):
-        yield client
-
-
-async def test_broken_objects_are_refused_by_admission_not_by_us():
+async def test_broken_objects_are_refused_by_admission_not_by_us(client):
     """Whatever the shape, there is a verdict with the path of the field, and the rest is planned."""
     broken = [
         {**WEB, "spec": None},
@@ -240,13 +249,12 @@ async def test_broken_objects_are_refused_by_admission_not_by_us():
         {**make_member("m2"), "status": {"properties": "many"}},
         {**make_member("m9"), "spec": {"identity": {"kind": "User", "name": "x"}, "taints": [{"key": "a"}]}},
     ]
-    async with hub() as (_, client):
-        answer = await ask(client, objects=broken, lost=["m0"])
-        assert answer.status == 200, answer.body
-        refused = [verdict for verdict in answer.json["admission"] if not verdict["allowed"]]
-        assert len(refused) == len(broken)
-        assert all(verdict["errors"] for verdict in refused)
-        assert answer.json["placements"][0]["moves"]["stays"] == ["m2", "m3"]
+    answer = await ask(client, objects=broken, lost=["m0"])
+    assert answer.status == 200, answer.body
+    refused = [verdict for verdict in answer.json["admission"] if not verdict["allowed"]]
+    assert len(refused) == len(broken)
+    assert all(verdict["errors"] for verdict in refused)
+    assert answer.json["placements"][0]["moves"]["stays"] == ["m2", "m3"]
 
 
 class Somebody:
@@ -261,17 +269,17 @@ class Somebody:
         return UserInfo("somebody")
 
 
-async def test_where_rights_are_enforced_and_cannot_be_had_nothing_is_planned():
-    async with hub(access=Away(), caller=Somebody(), placement_authorization="Enforce") as (_, client):
+async def test_where_rights_are_enforced_and_cannot_be_had_nothing_is_planned(world):
+    guarded = serving(world, access=Away(), caller=Somebody(), placement_authorization="Enforce")
+    async with guarded as port, port.dial() as client:
         answer = await ask(client, objects=[make_placement("new", pick_n(1))])
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
         assert answer.json["type"] == "urn:harbormaster:problem:not-ready"
         assert (await ask(client, lost=["m3"])).status == 200
 
 
-async def test_methods_types_and_strangers():
-    async with hub() as (_, client):
-        assert (await client.get("/v1/plan")).status == 405
-        assert (await client.post("/v1/plan", b"{}", **{"Content-Type": "text/plain"})).status == 415
-        assert (await client.post("/v1/plan", b"{")).status == 400
-        assert (await client.post("/v1/plan", b"{}", Authorization=f"Bearer {TOKEN}x")).status == 401
+async def test_methods_types_and_strangers(client):
+    assert (await client.get("/v1/plan")).status == 405
+    assert (await client.post("/v1/plan", b"{}", **{"Content-Type": "text/plain"})).status == 415
+    assert (await client.post("/v1/plan", b"{")).status == 400
+    assert (await client.post("/v1/plan", b"{}", Authorization=f"Bearer {TOKEN}x")).status == 401
