@@ -1,11 +1,12 @@
-"""A browser per module and a fresh fixture hub with an open page per test."""
+"""One browser for all tests here, and a fresh fixture hub with an open page per test."""
 
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Error, Page, async_playwright
 
 from tests.webhook.page.fixture_hub import FixtureHub, serving
 
@@ -59,24 +60,31 @@ class OpenPage:
 Opener = Callable[..., Awaitable[OpenPage]]
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+VIEWS = ((1280, "light"), (1001, "dark"), (768, "light"), (320, "dark"))
+"""A width for each layout of the style sheet, where it is narrow, and both colour schemes."""
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The chromium of the system; where there is none, the one ``playwright install chromium`` fetched."""
     names = (os.environ.get("CHROMIUM") or "", "chromium", "chromium-browser", "google-chrome")
     path = next((found for name in names if name and (found := shutil.which(name))), None)
     async with async_playwright() as playwright:
-        chromium = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        try:
+            chromium = await playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        except Error as error:
+            pytest.fail(f"the page is tested in a browser: install chromium, or name one in CHROMIUM; {error}")
         yield chromium
         await chromium.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def hub() -> FixtureHub:
     """The sample fleet; a test changes it before or after it opens the page."""
     return FixtureHub()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
     """Return a function that opens the page on the hub: ``await open_page("crp/payments", width=390)``."""
     contexts = []

@@ -28,7 +28,7 @@ from webhook.processes.up import Up
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"
 NUMBER = re.compile(r"(?<![\w.])[-+\N{MINUS SIGN}]?[0-9][0-9,]*(?:\.[0-9]+)?")
@@ -69,7 +69,7 @@ class Rested:
         return result.stdout
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def rested(tmp_path_factory):
     """The example fleet, everything placed; one member has a score that counts, one has a score that no longer does."""
     clock = StoppableClock()

@@ -12,17 +12,19 @@ from scorer.api.kinds import PLACEMENT
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, pick_n
+from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def up(tmp_path: Path) -> AsyncIterator[Up]:
     """A hub of five members and one placement, at rest."""
     settings = UpSettings(https_port=0, http_port=0, drain_seconds=0, drain_limit_seconds=0, shutdown_seconds=1)
@@ -48,10 +50,9 @@ def _kind(name):
     return next(kind for kind in KINDS.values() if kind.kind == name)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-async def test_it_is_legible_and_follows_an_edit(up, browser, width):
+async def test_it_is_legible_and_follows_an_edit(up, browser):
     """Nothing overlaps, nothing is faint, and a placement edited on the hub changes on the page by itself."""
-    context = await browser.new_context(viewport={"width": width, "height": 844})
+    context = await browser.new_context()
     await context.add_init_script(REMEMBER_VIOLATIONS)
     page = await context.new_page()
     complaints: list[str] = []
@@ -60,13 +61,12 @@ async def test_it_is_legible_and_follows_an_edit(up, browser, width):
     row = page.locator("#placement-body")
     await expect(row).to_contain_text("esbjerg")
     await expect(row).to_contain_text("wanted 2")
-    measured = await page.evaluate(MEASURE)
-    assert {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")} == {
-        "overflow": 0,
-        "overlaps": [],
-        "outside": [],
-        "faint": [],
-    }
+    for width, scheme in VIEWS:
+        await page.set_viewport_size({"width": width, "height": 844})
+        await page.emulate_media(color_scheme=scheme)
+        measured = await page.evaluate(MEASURE)
+        seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
+        assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
     stored = await up.store.get(PLACEMENT, Key("payments"))
     await up.store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": pick_n(3)}})
     await expect(row).to_contain_text("wanted 3")

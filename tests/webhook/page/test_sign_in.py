@@ -16,13 +16,15 @@ from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
+from tests.webhook.endpoints.test_callers import roster
+from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
 from tests.webhook.services import admit, make_server, make_services
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import ServerSettings, UpSettings
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPEN_TO_ALL = "Everybody on this machine can see this page"
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
@@ -35,10 +37,10 @@ async def running(data: Path, https_port: int = 0) -> AsyncIterator[Up]:
         yield up
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def up(tmp_path: Path) -> AsyncIterator[Up]:
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     """A hub of two members and one placement."""
-    async with running(tmp_path / "data") as found:
+    async with running(tmp_path_factory.mktemp("hub") / "data") as found:
         for name in ("amsterdam", "bergen"):
             await found.store.create(
                 KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], keep_status(make_member(name, nodes=3))
@@ -198,20 +200,16 @@ async def test_the_plain_door_asks_for_nothing(up, browser):
         await expect(page.get_by_role("button", name="Sign out")).to_be_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390, 320])
-async def test_the_form_is_legible(up, browser, width, scheme):
-    viewport = {"width": width, "height": 844}
-    async with opened(browser, up.https_url, viewport=viewport, color_scheme=scheme) as page:
+async def test_the_form_is_legible(up, browser):
+    async with opened(browser, up.https_url) as page:
         await sign_in(page, "wrong")
         await expect(page.get_by_role("alert")).to_have_text("The token is not accepted.")
-        measured = await page.evaluate(MEASURE)
-        assert {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")} == {
-            "overflow": 0,
-            "overlaps": [],
-            "outside": [],
-            "faint": [],
-        }
+        for width, scheme in VIEWS:
+            await page.set_viewport_size({"width": width, "height": 844})
+            await page.emulate_media(color_scheme=scheme)
+            measured = await page.evaluate(MEASURE)
+            seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
+            assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
 
 
 @asynccontextmanager
