@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -110,54 +111,60 @@ def test_a_data_folder_that_cannot_be_made(tmp_path, place):
     one_line(up(data), f"data folder {data}", "--data")
 
 
-class TestRunning:
-    """While it is up."""
-
-    @pytest.fixture
-    def data(self, files, tmp_path):
-        data = tmp_path / "data"
-        command = [PROGRAM, "up", "--data", str(data), *ANY_PORTS, "-f", files]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            self.process = process
+@contextmanager
+def running(data, *arguments):
+    """Have it up, at rest; what is left of it in the end is killed."""
+    command = [PROGRAM, "up", "--data", str(data), *ANY_PORTS, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
             assert process.stdout is not None
             for line in process.stdout:
                 if line.startswith("Up until"):
                     break
-            yield data
-            if process.poll() is None:
-                process.kill()
+            yield process
+        finally:
+            process.kill()
             process.communicate()
 
-    def run(self, data, *arguments):
-        environment = {**os.environ, "HARBORMASTER_DATA": str(data)}
-        command = [PROGRAM, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
-    def test_clients_find_it_and_it_explains(self, data):
-        assert "dover" in self.run(data, "get", "cluster").stdout
+def client(data, *arguments):
+    environment = {**os.environ, "HARBORMASTER_DATA": str(data)}
+    return subprocess.run(
+        [PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+
+def test_clients_find_it_and_it_explains(files, tmp_path):
+    data = tmp_path / "data"
+    with running(data, "-f", files):
+        assert "dover" in client(data, "get", "cluster").stdout
         assert (data / "kubeconfig").stat().st_mode & 0o077 == 0
-        words = self.run(data, "explain", "crp/web", "dover", "faro").stdout
+        words = client(data, "explain", "crp/web", "dover", "faro").stdout
         assert "dover: stays" in words
         assert "preference 1, weight 40: kubernetes-fleet.io/node-count is 2" in words
-        answer = json.loads(self.run(data, "explain", "crp/web", "-o", "json").stdout)
+        answer = json.loads(client(data, "explain", "crp/web", "-o", "json").stdout)
         assert {item["cluster"] for item in answer["items"]} == {"dover", "faro"}
-        assert "nope" in self.run(data, "explain", "crp/nope").stderr
+        assert "nope" in client(data, "explain", "crp/nope").stderr
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_it_and_clients_are_told_how_to_start_it_again(self, data, number):
-        self.process.send_signal(number)
-        assert self.process.wait(30) == 0
-        assert self.process.stderr.read() == ""
-        done = self.run(data, "get", "crp")
-        assert done.returncode == 1
-        assert done.stderr.endswith("start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
 
-    def test_killed_it_leaves_an_address_where_nobody_is(self, data):
-        self.process.kill()
-        self.process.wait(30)
-        done = self.run(data, "get", "crp")
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "connection refused; start a hub with: harbormaster up" in done.stderr
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_clients_are_told_how_to_start_it_again(tmp_path, number):
+    with running(tmp_path) as process:
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+    done = client(tmp_path, "get", "crp")
+    assert done.returncode == 1
+    assert done.stderr.endswith("start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
+
+
+def test_killed_it_leaves_an_address_where_nobody_is(tmp_path):
+    with running(tmp_path) as process:
+        process.kill()
+        process.wait(30)
+    done = client(tmp_path, "get", "crp")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "connection refused; start a hub with: harbormaster up" in done.stderr
 
 
 def test_a_signal_while_it_is_settling_ends_it(tmp_path):
