@@ -1,17 +1,18 @@
-"""A hub for all tests here: etcd, kube-apiserver, our definitions, and one replica that it asks.
+"""Hubs for all tests here: etcd, kube-apiservers, our definitions, and replicas that they ask.
 
-What is started here ends with the last test of this folder, and the fleet with the last test that stands on it: a
-cluster at rest still takes its share of the processor from the tests that come after.
+What tests share ends with the last test of their group: a cluster at rest still takes its share of the processor from
+the tests that come after. etcd alone, below all of them, stays until the last test of this folder.
 """
 
 import contextlib
-import functools
 import itertools
+import json
 import os
 import shutil
-import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ import pytest
 
 from e2e.controlplane.build import build
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
-from e2e.controlplane.service import HARBORMASTER, REGISTRATIONS, Service
-from e2e.fleet.bed import Fleet
+from e2e.controlplane.printed import printed
+from e2e.controlplane.process import PATIENCE, kill
+from e2e.controlplane.service import REGISTRATIONS, Service
+from e2e.controlplane.shared import Shared
+from e2e.fleet.bed import COLLECTORS, Fleet
+from e2e.fleet.objects import Objects
 from e2e.fleet.scene import Scene
-from e2e.fleet.shared import SharedFleet
 from scorer.api.kinds import OUR_KINDS, Kind
+from tests.turns import group_of
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVERYBODY_WRITES = {
@@ -38,15 +43,17 @@ collect_ignore = ["soak"]
 """Takes hours: only where it is asked for by its path, as ``make soak`` does."""
 
 StartService = Callable[..., Service]
-SHARED_FLEET = pytest.StashKey[SharedFleet]()
+SHARED = pytest.StashKey[list[Shared[Any]]]()
 NUMBERS = itertools.count()
 """Of the replicas, for the names of their folders."""
 
 
 @pytest.fixture(scope="session")
-def programs() -> Mapping[str, Path]:
-    """The control plane's programs, built when they are not there yet."""
-    return build()
+def programs(pytestconfig: pytest.Config) -> Mapping[str, Path]:
+    """The control plane's programs, built when they are not there yet; how far that is goes to the terminal."""
+    capturing = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capturing.global_and_fixture_disabled(), contextlib.redirect_stdout(sys.stderr):
+        return build()
 
 
 @pytest.fixture(scope="package")
@@ -70,49 +77,113 @@ def etcd(programs: Mapping[str, Path], folder: Path) -> Iterator[Etcd]:
         found.start()
         yield found
     finally:
-        found.program.stop()
+        kill(found.program)
+
+
+@contextlib.contextmanager
+def running_hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd, name: str, **how: Any) -> Iterator[Cluster]:
+    """A hub with our definitions, until the block ends; *how*: as `Cluster`."""
+    found = Cluster(programs, folder / name, etcd, name, **how)
+    try:
+        found.start()
+        install_definitions(found)
+        yield found
+    finally:
+        found.stop()
+
+
+def share(request: pytest.FixtureRequest, run: Callable[[int], AbstractContextManager[Any]]) -> Iterator[Shared[Any]]:
+    """Share what *run* starts among the tests of one group."""
+    found = Shared(run)
+    request.session.stash.setdefault(SHARED, []).append(found)
+    yield found
+    found.end()
 
 
 @pytest.fixture(scope="package")
-def twin(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+def shared_twin(
+    programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
+) -> Iterator[Shared[Cluster]]:
+    """`twin`, for all modules of its group."""
+    yield from share(request, lambda number: running_hub(programs, folder, etcd, f"twin-{number}"))
+
+
+@pytest.fixture(scope="module")
+def twin(shared_twin: Shared[Cluster]) -> Cluster:
     """A second hub with our definitions and nobody to ask: what clients see there is what they are used to."""
-    found = Cluster(programs, folder / "twin", etcd, "twin")
-    try:
-        found.start()
-        install_definitions(found)
-        yield found
-    finally:
-        found.stop()
+    return shared_twin.running()
 
 
 @pytest.fixture(scope="package")
-def bare_hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """A hub with our definitions that asks nobody."""
+def shared_hub(
+    programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
+) -> Iterator[Shared[Cluster]]:
+    """`bare_hub`, for all modules of its group."""
     users = (User("alice", ("writers",)), User("bob"))
-    found = Cluster(programs, folder / "hub", etcd, "hub", users)
-    try:
-        found.start()
-        install_definitions(found)
-        found.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", EVERYBODY_WRITES)
-        yield found
-    finally:
-        found.stop()
+
+    @contextlib.contextmanager
+    def run(number: int) -> Iterator[Cluster]:
+        with running_hub(programs, folder, etcd, f"hub-{number}", users=users) as found:
+            found.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", EVERYBODY_WRITES)
+            yield found
+
+    yield from share(request, run)
+
+
+@pytest.fixture(scope="module")
+def bare_hub(shared_hub: Shared[Cluster]) -> Cluster:
+    """A hub with our definitions that asks nobody."""
+    return shared_hub.running()
+
+
+@pytest.fixture(scope="package")
+def shared_own_hub(
+    programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
+) -> Iterator[Shared[Cluster]]:
+    """`own_hub`, for all modules of its group, one after the other."""
+    audited = ("keeper", "loop-a", "loop-b")
+    users = [User(name, ("system:masters",) if name.startswith("loop-") else ()) for name in (*audited, "lion", "bob")]
+
+    @contextlib.contextmanager
+    def run(number: int) -> Iterator[Cluster]:
+        with running_hub(programs, folder, etcd, f"own-{number}", users=users, audited=audited) as found:
+            found.start_controller_manager(COLLECTORS)
+            yield found
+
+    yield from share(request, run)
+
+
+@pytest.fixture(scope="module")
+def own_hub(shared_own_hub: Shared[Cluster]) -> Iterator[Cluster]:
+    """A hub that a module has to itself while it runs, so that it may stop and kill it: what it leaves is removed.
+
+    Dependents are collected and namespaces end there. Users: ``keeper``, ``lion`` and ``bob`` have no rights,
+    ``loop-a`` and ``loop-b`` all; the writes of all but ``lion`` and ``bob`` are audited.
+    """
+    found = shared_own_hub.running()
+    yield found
+    remove_ours(found)
+
+
+def remove_ours(cluster: Cluster) -> None:
+    """Remove all objects of our kinds, whoever holds them."""
+    objects = Objects(cluster)
+    for kind in OUR_KINDS:
+        for item in objects.all(kind):
+            key = (item["metadata"]["name"], item["metadata"].get("namespace", ""))
+            objects.delete(kind, *key)
+            if item["metadata"].get("finalizers") and objects.find(kind, *key):
+                objects.patch(kind, key[0], {"metadata": {"finalizers": None}}, key[1])
 
 
 def install_definitions(cluster: Cluster) -> None:
-    """Install what ``harbormaster crds`` prints, as its help says."""
-    cluster.kubectl("apply", "--server-side", "-f", "-", given=printed_definitions())
+    """Install what ``harbormaster crds`` prints."""
+    Objects(cluster).apply(json.loads(printed("crds", "-o", "json"))["items"])
     for kind in OUR_KINDS:
         wait_served(cluster, kind)
 
 
-@functools.cache
-def printed_definitions() -> str:
-    """What ``harbormaster crds`` prints, each time the same."""
-    return subprocess.run([HARBORMASTER, "crds"], capture_output=True, text=True, check=True).stdout
-
-
-def wait_served(cluster: Cluster, kind: Kind, seconds: float = 60) -> None:
+def wait_served(cluster: Cluster, kind: Kind, seconds: float = PATIENCE) -> None:
     """Wait until a kind that was just defined can be read; the condition Established comes before that."""
     end = time.monotonic() + seconds
     while not is_served(cluster, kind):
@@ -144,12 +215,12 @@ def registered(cluster: Cluster) -> list[object]:
 
 
 @pytest.fixture(scope="module")
-def start_service(bare_hub: Cluster, folder: Path) -> Iterator[StartService]:
+def start_service(folder: Path) -> Iterator[StartService]:
     """Starts replicas; all of them end with the module, and no cluster asks them any more."""
     running: list[Service] = []
 
-    def start(cluster: Cluster | None = None, kubeconfig: Path | None = None, **settings: Any) -> Service:
-        service = Service(cluster or bare_hub, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig)
+    def start(cluster: Cluster, kubeconfig: Path | None = None, **settings: Any) -> Service:
+        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig)
         running.append(service)
         service.start()
         return service
@@ -158,7 +229,7 @@ def start_service(bare_hub: Cluster, folder: Path) -> Iterator[StartService]:
     for service in running:
         with contextlib.suppress(OSError):  # its cluster has ended before
             unregister(service)
-        service.program.stop()
+    kill(*(service.program for service in running))
 
 
 def unregister(service: Service) -> None:
@@ -174,39 +245,60 @@ def unregister(service: Service) -> None:
 
 
 @pytest.fixture(scope="package")
-def service(bare_hub: Cluster, folder: Path) -> Iterator[Service]:
+def shared_service(
+    shared_hub: Shared[Cluster], folder: Path, request: pytest.FixtureRequest
+) -> Iterator[Shared[Service]]:
+    """`service`, for all modules of its group."""
+
+    @contextlib.contextmanager
+    def run(_: int) -> Iterator[Service]:
+        found = Service(shared_hub.running(), folder / f"serve-{next(NUMBERS)}")
+        try:
+            found.start()
+            yield found
+        finally:
+            kill(found.program)
+
+    yield from share(request, run)
+
+
+@pytest.fixture(scope="module")
+def service(shared_service: Shared[Service]) -> Service:
     """The replica with the settings of an installation that sets nothing."""
-    found = Service(bare_hub, folder / f"serve-{next(NUMBERS)}")
-    try:
-        found.start()
-        yield found
-    finally:
-        found.program.stop()
+    return shared_service.running()
 
 
 @pytest.fixture(scope="package")
 def shared_fleet(
     programs: Mapping[str, Path], folder: Path, etcd: Etcd, request: pytest.FixtureRequest
-) -> Iterator[SharedFleet]:
-    """The fleet of all modules that stand on it, one after the other."""
-    found = SharedFleet(lambda name: Fleet(name, programs, folder / name, etcd, install_definitions))
-    request.session.stash[SHARED_FLEET] = found
-    yield found
-    found.end()
+) -> Iterator[Shared[Fleet]]:
+    """`fleet`, for all modules of its group, one after the other."""
+
+    @contextlib.contextmanager
+    def run(number: int) -> Iterator[Fleet]:
+        name = f"fleet-{number}"
+        found = Fleet(name, programs, folder / name, etcd, install_definitions)
+        try:
+            found.start()
+            yield found
+        finally:
+            found.stop()
+
+    yield from share(request, run)
 
 
 @pytest.fixture(scope="module")
-def fleet(shared_fleet: SharedFleet) -> Fleet:
+def fleet(shared_fleet: Shared[Fleet]) -> Fleet:
     """A hub with three members, their agents, and one replica of the loop."""
     return shared_fleet.running()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the fleet when the test that comes next does not stand on it."""
-    shared = item.session.stash.get(SHARED_FLEET, None)
-    if shared is not None and (nextitem is None or "shared_fleet" not in getattr(nextitem, "fixturenames", ())):
-        shared.end()
+    """End what is shared with the last test of its group."""
+    if nextitem is None or group_of(nextitem.nodeid) != group_of(item.nodeid):
+        for shared in reversed(item.session.stash.get(SHARED, [])):
+            shared.end()
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import install_definitions
+from e2e.conftest import running_hub
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, User
-from e2e.controlplane.process import Program
+from e2e.controlplane.process import PATIENCE, Program
 from scorer.api.documents import with_metadata
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
@@ -49,13 +49,8 @@ NUMBERS = itertools.count(1)
 def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
     """A member with our definitions and a controller manager."""
     users = (User(AGENT, ("system:masters",)), User(LIMITED))
-    found = Cluster(programs, folder / "applier", etcd, "applier", users, audited=(AGENT,))
-    try:
-        found.start()
-        install_definitions(found)
+    with running_hub(programs, folder, etcd, "applier", users=users, audited=(AGENT,)) as found:
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +112,7 @@ class Bed:
         """Delete the Work on the hub, as the loop does."""
         await order_and_delete(self.hub, Key(work or self.space, SPACE), **({ABANDON: "true"} if abandon else {}))
 
-    async def until_gone(self, work: str = "", seconds: float = 60) -> None:
+    async def until_gone(self, work: str = "", seconds: float = PATIENCE) -> None:
         """Make passes until the Work is gone."""
         async with asyncio.timeout(seconds):
             while not await self.reconcile(work):  # noqa: ASYNC110 - nothing tells

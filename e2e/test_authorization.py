@@ -62,7 +62,7 @@ def test_by_default_missing_rights_are_named_in_a_warning(hub, bob):
 
 
 def test_enforced_they_are_a_refusal(bare_hub, start_service, bob):
-    strict = start_service(placement_authorization="Enforce")
+    strict = start_service(bare_hub, placement_authorization="Enforce")
     strict.register()
     with pytest.raises(ApiError, match='"bob" may not get secrets in namespace "shop"') as error:
         ask(bare_hub, bob)
@@ -97,7 +97,7 @@ SNAPSHOT = {
 
 def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_hub, start_service, bob):
     """An envelope, a snapshot written by hand, an override that is changed afterwards."""
-    strict = start_service(placement_authorization="Enforce")
+    strict = start_service(bare_hub, placement_authorization="Enforce")
     strict.register()
     power = '"bob" may not place clusterrolebindings.rbac.authorization.k8s.io "everybody-is-admin"'
     for kind, path, body in (
@@ -143,7 +143,7 @@ def test_enforced_nobody_places_what_they_have_no_right_to_by_another_way(bare_h
 
 def test_enforced_a_snapshot_takes_no_other_content_while_it_is_being_deleted(bare_hub, start_service, bob):
     """It is placed until it has gone, and its author's finalizer says when that is."""
-    strict = start_service(placement_authorization="Enforce")
+    strict = start_service(bare_hub, placement_authorization="Enforce")
     strict.register()
     metadata = SNAPSHOT["metadata"] | {"name": "going", "finalizers": ["example.com/wait"]}
     made: JsonObject = {

@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.objects import MERGE
 from e2e.placements import FLEET, PLACEMENTS, placement
@@ -370,7 +371,7 @@ def test_refusals_are_written_to_the_audit_log_with_their_rules(hub):
     assert entry["annotations"]["clusterresourceplacements.validate.harbormaster.dev/rules"] == "P-41,X-01"
 
 
-def wait_for(condition, seconds: float = 10) -> None:
+def wait_for(condition, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while True:
         try:

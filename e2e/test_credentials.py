@@ -5,9 +5,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from certs.authority import Authority
-from e2e.conftest import StartService, install_definitions
+from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import issue_client_certificate
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
+from e2e.controlplane.cluster import Cluster, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER, Answer, Service
+from e2e.fleet.objects import Objects, make_namespace
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, LEASE, NODE, NODE_CLAIM, OUR_KINDS
 
 NAMESPACE = "harbormaster-system"
@@ -30,20 +31,14 @@ QUESTION = {"placement": {"inline": {"placementType": "PickAll"}}}
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    """A hub of this module's own: it is stopped and killed."""
-    found = Cluster(programs, folder / "credentials", etcd, "credentials")
-    try:
-        found.start()
-        install_definitions(found)
-        for name in (NAMESPACE, "shop"):
-            found.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        for name in ("harbormaster", "scorer", "stranger"):
-            found.request("POST", ACCOUNT, {"metadata": {"name": name}})
-        write_rights(found)
-        yield found
-    finally:
-        found.stop()
+def cluster(own_hub: Cluster) -> Cluster:
+    """A hub with some accounts and some placements, which is stopped and killed."""
+    for name in (NAMESPACE, "shop"):
+        Objects(own_hub).apply([make_namespace(name)])
+    for name in ("harbormaster", "scorer", "stranger"):
+        own_hub.request("POST", ACCOUNT, {"metadata": {"name": name}})
+    write_rights(own_hub)
+    return own_hub
 
 
 def write_rights(cluster: Cluster) -> None:
@@ -144,7 +139,7 @@ def assert_not_ready(answer: Answer) -> None:
     assert int(answer.headers["Retry-After"]) > 0
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what
@@ -346,7 +341,7 @@ def test_while_it_is_dead_what_was_known_ends_too(cluster, replica, tmp_path):
         assert_not_ready(score(replica, client=certificate))  # who it is needs nobody; what they may do does
         assert_not_ready(score(replica, "garbage"))
         assert_unauthenticated(score(replica))
-        wait_until(lambda: score(replica, known).status == 503, "an old answer is used for ever", 90)
+        wait_until(lambda: score(replica, known).status == 503, "an old answer is used for ever")
         assert_not_ready(score(replica, known))
     finally:
         cluster.start()

@@ -59,7 +59,7 @@ def neighbour(fleet: Fleet) -> Iterator[Scene]:
     wait_complete(fleet, Complete(NEIGHBOUR, ALL))
     yield scene
     scene.clear()
-    assert_settled(fleet, 90)
+    assert_settled(fleet)
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def examples(fleet: Fleet) -> Iterator[Scene]:
     scene.put(*content, *documents("placements-*.yaml"))
     yield scene
     scene.clear(120)
-    assert_settled(fleet, 120)
+    assert_settled(fleet)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def planned(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         homes = [item["metadata"]["name"] for item in members if "pricing" in (item["status"].get("namespaces") or {})]
         return "" if sorted(homes) == ["bravelion", "smartfish"] else f"namespace pricing is known of {homes}"
 
-    wait_until("members report the namespace pricing", problem, 60)
+    wait_until("members report the namespace pricing", problem)
     folder: Path = tmp_path_factory.mktemp("plan")
     given = [*fleet.on_hub.all(MEMBER_CLUSTER), *documents("apps-*.yaml", "placements-*.yaml", "strategies.yaml")]
     (folder / "fleet.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given}))
@@ -90,7 +90,7 @@ def test_every_example_gets_the_clusters_that_plan_names(fleet, planned):
         return "; ".join(wrong)
 
     assert {cluster for item in planned.values() for cluster in (p["cluster"] for p in item["picked"])} == set(MEMBERS)
-    wait_until("the examples are placed", problem, 60)
+    wait_until("the examples are placed", problem)
 
 
 def test_every_example_comes_to_its_end(fleet, planned):
@@ -98,7 +98,7 @@ def test_every_example_comes_to_its_end(fleet, planned):
     short = {name for name, item in planned.items() if not item["satisfied"]}
     assert "reports" in short
     nowhere = {name for name, item in planned.items() if not item["picked"]}
-    assert_settled(fleet, 90, short=short, unfinished={*EXTERNAL, *nowhere})
+    assert_settled(fleet, short=short, unfinished={*EXTERNAL, *nowhere})
     for name in nowhere:
         kinds = [row[0] for row in rows_of(fleet.on_hub.get(PLACEMENT, name))]
         assert kinds == ["ClusterResourcePlacementScheduled"], name

@@ -48,7 +48,7 @@ BETA = "placement.kubernetes-fleet.io/v1beta1"
 def _left_as_it_was(fleet: Fleet) -> Iterator[None]:
     """Nothing of this module is left anywhere."""
     yield
-    assert_settled(fleet, 90)
+    assert_settled(fleet)
 
 
 def eviction(name: str, placement: str, cluster: str) -> JsonObject:
@@ -167,7 +167,7 @@ def test_a_deleted_placement_takes_everything_with_it(fleet, scene):
         ]
         return f"{left}" if left or fleet.on_hub.find(PLACEMENT, name) else ""
 
-    wait_until("everything goes", problem, 60)
+    wait_until("everything goes", problem)
     assert_settled(fleet)
     for cluster, objects in fleet.clusters.items():
         assert objects.find(NAMESPACE, name) is None, cluster
@@ -187,14 +187,14 @@ def test_an_abandoned_placement_leaves_its_objects_without_owner(fleet, scene):
         left = objects.find(APPLIED_WORK, f"{name}-work")
         return "the AppliedWork is there" if left or fleet.on_hub.find(PLACEMENT, name) else ""
 
-    wait_until("it is abandoned", problem, 60)
+    wait_until("it is abandoned", problem)
     assert_settled(fleet, by_hand={name})
     for kind, key in ((NAMESPACE, (name,)), (CONFIG_MAP, ("settings", name))):
         live = objects.get(kind, *key)
         assert not is_deleting(live)
         assert "ownerReferences" not in live["metadata"]
     objects.delete(NAMESPACE, name)
-    wait_until("cleaned up", lambda: "" if objects.find(NAMESPACE, name) is None else "still there", 60)
+    wait_until("cleaned up", lambda: "" if objects.find(NAMESPACE, name) is None else "still there")
 
 
 def test_the_definition_of_works_takes_nothing_along_when_it_goes_and_nothing_moves_when_it_comes_back(fleet, scene):
@@ -211,7 +211,7 @@ def test_the_definition_of_works_takes_nothing_along_when_it_goes_and_nothing_mo
     def problem() -> str:
         return "it is there" if fleet.on_hub.find(CUSTOM_RESOURCE_DEFINITION, WORK.resource) else ""
 
-    wait_until("the definition of Works goes", problem, 60)
+    wait_until("the definition of Works goes", problem)
     assert on_the_members(fleet, name) == before
     fleet.install()
     wait_complete(fleet, Complete(name, ALL))
@@ -245,7 +245,7 @@ def test_a_finished_deletion_survives_whoever_does_it(fleet, scene):
     loop.stop()
     assert fleet.on_hub.find(PLACEMENT, name) is None or is_deleting(fleet.on_hub.get(PLACEMENT, name))
     loop.start()
-    wait_until("it goes", lambda: "" if fleet.on_hub.find(PLACEMENT, name) is None else "still there", 60)
+    wait_until("it goes", lambda: "" if fleet.on_hub.find(PLACEMENT, name) is None else "still there")
     assert_settled(fleet)
 
 
@@ -272,7 +272,7 @@ def test_a_member_leaves_and_comes_back(fleet, scene):
         ]
         return f"{found} are still there; {fleet.last_words()}" if found else ""
 
-    wait_until("it leaves", left, 90)
+    wait_until("it leaves", left)
     wait_complete(fleet, Complete("e2e-everywhere", ("bravelion", "smartfish")))
     wait_complete(fleet, Complete("e2e-replaced", ("bravelion", "smartfish")))
     stayed = leaving.objects.get(CONFIG_MAP, "settings", "e2e-everywhere")
@@ -281,7 +281,7 @@ def test_a_member_leaves_and_comes_back(fleet, scene):
     member = {key: value for key, value in leaving.document.items() if key != "status"}
     fleet.on_hub.create(member)
     fleet.wait_joined(90)
-    wait_complete(fleet, Complete("e2e-everywhere", ("jumpingcat", "bravelion", "smartfish")), 90)
+    wait_complete(fleet, Complete("e2e-everywhere", ("jumpingcat", "bravelion", "smartfish")))
     taken = leaving.objects.get(CONFIG_MAP, "settings", "e2e-everywhere")
     assert taken["metadata"]["uid"] == uid
     owners = [owner["uid"] for owner in taken["metadata"]["ownerReferences"]]
@@ -297,7 +297,7 @@ def test_a_member_leaves_and_comes_back(fleet, scene):
         "what stayed goes",
         lambda: "it is there" if leaving.objects.find(NAMESPACE, "e2e-replaced") else "",
     )
-    assert_settled(fleet, 90)
+    assert_settled(fleet)
 
 
 def uid_of(document: JsonObject) -> str:

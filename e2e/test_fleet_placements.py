@@ -157,7 +157,7 @@ def everything(fleet: Fleet) -> Iterator[Scene]:
     scene.put(make_resource_placement("rates", "e2e-rated", policy={"placementType": "PickAll"}))
     yield scene
     scene.clear()
-    assert_settled(fleet, 90)
+    assert_settled(fleet)
 
 
 EXPECTED = [

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.cluster import Cluster, Etcd, User
+from e2e.controlplane.cluster import Cluster
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from tests.contracts import store_contract as contract
 from tests.contracts.store_contract import *  # noqa: F403 - every class of the contract, also the next one
@@ -33,16 +31,9 @@ LEASE = KINDS["coordination.k8s.io", "Lease"]
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
+def cluster(own_hub: Cluster) -> Cluster:
     """A hub that asks nobody, with those who collect dependents and empty namespaces."""
-    found = Cluster(programs, folder / "store", etcd, "store", (User("bob"),))
-    try:
-        found.start()
-        install_definitions(found)
-        found.start_controller_manager(("garbage-collector-controller", "namespace-controller"))
-        yield found
-    finally:
-        found.stop()
+    return own_hub
 
 
 @pytest.fixture

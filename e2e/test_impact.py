@@ -17,7 +17,7 @@ from tests.builders.placement import make_placement
 from tests.webhook.validation.live_objects import make_member, make_policy_snapshot, pick_n
 
 NAMES = ("bravelion", "dozyowl", "jumpingcat")
-SECONDS_TO_KNOW = 20
+SECONDS_TO_KNOW = 60
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import StartService, install_definitions, wait_served
+from e2e.conftest import StartService, running_hub, wait_served
 from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import ApiError, Cluster, Etcd, JsonObject
-from e2e.controlplane.process import Program
+from e2e.controlplane.process import Program, kill
 from e2e.controlplane.service import Service
 from e2e.fleet.waiting import wait_until
 from e2e.karpenter.definitions import definitions, stages
@@ -33,18 +33,13 @@ NUMBERS = itertools.count(1)
 @pytest.fixture(scope="module")
 def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
     """A hub with Karpenter's definitions of its kinds, and ours of all others."""
-    found = Cluster(programs, folder / "karpenter", etcd, "karpenter")
-    try:
-        found.start()
-        install_definitions(found)
+    with running_hub(programs, folder, etcd, "karpenter") as found:
         found.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=definitions())
         for kind in (NODE_POOL, NODE_CLAIM):
             wait_served(found, kind)
         found.kubectl("create", "namespace", SYSTEM)
         found.kubectl("create", "serviceaccount", "default")
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +53,7 @@ def kwok(cluster: Cluster, programs: Mapping[str, Path]) -> Iterator[Program]:
         found.start()
         yield found
     finally:
-        found.stop()
+        kill(found)
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.cluster import Cluster, Etcd, User
+from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.process import PATIENCE
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.controllers.members import WATCHES, MemberController
@@ -48,22 +47,14 @@ KEEPER = [
 
 
 @pytest.fixture(scope="module")
-def cluster(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
-    users = (User("keeper"), User("lion"))
-    found = Cluster(programs, folder / "members", etcd, "members", users, audited=("keeper",))
-    try:
-        found.start()
-        found.start_controller_manager(("namespace-controller", "garbage-collector-controller"))
-        install_definitions(found)
-        head = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": "keeper"}}
-        found.request("POST", f"/apis/{RBAC}/v1/clusterroles", {**head, "kind": "ClusterRole", "rules": KEEPER})
-        bound = {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "keeper"}}
-        subjects = [{"apiGroup": RBAC, "kind": "User", "name": "keeper"}]
-        binding = {**head, "kind": "ClusterRoleBinding", **bound, "subjects": subjects}
-        found.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
-        yield found
-    finally:
-        found.stop()
+def cluster(own_hub: Cluster) -> Cluster:
+    head = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": "keeper"}}
+    own_hub.request("POST", f"/apis/{RBAC}/v1/clusterroles", {**head, "kind": "ClusterRole", "rules": KEEPER})
+    bound = {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "keeper"}}
+    subjects = [{"apiGroup": RBAC, "kind": "User", "name": "keeper"}]
+    binding = {**head, "kind": "ClusterRoleBinding", **bound, "subjects": subjects}
+    own_hub.request("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
+    return own_hub
 
 
 class Keeper:
@@ -117,7 +108,7 @@ async def agent(cluster: Cluster) -> AsyncIterator[HubStore]:
         yield HubStore(server)
 
 
-async def until(test: Any, seconds: float = 30) -> Any:
+async def until(test: Any, seconds: float = PATIENCE) -> Any:
     async with asyncio.timeout(seconds):
         while True:
             with contextlib.suppress(NotFoundError, ForbiddenError, KeyError, StopIteration):
@@ -234,7 +225,7 @@ async def test_a_member_joins_reports_and_leaves(cluster: Cluster, admin: HubSto
         first = await agent.get(WORK, Key("w1", SPACE))
         await agent.replace(WORK, {**first, "metadata": {**first["metadata"], "finalizers": []}})
         await beat(agent, joined=False)
-        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")), 60)
+        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
         assert await gone(admin, NAMESPACE, Key(SPACE))
         assert keeper.queue.failed == 0
         assert keeper.events[:5] == [
@@ -255,7 +246,7 @@ async def test_a_member_that_does_not_answer_goes_by_force(cluster: Cluster, adm
         await until(lambda: _told(admin, "Leave"))
         keeper.skew = timedelta(minutes=15)
         keeper.queue.add("lion")
-        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")), 60)
+        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
         assert await gone(admin, NAMESPACE, Key(SPACE))
 
 
@@ -274,14 +265,14 @@ async def test_a_namespace_that_is_deleted_comes_back_with_the_agents_access(clu
             found = [item for item in (await admin.list(NAMESPACE)).items if item["metadata"]["name"] == SPACE]
             return bool(found) and found[0]["metadata"]["uid"] != before
 
-        await until(is_new, 60)
+        await until(is_new)
         await until(lambda: _async(may(cluster, "update", PLACEMENT, "works/status")))
         assert await gone(admin, WORK, Key("w1", SPACE))
         await admin.delete(MEMBER_CLUSTER, Key("lion"))
         await until(lambda: _told(admin, "Leave"))
         keeper.skew = timedelta(minutes=15)
         keeper.queue.add("lion")
-        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")), 60)
+        await until(lambda: gone(admin, MEMBER_CLUSTER, Key("lion")))
 
 
 async def test_a_refused_identity_is_reported(cluster: Cluster, admin: HubStore) -> None:

@@ -1,15 +1,13 @@
 """The roles that ``harbormaster rbac`` prints, as a real API server understands them."""
 
 import json
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
-from e2e.controlplane.service import HARBORMASTER
+from e2e.controlplane.printed import printed_with
 from scorer.membership.access import agent_rules
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -26,9 +24,8 @@ PROCESSES = {
 
 def printed(user: str) -> str:
     """What the command prints for one of the users."""
-    words = [HARBORMASTER, "rbac", *PROCESSES[user], "--user", user]
-    environment = {**os.environ, "HARBORMASTER_LOOP_USER": user} if "reconcile" in words else None
-    return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+    environment = {"HARBORMASTER_LOOP_USER": user} if "reconcile" in PROCESSES[user] else {}
+    return printed_with(environment, "rbac", *PROCESSES[user], "--user", user)
 
 
 @pytest.fixture(scope="module")

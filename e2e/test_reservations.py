@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import random
 import signal
 import ssl
@@ -19,9 +18,12 @@ from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.service import Service
+from tests.thoroughness import SOAK
 
-ROUNDS = 1000 if os.environ.get("HARBORMASTER_SOAK") else 250
-BETWEEN_DEATHS = (50, 150)
+pytestmark = pytest.mark.soak
+
+ROUNDS = 1000 if SOAK else 100
+BETWEEN_DEATHS = (50, 150) if SOAK else (20, 40)
 """Rounds from one replica's return to the next death."""
 LIMIT = 3
 NODES = 10

@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import StartService, install_definitions
+from e2e.conftest import StartService, running_hub
 from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster, Etcd, JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import Service
 from e2e.fleet.objects import MERGE
 from scorer.api.meta import format_time
@@ -44,10 +45,7 @@ MODES = ("by-name", "by-object")
 @pytest.fixture(scope="module")
 def fleet(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
     """A hub with ten members, a virtual node for each, and somebody who may ask the extender."""
-    found = Cluster(programs, folder / "fleet", etcd, "fleet")
-    try:
-        found.start()
-        install_definitions(found)
+    with running_hub(programs, folder, etcd, "scheduler") as found:
         found.request("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
         found.request("POST", "/api/v1/namespaces/shop/serviceaccounts", {"metadata": {"name": "default"}})
         rules = [{"nonResourceURLs": ["/extender/v1/*"], "verbs": ["post"]}]
@@ -64,8 +62,6 @@ def fleet(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cl
             add_member(found, name, number)
             add_node(found, f"virtual-{name}", **{"harbormaster.dev/member-cluster": name})
         yield found
-    finally:
-        found.stop()
 
 
 def add_member(hub: Cluster, name: str, cost: int) -> None:
@@ -149,7 +145,7 @@ def configuration(
             "certFile": str(certificate.certificate),
             "keyFile": str(certificate.key),
         },
-        "httpTimeout": "2s",
+        "httpTimeout": "30s",  # past it, an ignorable extender is done without
         "nodeCacheCapable": by_name,
         "ignorable": ignorable,
     }
@@ -212,9 +208,9 @@ class Fleet:
         items = {item["metadata"]["name"]: item for item in self.hub.request("GET", PODS)[0]["items"]}
         return Counter(items[pod]["spec"].get("nodeName", "").removeprefix("virtual-") for pod in pods)
 
-    def settled(self, pods: list[str], seconds: float = 60) -> Counter[str]:
+    def settled(self, pods: list[str]) -> Counter[str]:
         """Wait until all are bound."""
-        self.until(lambda: "" not in self.members_of(pods), seconds)
+        self.until(lambda: "" not in self.members_of(pods))
         return self.members_of(pods)
 
     def nominated(self, pod: str) -> str:
@@ -253,8 +249,8 @@ class Fleet:
         finally:
             self.hub.request("DELETE", f"{RUNS}/run")
 
-    def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end, "it does not come about"
             time.sleep(0.1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import StartService, install_definitions
+from e2e.conftest import StartService, running_hub
 from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
 from e2e.controlplane.service import Service
 from e2e.placements import PLACEMENTS, placement
@@ -32,13 +32,8 @@ def review(document: JsonObject) -> JsonObject:
 @pytest.fixture(scope="module")
 def showing_hub(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Cluster]:
     """A hub that shows webhooks a client certificate."""
-    found = Cluster(programs, folder / "showing", etcd, "showing", webhook_client=SHOWN)
-    try:
-        found.start()
-        install_definitions(found)
+    with running_hub(programs, folder, etcd, "showing", webhook_client=SHOWN) as found:
         yield found
-    finally:
-        found.stop()
 
 
 def test_a_forged_review_asks_nobody_and_learns_nothing(hub: Cluster, service: Service) -> None:

@@ -67,7 +67,7 @@ class Asked:
             given = {SETTINGS[name]: value for name, value in config.items()}
             given["allowed_users"] = ",".join(given.get("allowed_users", ()))
             given["protect_works"] = bool(config.get("guardRail"))  # the line's one switch for G-04 to G-11
-            self.replicas[key] = self._start(**given)
+            self.replicas[key] = self._start(self._hub, **given)
         if self._present != key:
             self.replicas[key].register(service_account="somebody-else")
             self._present = key

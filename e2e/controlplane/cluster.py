@@ -10,13 +10,15 @@ import http.client
 import json
 import os
 import secrets
+import select
 import signal
+import socket
 import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from certs.authority import Authority
 from e2e.controlplane.client_certificate import ClientCertificate, issue_client_certificate
-from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.process import Program, free_port, kill
 
 JsonObject = dict[str, Any]
 
@@ -163,16 +165,18 @@ class Cluster:
         self.apiserver = Program(self._command(etcd), folder / "kube-apiserver.log")
         self._companions: list[Program] = []
         self._trust = ssl.create_default_context(cadata=self.authority.pem.decode())
+        self._idle: list[http.client.HTTPSConnection] = []
 
     def start(self) -> None:
         """Start the API server and wait until it is ready."""
         self.apiserver.start()
-        self.apiserver.wait_ready(lambda: _read(f"{self.url}/readyz", self._trust) == b"ok", 90)
+        self.apiserver.wait_ready(lambda: _read(f"{self.url}/readyz", self._trust) == b"ok")
 
     def stop(self) -> None:
-        """Stop everything of this cluster at once: what it would still tidy up goes with the tests."""
-        for program in (*reversed(self._companions), self.apiserver):
-            program.stop(number=signal.SIGKILL)
+        """Stop everything of this cluster."""
+        while self._idle:
+            self._idle.pop().close()
+        kill(*self._companions, self.apiserver)
 
     def backup(self) -> dict[str, str]:
         """All that it keeps, for `restore`."""
@@ -296,17 +300,34 @@ class Cluster:
             headers.append(("Impersonate-User", acting_as["username"]))
             headers += [("Impersonate-Group", group) for group in acting_as.get("groups", ())]
         content = b"" if body is None else json.dumps(body).encode()
-        connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=self._trust)
-        with contextlib.closing(connection):
+        with self._connected(seconds) as connection:
             connection.putrequest(method, path)
             for name, value in (*headers, ("Content-Length", str(len(content)))):
                 connection.putheader(name, value)
             connection.endheaders(content)
             answer = connection.getresponse()
             document = _document(answer.read())
-            if answer.status >= 300:
-                raise ApiError(answer.status, document, _warnings(answer.headers))
-            return document, _warnings(answer.headers)
+        if answer.status >= 300:
+            raise ApiError(answer.status, document, _warnings(answer.headers))
+        return document, _warnings(answer.headers)
+
+    @contextlib.contextmanager
+    def _connected(self, seconds: float) -> Iterator[http.client.HTTPSConnection]:
+        """A connection for one request; it is kept for the next one, since handshakes cost more than most requests."""
+        connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=self._trust)
+        with contextlib.suppress(IndexError):
+            kept = self._idle.pop()
+            if kept.sock is None or _has_ended(kept.sock):
+                kept.close()
+            else:
+                connection = kept
+                kept.sock.settimeout(seconds)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
 
     def issue_client_certificate(
         self, common_name: str, organizations: Sequence[str] = (), folder: Path | None = None
@@ -489,6 +510,11 @@ class Cluster:
         path = (folder or self.folder) / f"{user.name.replace(':', '-')}.kubeconfig"
         _write_private(path, json.dumps(document).encode())
         return path
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether the other side has said something unasked: nothing but that it is over."""
+    return bool(select.select([connection], [], [], 0)[0])
 
 
 def _below(prefix: str) -> JsonObject:

@@ -30,7 +30,7 @@ from yarl import URL
 
 from certs.authority import Authority
 from e2e.controlplane.cluster import LOOPBACK, Cluster
-from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.process import Program, free_port, kill
 
 ANSWERS = {
     "409": "Conflict",
@@ -120,11 +120,11 @@ class FaultProxy:
     def start(self) -> None:
         """Start it, without faults."""
         self.program.start()
-        self.program.wait_ready(lambda: isinstance(self.counts(), Counter), 30)
+        self.program.wait_ready(lambda: isinstance(self.counts(), Counter))
 
     def stop(self) -> None:
         """End it."""
-        self.program.stop()
+        kill(self.program)
 
     def set(self, faults: Faults) -> None:
         """Have it do this from now on, and forget what it counted."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LAST_LINES = 30
+PATIENCE = 120.0
+"""Seconds that anything may take which takes some on an idle machine: only what never comes about takes so long."""
 
 
 class ProgramError(Exception):
@@ -50,7 +52,7 @@ class Program:
         """Whether it has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
-    def wait_ready(self, check: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_ready(self, check: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Wait until *check* says yes; an `OSError` of it counts as no.
 
         Raises:
@@ -88,6 +90,15 @@ class Program:
         """The end of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-LAST_LINES:])
+
+
+def kill(*programs: Program) -> None:
+    """End programs without asking them, all at once: what each would still tidy up goes with the tests."""
+    for program in programs:
+        if program.running:
+            program.send(signal.SIGKILL)
+    for program in programs:
+        program.stop()
 
 
 def free_port() -> int:

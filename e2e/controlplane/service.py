@@ -3,10 +3,8 @@
 import contextlib
 import http.client
 import json
-import os
 import secrets
 import ssl
-import subprocess
 import sys
 import time
 import urllib.request
@@ -19,7 +17,8 @@ from typing import Any
 from certs.authority import Authority
 from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
-from e2e.controlplane.process import Program, free_port
+from e2e.controlplane.printed import printed_with
+from e2e.controlplane.process import PATIENCE, Program, free_port
 
 HARBORMASTER = Path(sys.executable).with_name("harbormaster")
 QUICK = {
@@ -166,13 +165,9 @@ class Service:
             service_account: Whose writes the API server does not ask about.
         """
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
-        done = subprocess.run(
-            [HARBORMASTER, "webhook-configuration", "-o", "json", f"--url={self.url}", f"--ca={self.ca_file}"],
-            capture_output=True,
-            check=True,
-            env={**os.environ, **environment, "HARBORMASTER_SERVICE_ACCOUNT": service_account},
-        )
-        return list(json.loads(done.stdout)["items"])
+        environment["HARBORMASTER_SERVICE_ACCOUNT"] = service_account
+        words = ("webhook-configuration", "-o", "json", f"--url={self.url}", f"--ca={self.ca_file}")
+        return list(json.loads(printed_with(environment, *words))["items"])
 
     def register(self, service_account: str = "harbormaster-reconcile") -> None:
         """Have the API server ask this replica, and wait until it does."""
@@ -187,7 +182,7 @@ class Service:
             )
         self.wait_asked()
 
-    def wait_asked(self, seconds: float = 20) -> None:
+    def wait_asked(self, seconds: float = PATIENCE) -> None:
         """Wait until a write reaches this replica; the write is a dry run."""
         probe = {
             "apiVersion": "placement.kubernetes-fleet.io/v1beta1",

@@ -6,9 +6,7 @@ many nodes as are written there.
 """
 
 import contextlib
-import functools
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +17,8 @@ import yaml
 
 from e2e.controlplane.cluster import Cluster, Etcd, JsonObject, User
 from e2e.controlplane.fault_proxy import FaultProxy
-from e2e.controlplane.service import HARBORMASTER
+from e2e.controlplane.printed import printed
+from e2e.controlplane.process import PATIENCE, kill
 from e2e.fleet.objects import Objects, condition_of, make_namespace
 from e2e.fleet.processes import LEASE, SYSTEM, Agent, Reconciler
 from e2e.fleet.waiting import wait_until
@@ -131,10 +130,9 @@ class Fleet:
         """Stop everything, whatever had been started."""
         if self._workloads.is_alive():
             self._workloads.end()
-        for role in (*self.reconcilers, *(member.agent for member in self.members.values())):
-            role.stop()
-        for proxy in self._proxies:
-            proxy.stop()
+        agents = (member.agent.program for member in self.members.values())
+        replicas = (reconciler.program for reconciler in self.reconcilers)
+        kill(*agents, *replicas, *(proxy.program for proxy in self._proxies))
         for cluster in (self.hub, *self._clusters.values()):
             cluster.stop()
 
@@ -232,7 +230,7 @@ class Fleet:
         lease = self.on_hub.find(LEASES, LEASE, SYSTEM)
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
-    def wait_leader(self, *identities: str, seconds: float = 40) -> str:
+    def wait_leader(self, *identities: str, seconds: float = PATIENCE) -> str:
         """Wait until one of *identities* leads; return which."""
 
         found = ""
@@ -246,7 +244,7 @@ class Fleet:
         wait_until("leadership", problem, seconds)
         return found
 
-    def wait_joined(self, seconds: float = 60) -> None:
+    def wait_joined(self, seconds: float = PATIENCE) -> None:
         """Wait until every member has joined and reports its nodes."""
         wait_until("the members join", self._unjoined, seconds)
 
@@ -275,7 +273,7 @@ class Fleet:
                 return ""
             return f"no fleet-rolebinding-{member.name}; loop: {self.reconcilers[0].program.last_words()[-900:]}"
 
-        wait_until(f"the hub is ready for {member.name}", problem, 60)
+        wait_until(f"the hub is ready for {member.name}", problem)
 
     def _start_hub(self) -> None:
         self.hub.start()
@@ -357,8 +355,7 @@ def price_list() -> JsonObject:
 
 def install_member_definitions(cluster: Cluster) -> None:
     """Install what a member needs: AppliedWorks."""
-    listed = json.loads(printed("crds"))
-    documents = listed["items"] if isinstance(listed, dict) else listed
+    documents = json.loads(printed("crds", "-o", "json"))["items"]
     Objects(cluster).apply([item for item in documents if item["metadata"]["name"] == APPLIED_WORK.resource])
 
     def problem() -> str:
@@ -370,16 +367,8 @@ def install_member_definitions(cluster: Cluster) -> None:
 
 def printed_roles(command: str, account: str, *words: str) -> list[JsonObject]:
     """What ``harbormaster rbac`` prints for a command."""
-    text = printed("rbac", command, f"--namespace={SYSTEM}", f"--service-account={account}", *words)
+    text = printed("rbac", command, f"--namespace={SYSTEM}", f"--service-account={account}", *words, "-o", "json")
     return list(json.loads(text)["items"])
-
-
-@functools.cache
-def printed(*words: str) -> str:
-    """What a command prints as JSON, each time the same."""
-    done = subprocess.run([HARBORMASTER, *words, "-o", "json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def grant(cluster: Cluster, command: str, account: str, *words: str) -> None:
@@ -387,10 +376,10 @@ def grant(cluster: Cluster, command: str, account: str, *words: str) -> None:
     metadata = {"name": account, "namespace": SYSTEM}
     service_account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     Objects(cluster).apply([make_namespace(SYSTEM), service_account])
-    printed = printed_roles(command, account, *words)
-    for document in printed:
+    roles = printed_roles(command, account, *words)
+    for document in roles:
         if not document["kind"].endswith("Role"):  # several accounts may have the same roles here
             document["metadata"]["name"] += f"-of-{account}"
         if document["kind"] == "ValidatingAdmissionPolicyBinding":
             document["spec"]["policyName"] = document["metadata"]["name"]
-    Objects(cluster).apply(printed)
+    Objects(cluster).apply(roles)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from e2e.controlplane.cluster import JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.bed import Fleet
 from e2e.fleet.conditions import (
     Row,
@@ -62,7 +63,7 @@ class Complete:
     more: Sequence[tuple[str, str, str]] = ()
 
 
-def wait_complete(fleet: Fleet, wanted: Complete, seconds: float = 60) -> JsonObject:
+def wait_complete(fleet: Fleet, wanted: Complete, seconds: float = PATIENCE) -> JsonObject:
     """Wait until a placement says all of that; return it."""
     family = family_in(wanted.namespace)
     wait_until(f"{wanted.name} completes", lambda: incomplete(fleet, wanted), seconds)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from e2e.controlplane.cluster import JsonObject
 from e2e.controlplane.fault_proxy import Faults
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.bed import LEASES, LOOP_USER, SECOND_ACCOUNT, Fleet
 from e2e.fleet.objects import (
     CONFIG_MAP,
@@ -90,7 +91,7 @@ def kill_the_leader(fleet: Fleet, scene: Scene, *, placements: int, kills: int, 
         time.sleep(dice.uniform(0.05, 2.0))  # a random point of the rollout is what is asked for
         leader.program.stop(number=signal.SIGKILL)
         leader.start(wait=False)
-    assert_settled(fleet, 90 + placements)
+    assert_settled(fleet, PATIENCE + placements)
 
 
 def pause_the_leader(fleet: Fleet, scene: Scene, *, placements: int) -> None:
@@ -111,7 +112,7 @@ def pause_the_leader(fleet: Fleet, scene: Scene, *, placements: int) -> None:
             rollout.change()
         finally:
             usual.program.send(signal.SIGCONT)
-        assert_settled(fleet, 60 + placements)
+        assert_settled(fleet, PATIENCE + placements)
         late = [
             f"{event['verb']} {event['requestURI']} at {event['requestReceivedTimestamp']}: "
             f"{(event.get('responseStatus') or {}).get('code')}"
@@ -208,7 +209,7 @@ def cut_a_member_off(fleet: Fleet, scene: Scene, *, seconds: float, placements: 
         time.sleep(max(0.0, seconds - (time.monotonic() - cut)))  # the length of the cut is the scenario
         proxy.set(Faults(cut="refuse"))
         proxy.heal()
-        assert_settled(fleet, 120)
+        assert_settled(fleet)
 
 
 def cut_off_from_its_own(fleet: Fleet, scene: Scene, *, seconds: float) -> None:
@@ -223,7 +224,7 @@ def cut_off_from_its_own(fleet: Fleet, scene: Scene, *, seconds: float) -> None:
         rollout.change()
         time.sleep(seconds)  # the length of the cut is the scenario
         proxy.heal()
-        assert_settled(fleet, 120)
+        assert_settled(fleet)
 
 
 def shift_the_clock(fleet: Fleet, scene: Scene, *, seconds: int, name: str) -> None:
@@ -238,10 +239,10 @@ def shift_the_clock(fleet: Fleet, scene: Scene, *, seconds: int, name: str) -> N
             live = fleet.members["smartfish"].objects.get(CONFIG_MAP, "settings", rollout.names[0])
             return "" if live["data"] == {"round": "1"} else f"the member has {live['data']}"
 
-        wait_until("what is there is updated", problem, 60)
+        wait_until("what is there is updated", problem)
     late = Rollout(fleet, scene, f"{name}-late", 1)
     late.put()
-    assert_settled(fleet, 90)
+    assert_settled(fleet)
 
 
 def edit_works(fleet: Fleet, scene: Scene) -> None:
@@ -298,7 +299,7 @@ def _unowned(member: Objects, name: str) -> str:
 
 def _settles(fleet: Fleet, what: str) -> None:
     try:
-        assert_settled(fleet, 45)
+        assert_settled(fleet)
     except AssertionError as error:
         raise AssertionError(f"{what}: {error}") from error
 

@@ -1,6 +1,5 @@
 """Objects of one cluster by kind, and small objects to put there."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import KINDS, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT, Kind
 from webhook.kube.paths import path_of
 
+APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 CONFIG_MAP = KINDS["", "ConfigMap"]
 DEPLOYMENT = KINDS["apps", "Deployment"]
@@ -79,9 +79,12 @@ class Objects:
                 raise
 
     def apply(self, documents: list[JsonObject]) -> None:
-        """Have kubectl apply documents on the server's side."""
-        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
-        self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text, user=self.user)
+        """Apply documents on the server's side, as ``kubectl apply --server-side --force-conflicts`` does."""
+        for document in documents:
+            metadata = document["metadata"]
+            path = path_of(kind_of(document), metadata.get("namespace", ""), metadata["name"])
+            query = "fieldManager=kubectl&force=true"
+            self.cluster.request("PATCH", f"{path}?{query}", document, content_type=APPLY, user=self.user)
 
 
 def kind_of(document: JsonObject) -> Kind:

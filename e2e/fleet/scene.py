@@ -1,6 +1,7 @@
 """What a test puts on the hub, and takes away again."""
 
 from e2e.controlplane.cluster import JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.bed import Fleet
 from e2e.fleet.objects import Objects, kind_of, make_config_map, make_namespace, name_of
 from e2e.fleet.waiting import wait_until
@@ -32,7 +33,7 @@ class Scene:
         maps = [make_config_map("settings", name, **data)] if data else []
         self.put(make_namespace(name), *maps, *documents)
 
-    def clear(self, seconds: float = 60) -> None:
+    def clear(self, seconds: float = PATIENCE) -> None:
         """Delete everything: placements first, the rest when they and all they had placed are gone."""
         placements = [item for item in self._made if item[1]["kind"] in {PLACEMENT.kind, RESOURCE_PLACEMENT.kind}]
         others = [item for item in reversed(self._made) if item not in placements]

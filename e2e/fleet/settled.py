@@ -11,9 +11,11 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from e2e.controlplane.cluster import JsonObject
+from e2e.controlplane.process import PATIENCE
 from e2e.fleet.bed import Fleet
 from e2e.fleet.conditions import check_policy_snapshot, check_rows, placement_rows, rows_of
 from e2e.fleet.objects import Objects, annotations_of, is_deleting, labels_of, name_of
@@ -74,7 +76,7 @@ class Allowed:
     kept: Collection[str] = ()
 
 
-def assert_settled(fleet: Fleet, seconds: float = 60, **allowed: Collection[str]) -> None:
+def assert_settled(fleet: Fleet, seconds: float = PATIENCE, **allowed: Collection[str]) -> None:
     """Wait until nothing is wrong any more in the whole fleet.
 
     Args:
@@ -83,21 +85,21 @@ def assert_settled(fleet: Fleet, seconds: float = 60, **allowed: Collection[str]
         allowed: See `Allowed`.
     """
     known = Allowed(**allowed)
-
-    def problem() -> str:
-        found = list(problems(fleet, known))
-        more = f"\n  and {len(found) - 12} more" if len(found) > 12 else ""
-        return "".join(f"\n  {text}" for text in found[:12]) + more
-
-    wait_until("the fleet settles", problem, seconds, pause=0.3)
+    try:
+        wait_until("the fleet settles", lambda: next(problems(fleet, known), ""), seconds, pause=0.3)
+    except AssertionError as error:
+        found = "".join(f"\n  {text}" for text in islice(problems(fleet, known), 12))
+        raise AssertionError(f"{error}; now:{found or ' nothing is wrong'}") from error
 
 
 def problems(fleet: Fleet, allowed: Allowed) -> Iterator[str]:
     """Yield all that is wrong now; members are looked at only when nothing is wrong on the hub."""
     hub = _Hub(fleet)
-    wrong = list(hub.problems(allowed))
-    yield from wrong
-    if wrong:
+    is_right = True
+    for text in hub.problems(allowed):
+        is_right = False
+        yield text
+    if not is_right:
         return
     for name, objects in fleet.clusters.items():
         wanted = {

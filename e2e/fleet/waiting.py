@@ -4,15 +4,13 @@ import time
 from collections.abc import Callable
 
 from e2e.controlplane.cluster import ApiError
+from e2e.controlplane.process import PATIENCE
 
 SHARE = 2.0
 """A question is followed by so many times its own length of silence."""
 
-SHORT = 30.0
-"""Seconds that anything may take which takes a second or two on an idle machine."""
 
-
-def wait_until(what: str, problem: Callable[[], str], seconds: float = SHORT, pause: float = 0.1) -> None:
+def wait_until(what: str, problem: Callable[[], str], seconds: float = PATIENCE, pause: float = 0.1) -> None:
     """Ask until *problem* returns an empty text.
 
     Args:

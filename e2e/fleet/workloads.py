@@ -12,7 +12,7 @@ from e2e.fleet.objects import Objects, annotations_of, name_of
 from scorer.api.kinds import KINDS, Kind
 
 NEVER_READY = "e2e/never-ready"
-LOOK_EVERY_S = 0.4
+LOOK_EVERY_S = 1.0
 
 
 class Workloads(threading.Thread):

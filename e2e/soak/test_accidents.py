@@ -9,7 +9,11 @@ import random
 import time
 from collections import Counter
 
+import pytest
+
 from e2e.fleet.accidents import ACCIDENTS, ON_PURPOSE, World, happen
+
+pytestmark = pytest.mark.soak
 
 SECONDS = float(os.environ.get("HARBORMASTER_ACCIDENTS_SECONDS", "3600"))
 SEED = int(os.environ.get("HARBORMASTER_ACCIDENTS_SEED", str(int(time.time()))))

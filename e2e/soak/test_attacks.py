@@ -31,6 +31,8 @@ from e2e.controlplane.cluster import LOOPBACK, Cluster
 from e2e.controlplane.service import Service
 from e2e.soak.attacks import ATTACKS, HOOK, head, placement, placement_review
 
+pytestmark = pytest.mark.soak
+
 SECONDS = float(os.environ.get("HARBORMASTER_ATTACK_SECONDS", "6"))
 PER_SECOND = 40
 KEPT = 4

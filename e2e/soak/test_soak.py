@@ -1,10 +1,12 @@
-"""Faults with their full counts: ``make soak``; the short forms are in ``e2e/test_faults.py``."""
+"""Faults with their full counts: ``make soak``; the short forms are in ``e2e/test_fleet_faults.py``."""
 
 from dataclasses import replace
 
 import pytest
 
 from e2e.fleet import faults
+
+pytestmark = pytest.mark.soak
 
 
 def test_the_leader_is_killed_twenty_times_in_rollouts_of_a_hundred(fleet, scene):

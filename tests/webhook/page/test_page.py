@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, placement_item
 from tests.webhook.page.conftest import VIEWS
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, make_placement
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, Json, make_cluster, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

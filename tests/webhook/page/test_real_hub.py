@@ -11,8 +11,6 @@ from playwright.async_api import expect
 from scorer.api.kinds import PLACEMENT
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
-from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
-from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, make_placement, pick_n
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key

@@ -15,8 +15,6 @@ from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
-from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
-from tests.webhook.endpoints.test_callers import roster
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
 from tests.webhook.services import admit, make_server, make_services
 from webhook.embedded.simulation import keep_status

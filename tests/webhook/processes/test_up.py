@@ -20,9 +20,8 @@ import pytest
 import yaml
 
 from tests.builders.placement import make_placement
-from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from tests.thoroughness import SOAK
-from tests.webhook.controllers.world import make_config_map, make_member, make_placement, pick_n
+from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 
 UP = [sys.executable, "-m", "webhook.cli", "up", "--https-port", "0", "--http-port", "0", "--no-color"]
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"

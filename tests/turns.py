@@ -1,0 +1,96 @@
+"""Which tests run together in one process, and in which order.
+
+Tests that stand on the same clusters are one group: two processes would start those twice. All others go file by file.
+What takes long begins first, so that all processes end together.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+
+FLEET, HUB, OWN_HUB = "the fleet", "the hub", "hubs of one's own"
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    FLEET: ("e2e/test_fleet_*.py",),
+    HUB: (
+        "e2e/test_authorization.py",
+        "e2e/test_bad_input.py",
+        "e2e/test_clients.py",
+        "e2e/test_deletion_guard.py",
+        "e2e/test_evictions_and_back_reports.py",
+        "e2e/test_fault_proxy.py",
+        "e2e/test_impact.py",
+        "e2e/test_member_gate.py",
+        "e2e/test_outages.py",
+        "e2e/test_override_snapshots.py",
+        "e2e/test_printed.py",
+        "e2e/test_rbac.py",
+        "e2e/test_refused_examples.py",
+        "e2e/test_reservations.py",
+        "e2e/test_samples.py",
+        "e2e/test_strangers.py",
+        "e2e/test_tree.py",
+        "e2e/test_vectors.py",
+    ),
+    OWN_HUB: (
+        "e2e/test_cache.py",
+        "e2e/test_credentials.py",
+        "e2e/test_hub_store.py",
+        "e2e/test_leader.py",
+        "e2e/test_membership.py",
+    ),
+}
+"""Files by group."""
+
+STANDS_ON: Final[Mapping[str, str]] = {
+    "shared_fleet": FLEET,
+    "shared_hub": HUB,
+    "shared_twin": HUB,
+    "shared_own_hub": OWN_HUB,
+}
+"""What the tests of a group share, by the name of its fixture."""
+
+LONGEST_FIRST: Final = (
+    FLEET,
+    OWN_HUB,
+    HUB,
+    "e2e/test_agent.py",
+    "e2e/test_karpenter.py",
+    "e2e/test_scheduler.py",
+    "e2e/test_applier.py",
+    "tests/webhook/page/test_page.py",
+    "tests/webhook/page/test_docs.py",
+    "tests/webhook/page/test_numbers.py",
+    "tests/webhook/page/test_sign_in.py",
+    "tests/webhook/page/test_budgets.py",
+    "tests/webhook/cli/test_up_command.py",
+    "tests/webhook/processes/test_up.py",
+    "tests/webhook/admission/test_admission_properties.py",
+    "tests/webhook/controllers/test_histories.py",
+)
+"""What takes half a minute or more."""
+
+
+def group_of(nodeid: str) -> str:
+    """Return what a test is run together with, in one process: its group, or its file."""
+    file = nodeid.partition("::")[0]
+    return next((group for group, files in GROUPS.items() if any(fnmatch(file, each) for each in files)), file)
+
+
+def turn_of(nodeid: str) -> tuple[bool, int, str]:
+    """Return when the group of a test is begun.
+
+    All that need real clusters come before all others, so that the clusters end before those; long groups come first.
+    """
+    group = group_of(nodeid)
+    place = LONGEST_FIRST.index(group) if group in LONGEST_FIRST else len(LONGEST_FIRST)
+    return not nodeid.startswith("e2e/"), place, group
+
+
+def missing() -> list[str]:
+    """Return what is named here and not there any more."""
+    named = [*(file for files in GROUPS.values() for file in files), *LONGEST_FIRST]
+    return [name for name in named if name not in GROUPS and not list(ROOT.glob(name))]
