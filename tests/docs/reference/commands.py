@@ -71,7 +71,8 @@ def _with_its_own(command: click.Command, parent: click.Context, name: str) -> I
 
 
 def _context(command: click.Command, parent: click.Context | None, name: str) -> click.Context:
-    return click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH)
+    names = root.context_settings["help_option_names"]  # a command keeps those of the first context that asks it
+    return click.Context(command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names)
 
 
 def page() -> str:
