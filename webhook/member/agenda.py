@@ -1,8 +1,7 @@
-"""What is to be looked at, and when: a keyed queue with one clock for everything in it.
+"""A keyed work queue with delays and one clock for all entries.
 
-An entry is due at an instant or at once. One that is being handled is not handed out a second time;
-when it is added meanwhile, it comes again afterwards. Thousands of entries that are due later cost a
-place in a heap each, no task.
+An entry is due at an instant or at once. While a worker handles an entry, no other worker gets it; an entry added
+meanwhile is handled again afterwards. Thousands of entries that are due later cost a place in a heap each, not a task.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ class Agenda(Generic[Entry]):
 
     Args:
         now: The clock.
-        sleep: Waits for a number of seconds of that clock.
+        sleep: Sleeps for a number of seconds of that clock.
     """
 
     def __init__(self, now: Callable[[], datetime], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -43,13 +42,14 @@ class Agenda(Generic[Entry]):
 
     @property
     def busy(self) -> bool:
-        """Whether something is ready or being handled."""
+        """Whether any entry is ready or being handled."""
         return bool(self._is_ready or self._taken)
 
     def add(self, entry: Entry) -> None:
         """Have *entry* handled as soon as possible."""
         self._due.pop(entry, None)
         if entry in self._taken:
+            # The pass under way may have read the state before this change, and a second worker must not run beside it.
             self._again.add(entry)
         elif entry not in self._is_ready:
             self._is_ready.add(entry)
@@ -57,7 +57,7 @@ class Agenda(Generic[Entry]):
             self._work.release()
 
     def add_at(self, entry: Entry, due: datetime) -> None:
-        """Have *entry* handled at *due*, or earlier if it is already to be handled earlier."""
+        """Have *entry* handled at *due*, or earlier if it is already due earlier."""
         if entry in self._is_ready or entry in self._again:
             return
         known = self._due.get(entry)
@@ -68,14 +68,14 @@ class Agenda(Generic[Entry]):
                 self._sooner.set()
 
     def forget(self, entry: Entry) -> None:
-        """Take *entry* off; a pass that is under way goes on."""
+        """Remove *entry*; a pass that is under way continues."""
         self._due.pop(entry, None)
         self._again.discard(entry)
-        if entry in self._is_ready:
-            self._is_ready.discard(entry)
+        # Its place in the deque stays, with the permit of the semaphore that belongs to it; `take` skips both.
+        self._is_ready.discard(entry)
 
     async def take(self) -> Entry:
-        """Wait for an entry that is due; give it back with `done`."""
+        """Wait for an entry that is due; the worker reports its end with `done`."""
         while True:
             await self._work.acquire()
             entry = self._ready.popleft()
@@ -85,16 +85,16 @@ class Agenda(Generic[Entry]):
                 return entry
 
     def done(self, entry: Entry) -> None:
-        """Say that the handling of *entry* has ended."""
+        """Note that a worker has finished with *entry*."""
         self._taken.discard(entry)
         if entry in self._again:
             self._again.discard(entry)
             self.add(entry)
 
     async def run(self) -> None:
-        """Move entries to the ready ones when they are due, for ever."""
+        """Make entries ready as they fall due, until cancelled."""
         while True:
-            self._sooner.clear()
+            self._sooner.clear()  # before the heap is read: an entry added from here on ends the wait below
             wait = self._promote()
             if wait is None:
                 await self._sooner.wait()
@@ -102,12 +102,12 @@ class Agenda(Generic[Entry]):
                 await self._wait(wait)
 
     def _promote(self) -> float | None:
-        """Make ready what is due; return the seconds until the next entry is, None when there is none."""
+        """Make due entries ready; return the seconds until the next one is due, None when there is none."""
         now = self._now()
         while self._heap:
             due, _, entry = self._heap[0]
             if self._due.get(entry) != due:
-                heapq.heappop(self._heap)  # was added anew, forgotten or handled early
+                heapq.heappop(self._heap)  # stale: the entry was forgotten, handled early or given an earlier time
             elif due <= now:
                 heapq.heappop(self._heap)
                 self.add(entry)

@@ -1,11 +1,11 @@
-"""Wakes a Work when one of its objects on the member is changed or deleted by somebody else.
+"""Wakes a Work when another client changes or deletes one of its objects on the member.
 
-Watched are the kinds that the Works hold, and AppliedWorks; kept is only which Work an object belongs to and, of each
-such object, two checksums: one of its status and one of all the rest. A kind that may not be watched is left to the
-polling of its Works.
+The agent watches AppliedWorks and the kinds that the Works hold. It keeps which Work an object belongs to and two
+checksums of each such object: one of its status and one of all the rest. Where the agent may not watch a kind, the
+Works that hold it are polled.
 
-What a Work writes itself comes back as a change, too. That costs one more look, which writes nothing and so brings
-no further change. Where somebody keeps undoing what is applied, looks come further and further apart.
+The agent's own writes come back as changes, too. That costs one more pass, which writes nothing and so causes no
+further change. Where another client keeps undoing what is applied, the passes come at growing intervals.
 
 Source: rollout.md 11.7; the reference only polls.
 """
@@ -26,19 +26,19 @@ from webhook.member.following import Sleep, follow
 from webhook.member.manifests import Identity
 
 Wake = Callable[[str, float], None]
-"""Have the Work of this name looked at in so many seconds."""
+"""Has the Work of this name reconciled in that number of seconds."""
 
 DELETED_SECONDS: Final = 0.1
 CHANGED_SECONDS: Final = 0.5
 STATUS_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 15.0
-"""How long after a change its Work is looked at: at first, and when changes keep coming."""
+"""How long after a change the Work is reconciled: by kind of change, and at most when changes keep coming."""
 
 CALM_SECONDS: Final = 60.0
-"""After so long without a change the first wait is the short one again."""
+"""After this long without a change, the waits are short again."""
 
 FORBIDDEN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""How long to wait after a refusal; short at first, for an API server that starts refuses everything for a while."""
+"""How long to wait after a refusal; short at first, because a starting API server refuses everything for a while."""
 
 _KINDS_SECONDS: Final = 30.0
 
@@ -53,7 +53,7 @@ class _Sums(NamedTuple):
 
 
 class _Watch:
-    """The watch on one kind: passes changes on to the objects it belongs to."""
+    """The watch on one kind; passes changes on to `AppliedObjects`."""
 
     def __init__(self, kind: Kind, objects: "AppliedObjects") -> None:
         self.kind = kind
@@ -61,7 +61,7 @@ class _Watch:
         self._objects = objects
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.following.Listener`: what happened before is not known, so all are looked at."""
+        """See `webhook.member.following.Listener`: earlier changes may have been missed, so all Works are woken."""
         self.forbidden = ""
         self._objects.missed(self.kind, items)
 
@@ -80,9 +80,9 @@ class AppliedObjects:
     Args:
         member: Where the objects are.
         served: The kinds that the member serves.
-        wake: Called when a Work has to be looked at.
-        clock: Seconds that only grow.
-        sleep: Waits.
+        wake: Called when a Work needs a pass.
+        clock: A monotonic clock, in seconds.
+        sleep: Sleeps for a number of seconds.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class AppliedObjects:
         self._refreshed = float("-inf")
 
     def hold(self, work: str, manifests: Iterable[object]) -> None:
-        """Note which objects a Work holds; what it held before and holds no longer is let go."""
+        """Note which objects a Work holds; forget those that it no longer holds."""
         now = frozenset(identity for manifest in manifests if (identity := _identity(manifest)) is not None)
         before = self._held.get(work, frozenset())
         for identity in before - now:
@@ -122,7 +122,7 @@ class AppliedObjects:
             self._news.set()
 
     def forget(self, work: str) -> None:
-        """Let go of a Work that is gone."""
+        """Forget a Work that is gone."""
         for identity in self._held.pop(work, ()):
             self._let_go(work, identity)
         for of_status in (True, False):
@@ -141,10 +141,11 @@ class AppliedObjects:
             del self._kinds[group_kind]
 
     async def run(self) -> None:
-        """Watch what there is to watch, until cancelled."""
+        """Watch the kinds that the Works hold, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(APPLIED_WORK))
             while True:
+                # Before the watches are adjusted: `_adjust` awaits, and what changes meanwhile needs another round.
                 self._news.clear()
                 unknown = await self._adjust(group)
                 try:
@@ -154,7 +155,7 @@ class AppliedObjects:
                     continue
 
     async def _adjust(self, group: asyncio.TaskGroup) -> bool:
-        """Begin and end watches; return whether kinds are held that the member does not serve yet."""
+        """Start and stop watches; return whether a Work holds a kind that the member does not serve yet."""
         for group_kind in self._watches.keys() - self._kinds.keys():
             self._watches.pop(group_kind).cancel()
         missing = [group_kind for group_kind in self._kinds if group_kind not in self._watches]
@@ -162,6 +163,7 @@ class AppliedObjects:
             await self._refresh()
         for group_kind in missing:
             kind = self._find(group_kind)
+            # The last Work of the kind may have gone during the refresh; its watch would run until the next change.
             if kind is not None and group_kind in self._kinds:
                 self._watches[group_kind] = group.create_task(self._follow(kind))
         return any(group_kind not in self._watches for group_kind in self._kinds)
@@ -170,14 +172,14 @@ class AppliedObjects:
         return self._served.kinds.get(group_kind)
 
     async def _refresh(self) -> None:
-        """Ask the member for its kinds, not too often."""
+        """Ask the member for its kinds, at a limited rate."""
         if self._clock() - self._refreshed < _KINDS_SECONDS / 10:
             return
         self._refreshed = self._clock()
         try:
             await self._served.refresh()
         except StoreError as error:
-            _log.warning("kinds not found out", extra={"error": str(error)})
+            _log.warning("cannot discover the member's kinds", extra={"error": str(error)})
 
     async def _follow(self, kind: Kind) -> None:
         await follow(
@@ -190,11 +192,11 @@ class AppliedObjects:
         )
 
     def missed(self, kind: Kind, items: Sequence[JsonObject] = ()) -> None:
-        """Have all Works looked at that hold objects of *kind*: their changes were not seen for a while.
+        """Wake all Works that hold objects of *kind*: the watch may have missed changes to them.
 
         Args:
-            kind: Which.
-            items: All AppliedWorks, if that is the kind. One that is on its way out may be of a Work that is not held.
+            kind: The kind of the objects.
+            items: All AppliedWorks, if that is the kind: one that is being deleted may belong to a Work that is gone.
         """
         if kind == APPLIED_WORK:
             works = dict.fromkeys([*self._held, *(name_of(item) for item in items if is_deleting(item))])
@@ -230,7 +232,7 @@ class AppliedObjects:
             self._wake_soon(work, seconds)
 
     def _wake_soon(self, work: str, seconds: float) -> None:
-        """Wake a Work after *seconds*, or later when it has been woken again and again for the like."""
+        """Wake a Work after *seconds*, or later when such changes have woken it repeatedly."""
         now, entry = self._clock(), (work, seconds == STATUS_SECONDS)
         count, last = self._recent.get(entry, (0, float("-inf")))
         if now - last > CALM_SECONDS:
@@ -242,7 +244,7 @@ class AppliedObjects:
 
 
 def _identity(manifest: object) -> Identity | None:
-    """Return what a manifest names; None where it cannot be read."""
+    """Return the object that a manifest names; None where it cannot be read."""
     if not isinstance(manifest, Mapping):
         return None
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
@@ -253,7 +255,7 @@ def _identity(manifest: object) -> Identity | None:
 
 
 def _sums(document: Mapping[str, Any]) -> _Sums:
-    """Return the checksums of an object, without what changes with every write."""
+    """Return the checksums of an object, without the metadata that changes with every write."""
     metadata = {
         name: value
         for name, value in document["metadata"].items()

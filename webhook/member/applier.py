@@ -1,13 +1,13 @@
-"""Apply Works on the member cluster and report what became of them.
+"""Apply Works on the member cluster and report the outcome.
 
-One pass over a Work reads everything it needs, brings the member nearer to what the hub wants and
-writes the Work's status. It may stop anywhere and be made again: what was under way is written down
-before it starts (`PreparingToProcess`), and what belongs to a Work can be told by its owner
-reference to the AppliedWork of the same name.
+One pass over a Work reads everything it needs, brings the member closer to what the hub wants and writes the Work's
+status. A pass may stop anywhere and be repeated: the objects that it is about to apply are written down first
+(`PreparingToProcess`), and an object shows which Work it belongs to by its owner reference to the AppliedWork of the
+same name.
 
-Differences from the reference. An object that is being deleted on the member is not applied to. An object counts as
-left over by group, kind and name, so a manifest that moves to another version is not deleted; and also when the last
-attempt to apply it failed, since the failure may have come after the write.
+Differences from the reference. The agent does not apply to an object that is being deleted on the member. Left-overs
+are told by group, kind and name, so an object is not deleted when its manifest moves to another version; an object
+whose last apply failed counts as well, since the failure may have come after the write.
 
 Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 """
@@ -56,23 +56,23 @@ from webhook.member.writing import Writer
 
 MADE_ANEW: Final = "AppliedWorkMadeAnew"
 OWNER_DELETED: Final = (
-    "somebody on the member deleted the AppliedWork; what it owned stays, and belongs to the one made in its place"
+    "the AppliedWork was deleted on the member; the objects it owned stay, and the agent has made a new one to own them"
 )
 
 WORDS: Final = (ABANDON, REMOVE, WORK_OBJECTS)
-"""Annotations of a Work that change what is done about it, or what may be."""
+"""Annotations of a Work that change what the agent does, or may do, about it."""
 
 PARALLEL_MANIFESTS: Final = 16
 
 DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds before each look whether the member serves what a definition of the same Work defines."""
+"""Seconds before each check whether the member serves the kind that a definition of the same Work defines."""
 
 KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
 NO_ORDER: Final = (
-    "the Work goes, but harbormaster has not asked for its content to go: "
+    "the Work is being deleted, but harbormaster has not asked for its content to go: "
     "its objects stay on the member, and a Work of this name that comes back finds them as they are; "
-    f"to get rid of them where none comes back, write {REMOVE} with its own uid on the AppliedWork of this name on the "
-    "member, then delete that"
+    f"to remove them if none comes back, annotate the AppliedWork of this name on the member with {REMOVE}, set to the "
+    "AppliedWork's own uid, then delete it"
 )
 
 GONE: Final = Outcome(gone=True)
@@ -90,26 +90,26 @@ async def reconcile_work(
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> Outcome:
-    """Make the member hold what one Work says, and the Work say how that went.
+    """Make the member hold what one Work says, and report the outcome in the Work's status.
 
-    Level-triggered: everything is read again. Idempotent: a second pass writes nothing on either side,
-    except the time of observation where the status lists differences, every now and then.
+    Level-triggered: every pass reads everything again. Idempotent: a second pass writes nothing on either side,
+    except, now and then, the time of observation where the status lists differences.
 
     Args:
         key: Of the Work.
         hub: Where it is.
         member: Where its objects go.
         now: Time of the pass.
-        fingerprints: What the caller keeps from pass to pass, one for the member. Without it, the member is asked in
-            every pass about the objects that it stores differently from their manifests.
-        word: Asks the hub about the member, before anything of a Work that goes is removed, and about an older Work.
+        fingerprints: What the caller keeps from pass to pass, one instance per member. Without it, every pass asks the
+            member about each object that it stores differently from the manifest.
+        word: Asks the hub about the member, before the content of a deleted Work is removed, and about an older Work.
         hub_uid: Which hub it is; empty: it does not say.
         limits: What the agent leaves alone, whatever the Work holds.
 
     Raises:
-        ConflictError: Someone else wrote first: try again.
-        StoreError: The hub or the member did not answer, or the member did not keep the books: try again later. A
-            member that refuses an object is no error: the Work's status says so.
+        ConflictError: Another client wrote first: try again.
+        StoreError: The hub or the member did not answer, or the member did not store the books: try again later. A
+            member that refuses an object raises no error: the Work's status says so.
     """
     try:
         work = await hub.get(WORK, key)
@@ -117,6 +117,7 @@ async def reconcile_work(
         return GONE
     if is_deleting(work):
         return await _clean_up(work, word, hub, member, now, hub_uid, limits)
+    # Before anything is applied: a Work deleted from here on waits for our clean-up, so nothing is left behind.
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
     try:
@@ -151,14 +152,17 @@ async def reconcile_work(
         ),
     )
     results, live = await _process(decoded, steps, at_once=not applies)
+    # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
+    # two writes in the other order would leave them in neither list.
     await record(owner, decoded, live, left, member)
     outcome = await _store(work, work_status(work, results, now), hub)
+    # Last: a stand noted before the hub had stored its status would make an intact hub look restored after a crash.
     await note_applied(work, owner, member)
     return outcome
 
 
 async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:
-    """Have the Work say what became of it."""
+    """Store the Work's status if it has changed."""
     if status != work.get("status"):
         work = await hub.replace_status(WORK, {**work, "status": status})
     return _outcome(work["metadata"].get("generation", 0), status)
@@ -190,7 +194,7 @@ async def _process(
     """Process all manifests in waves; return a result for each, in order, and the objects that were applied.
 
     Raises:
-        StoreError: The member does not answer any more; later waves have not begun.
+        StoreError: The member has stopped answering; later waves have not started.
     """
     results = {
         item.ordinal: manifest_result(item, item.reason, item.message) for item in decoded if isinstance(item, Rejected)
@@ -201,7 +205,7 @@ async def _process(
 
     async def one(item: Manifest) -> None:
         async with slots:
-            if lost:
+            if lost:  # while this task waited for its slot, another found that the member does not answer
                 return
             try:
                 result, document = await steps.process(item)
@@ -232,7 +236,8 @@ async def _defined(
 ) -> tuple[list[Manifest], list[Manifest]]:
     """Divide a wave into what can be applied, and what waits for its definition to come into effect.
 
-    A definition that this pass has applied is given some seconds; the others a next pass.
+    After applying a definition, the pass waits a few seconds for it; objects of other missing kinds wait for a later
+    pass.
     """
     applied = {identity.name for identity in live}
     for seconds in DEFINITION_WAITS:
@@ -255,32 +260,33 @@ async def _clean_up(
     hub_uid: str,
     limits: MemberLimits,
 ) -> Outcome:
-    """Remove what the Work put on the member, if that is asked for, then let the Work go."""
+    """Remove what the Work put on the member, if the hub asks for it, then take our finalizer off the Work."""
     metadata = work["metadata"]
     if (free := without_finalizer(work, WORK_CLEANUP)) is None:
         return GONE
     us = HubMember(hub_uid, metadata["namespace"])
     content = await _what_is_known(work, us, word, hub, member, now)
-    if content.leaving:  # `webhook.member.membership` lets go of the Work, or the hub does
+    if content.leaving:  # `webhook.member.membership` takes the finalizer off, or the hub does
         return Outcome(metadata.get("generation", 0), "leaving")
     if content.older:
         return HELD
     if not await remove_content(work, content, hub, member, now, us, limits):
         return Outcome(metadata.get("generation", 0), "deleting")
     with suppress(NotFoundError):
+        # Over the version that was judged above: if the Work has changed since, ConflictError has it judged again.
         await hub.replace(WORK, free)
     return GONE
 
 
 def went_early(work: JsonObject) -> bool:
-    """Say whether a Work that is gone was let go by the hub without asking us, although it had our finalizer.
+    """Say whether a Work that is gone was deleted without waiting for us, although it had our finalizer.
 
-    An API server that is told to delete an object, whatever its version, in the very moment in which the object gets
-    its first finalizer deletes it all the same. A Work that we let go is marked as being deleted until the end; one
-    whose finalizer somebody took off, the hub itself when a member is given up, has none. Neither went early.
+    An API server that handles an unconditional delete at the moment at which the object gets its first finalizer
+    deletes the object all the same. A Work that we have cleaned up carries a deletionTimestamp to the end, and one
+    whose finalizer another client took off (the hub, when it gives up a member) has no finalizer: neither went early.
 
     Args:
-        work: As it was last, as the watch tells.
+        work: Its last state, from the watch.
     """
     metadata = work["metadata"]
     return WORK_CLEANUP in (metadata.get("finalizers") or ()) and not metadata.get("deletionTimestamp")
@@ -296,12 +302,13 @@ async def clean_up_after(
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> Outcome:
-    """Remove what a Work put on the member that went early, if that is asked for; may stop anywhere and be made again.
+    """Remove what a Work that went early put on the member, if the hub asked for it; may stop anywhere and be repeated.
 
-    Nothing is removed when there is a Work of that name again: it takes over what is there.
+    Nothing is removed when a Work of that name exists again: it takes over what is there. The agenda gives one name to
+    one worker at a time, so no pass over a new Work of that name runs beside this one.
 
     Args:
-        work: As it was last.
+        work: Its last state.
         hub: Where it was.
         member: Where its objects are.
         now: Time of the pass.
@@ -325,11 +332,11 @@ async def clean_up_after(
 async def _what_is_known(
     work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
 ) -> Content:
-    """Find out what decides about all that a going Work put on the member; tell of it when nobody asked for its end."""
+    """Find out what decides the fate of a deleted Work's content; send an Event if its removal was not ordered."""
     ordered = is_meant(work)
     if not ordered:
         await tell(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
-    leaving = ordered and (await word()).leaving  # without an order, it decides nothing
+    leaving = ordered and (await word()).leaving  # without an order everything stays anyway
     abandoned = annotation(work, ABANDON) == "true"
     older = ordered and not leaving and await _is_older(work, us, word, hub, member, now)
     return Content(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving, older=older)
@@ -341,5 +348,5 @@ async def _is_older(
     try:
         owner = await member.get(APPLIED_WORK, Key(work["metadata"]["name"]))
         return standing(owner, us) is not Standing.ANOTHERS and await is_held(work, owner, word, hub, member, now)
-    except NotFoundError:  # also a Work that went early: nothing can be said on it, and nothing is there to go
+    except NotFoundError:  # no AppliedWork to compare with; or the Work went early, and has no status to write
         return False

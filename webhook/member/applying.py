@@ -1,4 +1,4 @@
-"""Applies the Works of one member: looks at each when it changes, when its objects do, and from time to time.
+"""Applies the Works of one member: reconciles each when it changes, when its objects do, and from time to time.
 
 Source: rollout.md 11; KubeFleet pkg/controllers/workapplier.
 """
@@ -31,16 +31,17 @@ from webhook.member.word import AskHub
 WORKERS: Final = 8
 AFTER_CONFLICT: Final = timedelta(milliseconds=100)
 LONGEST_BACKOFF: Final = timedelta(seconds=20)
-"""Between two passes over a Work while the hub or the member fails: one of the many requests of a pass often does, on a
-bad network, and content that was ordered to go or to change should not wait a minute for the next try."""
+"""Longest wait between two passes while the hub or the member fails. On a bad network one of the many requests of a
+pass often fails, and content that is to go or to change should not wait a minute for the next attempt."""
 AFTER_DOUBT: Final = timedelta(seconds=10)
-"""When to look again at a Work that is said to be gone while the watch has not said so: a hub that starts says much."""
+"""When to retry a Work that the hub does not find although the watch has not reported its deletion: a starting hub may
+give wrong answers."""
 
 _log = logging.getLogger(__name__)
 
 
 class PassResult(StrEnum):
-    """What became of one pass over a Work."""
+    """The outcome of one pass over a Work."""
 
     DONE = "done"
     CONFLICT = "conflict"
@@ -53,9 +54,9 @@ class Time:
     """How time passes for an agent that applies.
 
     Args:
-        now: The time of day, for what is written down.
-        steady: A clock that nobody sets, for what is waited for.
-        sleep: Waits for a number of seconds of *steady*.
+        now: The time of day, for what is written.
+        steady: A clock that is never set, for waits.
+        sleep: Sleeps for a number of seconds of *steady*.
     """
 
     now: Callable[[], datetime]
@@ -70,9 +71,9 @@ class Applying:
         namespace: The member's namespace on the hub.
         hub: Where the Works are.
         member: Where their objects go.
-        time: How it passes.
-        word: Asks the hub about the member, before anything of a deleted Work is removed.
-        count: Told of every pass.
+        time: The clocks.
+        word: Asks the hub about the member, before the content of a deleted Work is removed.
+        count: Called after every pass.
         hub_uid: Which hub it is; empty: it does not say.
         limits: What the agent leaves alone, whatever the Works hold.
     """
@@ -100,7 +101,7 @@ class Applying:
         self._agenda: Agenda[str] = Agenda(time.steady, time.sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
-        """Works that went early, as they were last: what they put on the member may have to go after them."""
+        """The last state of Works that went early: what they put on the member may have to be removed."""
         self._paces: dict[str, Pace] = {}
         self._failures: dict[str, int] = {}
         self._fingerprints = Fingerprints()
@@ -112,12 +113,12 @@ class Applying:
 
     @property
     def works(self) -> int:
-        """How many Works there are."""
+        """The number of Works."""
         return len(self._works)
 
     @property
     def busy(self) -> bool:
-        """Whether something is being done right now, or could be at once."""
+        """Whether a pass is running or ready to run."""
         return self._agenda.busy
 
     async def run(self) -> None:
@@ -141,7 +142,7 @@ class Applying:
         """See `webhook.member.following.Listener`."""
         if event.type is EventType.DELETED:
             name = key_of(event.document).name
-            self._gone(name)
+            self._gone(name)  # only queues a pass: no worker runs before the next line, which that pass depends on
             if went_early(event.document):
                 self._early[name] = event.document
         else:
@@ -157,7 +158,7 @@ class Applying:
         said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
         mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
         if self._works.get(name) == mark:
-            return  # only the status, which we write ourselves
+            return  # only the status has changed, which this agent writes
         self._works[name] = mark
         self._early.pop(name, None)
         self._objects.hold(name, list_at(document, "spec", "workload", "manifests"))
@@ -168,7 +169,7 @@ class Applying:
         self._paces.pop(name, None)
         self._failures.pop(name, None)
         self._objects.forget(name)
-        self._agenda.add(name)  # its AppliedWork may be on its way out, or have to go
+        self._agenda.add(name)  # its AppliedWork may be waiting for us to free it
 
     def _wake(self, name: str, seconds: float) -> None:
         self._agenda.add_at(name, self._time.steady() + timedelta(seconds=seconds))
@@ -182,7 +183,7 @@ class Applying:
                 self._agenda.done(name)
 
     async def _pass(self, name: str) -> None:
-        """Look at one Work, and settle when to look again."""
+        """Reconcile one Work, and schedule its next pass."""
         try:
             again = await self._reconcile(name)
             self._failures.pop(name, None)
@@ -192,7 +193,7 @@ class Applying:
         except StoreError as error:
             _log.warning("will try again", extra={"work": name, "error": str(error)})
             result, again = PassResult.UNAVAILABLE, self._backoff(name)
-        except Exception:  # noqa: BLE001 - the loop of the queue: a mistake of ours must not end the other Works
+        except Exception:  # noqa: BLE001 - the loop of the queue: a bug must not stop the other Works
             _log.exception("failed", extra={"work": name})
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
@@ -204,9 +205,9 @@ class Applying:
         return min(timedelta(seconds=2 ** min(count, 10) / 2), LONGEST_BACKOFF)
 
     async def _reconcile(self, name: str) -> timedelta | None:
-        """Reconcile a Work, or what is left of one; return when to look again, None when there is nothing left.
+        """Reconcile a Work, or what is left of one; return the delay to the next pass, None when nothing is left.
 
-        Whether there is a Work is for the hub to say: what is not heard of yet, after a start, may well be there.
+        Only the hub decides whether a Work exists: after a start, the watch may not have delivered it yet.
         """
         early, key = self._early.get(name), Key(name, self._namespace)
         if early is not None:
@@ -228,9 +229,10 @@ class Applying:
             pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
             return pace.delay
         self._paces.pop(name, None)
+        # `is`: during the clean-up another Work of that name may have come and gone early; that one is still to do.
         if early is not None and self._early.get(name) is early:
             del self._early[name]
-            return timedelta()  # there may be a Work of that name again
+            return timedelta()  # a Work of that name may exist again
         if name in self._works:
             return AFTER_DOUBT
         await free_without_work(name, self._member, HubMember(self._hub_uid, self._namespace))

@@ -1,7 +1,7 @@
-"""What is written down about a Work's objects: what may be on the member, and what is.
+"""The books: which objects of a Work may be on the member, and which are.
 
-The Work's status lists what was applied or was about to be; the AppliedWork on the member lists what
-is its own. An object that an earlier pass put there and the Work no longer holds is found by either.
+The Work's status lists the objects that were applied or were about to be; the AppliedWork on the member lists those
+that it owns. Either list leads to an object that an earlier pass put there and the Work no longer holds.
 
 Source: rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
 """
@@ -27,16 +27,16 @@ from webhook.member.manifests import (
 from webhook.member.ports import MemberStore
 
 ATTEMPTS: Final = 4
-"""How often an object is read again when somebody else wrote it in the same moment."""
+"""How often a read and write is attempted when other clients write the same object between the two."""
 
 
 async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> KnownKinds:
-    """Return the kinds that *manifests* may be of; the member is asked once when it does not seem to know one.
+    """Return the kinds that *manifests* may be of; discovery runs once more when it does not know one of them.
 
     Args:
-        member: Whose kinds they are.
+        member: The member that serves them.
         manifests: As in the Work.
-        applies: What a definition among them defines will be there when its objects are applied.
+        applies: Whether the manifests are applied: then the kinds that definitions among them define count, too.
     """
     definitions = [
         manifest
@@ -57,22 +57,22 @@ def _version(manifest: Mapping[str, Any]) -> str:
 
 
 def _identity(identifier: Mapping[str, Any]) -> Identity | None:
-    """Return the object that an entry of a status is about, None where it could not be read from the manifest."""
+    """Return the object that a status entry is about, None where it could not be read from the manifest."""
     group, kind, namespace, name = (str(identifier.get(field) or "") for field in Identity._fields)
     return Identity(group, kind, namespace, name) if kind and name else None
 
 
 def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = False) -> list[Identity]:
-    """Return what earlier passes may have put on the member, as the Work and the AppliedWork remember it.
+    """Return what earlier passes may have put on the member, according to the Work and the AppliedWork.
 
-    What failed to be applied counts, too: the failure may have come after the write. Whether an object is
-    really there, and ours, is for its owner references to say.
+    Objects that could not be applied count, too: the failure may have come after the write. Only its owner references
+    tell whether an object is really there, and ours.
 
     Args:
-        work: As it is, or was last.
+        work: The Work, or its last state.
         owner: Its AppliedWork, if there is one.
-        compared: Also what was only compared. That is no left-over when its Work holds it no longer; but comparing
-            takes over where it may, and then it would go with its owner.
+        compared: Include objects that were only compared. Such an object is no left-over when its Work drops it; but
+            comparing takes objects over where it may, and one taken over would be collected with its owner.
     """
     identifiers = [
         entry.get("identifier") or {}
@@ -85,13 +85,13 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
 
 
 def written_down(owner: JsonObject) -> list[Identity]:
-    """Return what an AppliedWork says to own."""
+    """Return the objects that an AppliedWork lists as its own."""
     entries = list_at(owner, "status", "appliedResources")
     return sorted({identity for entry in entries if (identity := _identity(entry))})
 
 
 def with_resource(owner: JsonObject, identity: Identity) -> JsonObject:
-    """Return an AppliedWork that says to own an object more."""
+    """Return an AppliedWork that lists one more object as its own."""
     entries = list_at(owner, "status", "appliedResources")
     return {**owner, "status": {"appliedResources": [*entries, _resource(identity, len(entries))]}}
 
@@ -101,21 +101,21 @@ def _resource(identity: Identity, ordinal: int) -> JsonObject:
 
 
 def _was_applied(entry: Mapping[str, Any]) -> bool:
-    """Say whether an entry of the Work's status is about applying, not only about comparing."""
+    """Say whether an entry of the Work's status is about applying, not just comparing."""
     return any(condition.get("type") == "Applied" for condition in entry.get("conditions") or ())
 
 
 async def still_answers(member: MemberStore, owner: JsonObject) -> None:
-    """Tell what went wrong with one object (a webhook of the member fails, say) from a member that is not there.
+    """Tell the failure of one object (a webhook on the member fails, say) from a member that is unreachable.
 
     Raises:
-        StoreError: The member does not even answer for the AppliedWork: nothing can be said about any object.
+        StoreError: The member cannot even return the AppliedWork: nothing is known about any object.
     """
     await member.get(APPLIED_WORK, Key(owner["metadata"]["name"]))
 
 
 async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> list[tuple[Identity, Kind]]:
-    """Return the objects whose kinds the member serves; with its definition an object has gone, too."""
+    """Return the objects whose kinds the member serves; the others went with their definitions."""
     if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
         await member.served.refresh()
     known = member.served.kinds
@@ -127,7 +127,10 @@ async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> l
 
 
 async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonObject], Awaitable[None]]) -> None:
-    """Do *change* to an object as it is now, again when somebody wrote it meanwhile; nothing when it is gone."""
+    """Run *change* on the latest version of an object; retry when another client wrote in between; skip a missing one.
+
+    *change* decides and writes by the version that it is given, so what it decides holds for what it overwrites.
+    """
     for attempt in range(ATTEMPTS):
         try:
             await change(await member.get(kind, key))
@@ -143,9 +146,9 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 async def write_ahead(
     work: JsonObject, decoded: Sequence[Manifest | Rejected], hub: Store, now: datetime
 ) -> JsonObject:
-    """Write down which objects are about to be applied for the first time, before any of them is.
+    """Record in the Work's status which objects are about to be applied for the first time, before any of them is.
 
-    After a crash in between, the next pass then knows what it may have left on the member.
+    After a crash in between, the next pass knows what this one may have left on the member.
     """
     coming = [item for item in decoded if isinstance(item, Manifest)]
     identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in coming]
@@ -153,14 +156,14 @@ async def write_ahead(
 
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
-    """Write down at the Work what only its AppliedWork knows of, before that goes."""
+    """Copy into the Work's status the objects that only its AppliedWork lists, before the AppliedWork goes."""
     known = list_at(owner, "status", "appliedResources")
     identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in known]
     return await _announced(work, identifiers, hub, now)
 
 
 async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: Store, now: datetime) -> JsonObject:
-    """Return the Work with those of the objects written down as possibly applied that were not yet."""
+    """Return the Work with all of the objects listed as possibly applied; write its status if some were missing."""
     status = status_of(work)
     entries = status.get("manifestConditions") or ()
     known = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
@@ -183,14 +186,17 @@ async def record(
     refused: Iterable[Identity],
     member: MemberStore,
 ) -> None:
-    """Write into the AppliedWork which objects are its own; what failed this time keeps its entry.
+    """Write into the AppliedWork which objects it owns; an object that failed this time keeps its entry.
 
     Args:
-        owner: The AppliedWork as stored.
+        owner: The AppliedWork as read at the start of the pass.
         decoded: The manifests of the Work.
         live: The objects that were applied in this pass.
         refused: Left-overs that are still there.
         member: Where the AppliedWork is.
+
+    Raises:
+        ConflictError: The AppliedWork has changed since: another Work may have handed an object over to it.
     """
     before = {_identity(entry): entry for entry in list_at(owner, "status", "appliedResources")}
     resources = []
@@ -204,11 +210,13 @@ async def record(
     resources.extend(before.get(identity) or _resource(identity, len(decoded)) for identity in refused)
     status = {"appliedResources": resources}
     if status != (owner.get("status") or {"appliedResources": []}):
+        # Over the version read at the start, not the latest: this list does not have what was handed over meanwhile,
+        # and an object that the books forget is deleted with its owner, even one that is to stay.
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})
 
 
 def _listed(item: Manifest | Rejected, decoded: Sequence[Manifest | Rejected]) -> bool:
-    """Say whether *item* is a repetition of another manifest."""
+    """Say whether *item* repeats another manifest."""
     return isinstance(item, Rejected) and any(
         isinstance(other, Manifest) and other.identity == item.identity for other in decoded
     )

@@ -1,9 +1,9 @@
 """How an object on the member differs from its manifest.
 
-Partial comparison asks the member what applying the manifest would make of the object and compares that with what is
-there: defaults and other ways of writing the same value are then the same on both sides. Where the member finds the
-outcome invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
-Full comparison always compares the manifest itself, so everything that only the member has counts.
+Partial comparison asks the member what applying the manifest would make of the object and compares that with the live
+object, so that defaults and equivalent spellings of a value are equal on both sides. Where the member finds the outcome
+invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
+Full comparison always compares the manifest itself, so every field that only the member has is a difference.
 
 Source: rollout.md 14.
 """
@@ -45,7 +45,7 @@ _ABSENT = object()
 
 
 class Comparison(NamedTuple):
-    """What a comparison found: ``{path, valueInMember, valueInHub}`` per field; *degraded*: not the way asked for."""
+    """The outcome: ``{path, valueInMember, valueInHub}`` per field; *degraded*: partial comparison was not possible."""
 
     details: tuple[JsonObject, ...]
     degraded: bool = False
@@ -59,7 +59,7 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
     """Compare a manifest with the object on the member.
 
     Raises:
-        StoreError: The member did not say what applying it would come to.
+        StoreError: The member did not answer the dry run.
         NotComparableError: One of the two is nested too deeply.
     """
     if full:
@@ -76,7 +76,7 @@ def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonO
 
     Args:
         kind: The kind of both.
-        wanted: What the hub wants, or what applying that would come to.
+        wanted: What the hub wants, or the outcome of applying it.
         live: The object on the member.
 
     Raises:

@@ -1,11 +1,11 @@
 """Who manages the fields of an object on a member, as ``metadata.managedFields`` says.
 
-Server-side apply takes away only what its manager had applied before. What the same manager had written by ordinary
-requests (client-side apply, taking over) it would leave behind when it vanishes from the manifest; so those fields are
-turned into applied ones first, as ``kubectl apply --server-side`` does.
+Server-side apply removes only fields that its manager applied before. Fields that the same manager wrote with ordinary
+requests (client-side apply, taking over) would stay when they vanish from the manifest; so the agent turns them into
+applied fields first, as ``kubectl apply --server-side`` does.
 
-A manager of the status alone is none of the object's: every controller is one. The reference counts those, too, and so
-never forces where a controller reports.
+A manager of the status alone does not count as a manager of the object: every controller is one. The reference counts
+those, too, and so never forces where a controller reports.
 
 Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
 """
@@ -22,7 +22,7 @@ _APPLY, _UPDATE = "Apply", "Update"
 
 
 def only_ours(live: JsonObject) -> bool:
-    """Say whether nobody but us manages fields of the object; what nobody is recorded for is nobody's."""
+    """Say whether no other manager has fields of the object; fields without a recorded manager do not count."""
     return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
 
 
@@ -32,7 +32,7 @@ def is_applied(live: JsonObject) -> bool:
 
 
 def as_applied(live: JsonObject) -> JsonObject | None:
-    """Return the object with our written fields as applied ones; None when there is nothing to turn."""
+    """Return the object with the fields that we wrote turned into applied ones; None when there are none."""
     entries = _entries(live)
     written = [entry for entry in entries if _is(entry, _UPDATE)]
     if not written:
@@ -48,7 +48,7 @@ def as_applied(live: JsonObject) -> JsonObject | None:
 
 
 def is_field_conflict(error: ConflictError) -> bool:
-    """Say whether server-side apply was refused because others manage a field: asking again does not help.
+    """Say whether server-side apply was refused because another manager has a field: a retry does not help.
 
     Source: structured-merge-diff conflicts in apimachinery util/managedfields/internal/conflict.go.
     """

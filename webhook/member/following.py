@@ -1,7 +1,7 @@
-"""Everything of one kind on an API server, told to a listener: list, then watch, for ever.
+"""Passes all objects of one kind on an API server to a listener: list, then watch, until cancelled.
 
-Nothing is kept here: what a listener does not take note of is forgotten. What cannot be read is tried again, longer
-and longer apart, and said once.
+Nothing is cached here: what the listener does not keep is forgotten. Failed reads are retried at growing intervals, and
+each error is logged once.
 
 Source: serving.md 7.
 """
@@ -25,13 +25,13 @@ from webhook.kube.ports import (
 )
 
 RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""How long to wait after so many failures in a row; at last, always the longest."""
+"""How long to wait after each failure in a row; the last value repeats."""
 
 REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
-"""The same when we may not read, or there is no such kind: somebody has to change that first."""
+"""The same when we may not read, or the kind is not served: an administrator has to change that first."""
 
 _NOBODY: Final = {OURS + "nobody": "true"}
-"""Labels that no object carries: a list of those is empty, and still says from which version to watch."""
+"""A label that no object carries: listing by it returns nothing but the resource version to watch from."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -39,18 +39,18 @@ _log = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
-    """Who hears of the objects of a kind; calls are on the event loop and return at once."""
+    """Receives the objects of a kind; calls come on the event loop and must not block."""
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """Take these for all that there are; what happened since the last event is not told in any other way."""
+        """Replace all known objects by these; changes since the last event show only in this list."""
         ...
 
     def changed(self, event: WatchEvent) -> None:
-        """Take note of one change; no bookmarks come here."""
+        """Handle one change; bookmarks are not passed on."""
         ...
 
     def failed(self, error: StoreError) -> None:
-        """Take note that the objects cannot be read now."""
+        """Note that the objects cannot be read now."""
         ...
 
 
@@ -64,27 +64,28 @@ async def follow(
     refused_seconds: Sequence[float] = REFUSED_SECONDS,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Tell *listener* of all objects of *kind*, for ever.
+    """Pass all objects of *kind* to *listener*, until cancelled.
 
     Args:
         store: Where they are.
         kind: Which ones.
-        listener: Who is told.
+        listener: Receives them.
         namespace: Only those in it.
         changes_only: List nothing: `Listener.listed` is called with an empty list before each watch.
         refused_seconds: Waits after a refusal, as `REFUSED_SECONDS`.
-        sleep: Waits.
+        sleep: Sleeps for a number of seconds.
     """
     failures, said = 0, ""
     while True:
         try:
             listing = await store.list(kind, namespace, _NOBODY if changes_only else None)
+            # Before the watch, which starts at this version: no change falls between the list and the watch.
             listener.listed(listing.items)
             failures, said = 0, ""
             async for event in store.watch(kind, listing.resource_version, namespace):
                 if event.type is not EventType.BOOKMARK:
                     listener.changed(event)
-        except ExpiredError:
+        except ExpiredError:  # the server no longer has that version: list again, at once
             continue
         except StoreError as error:
             listener.failed(error)

@@ -1,4 +1,4 @@
-"""Whether the member's API server is ready: the heartbeat says so.
+"""Whether the member's API server is ready, for the heartbeat.
 
 Source: rollout.md 21.1; scheduling.md 19.
 """
@@ -13,7 +13,7 @@ PROBE_SECONDS: Final = 5.0
 
 
 async def ailment(server: ApiServer, seconds: float = PROBE_SECONDS) -> str:
-    """Ask ``/readyz``; return the empty text when it is answered with 200, else what came instead."""
+    """Ask ``/readyz``; return an empty text when it answers 200, else the error."""
     try:
         await server.request("GET", ApiPath("readyz"), seconds=seconds)
     except StoreError as error:

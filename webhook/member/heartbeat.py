@@ -1,7 +1,7 @@
-"""What the agent of a member cluster says about its cluster, once per heartbeat period.
+"""What the agent of a member cluster reports about its cluster, once per heartbeat period.
 
-The same document goes into an InternalMemberCluster, where the hub's controller picks it up, or
-straight into the MemberCluster; the latter also gets the conditions that the hub would add.
+The same status goes into an InternalMemberCluster, where the hub's controller picks it up, or straight into the
+MemberCluster; the latter also gets the conditions that the hub would add.
 
 Source: scheduling.md 18 and 19; rollout.md 21.1; placement-api.md 3.11.
 """
@@ -22,16 +22,16 @@ JITTER = 0.05
 """Heartbeats come up to this share of the period early or late."""
 
 NAMESPACE_LIMIT = 200
-"""Namespaces that are reported; with more, the report says that it is incomplete."""
+"""How many namespaces are reported; with more, the report says that it is incomplete."""
 
 MOST_ATTEMPTS = 3
-"""So often a heartbeat is written when others write the same object at the same moment."""
+"""How often a heartbeat is attempted when other clients write the same object at the same moment."""
 
 IDENTITY = "IdentityAccepted"
-"""Condition of an InternalMemberCluster: whether its agent is at the right cluster; said once it was not."""
+"""Condition of an InternalMemberCluster: whether its agent is at the right cluster; set only once it was not."""
 
 LONGEST_MESSAGE = 1024
-"""Characters of a condition's message that are reported."""
+"""How many characters of a condition's message are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class Figures:
     Args:
         properties: Property name to value.
         capacity, allocatable, available: Resource name to quantity, summed over the nodes.
-        namespaces: Namespace to the Work that made it, or to an empty text; None: not collected.
+        namespaces: Namespace to the Work that created it, or to an empty text; None: not collected.
         healthy: Whether the member's API server answers ``/readyz``.
         problem: Why the properties could not be collected; empty when they could.
         problem_reason: The reason of the condition that shows *problem*.
-        ailment: What the API server said instead of being ready.
-        remark: Added to the message of a collection that went well.
+        ailment: What the API server answered when it was not ready.
+        remark: Added to the message of a successful collection.
         statements: Further conditions, after those of the collection.
-        observed: When the properties were found; None: at the time of the heartbeat.
-        keeps_others: Properties that the last report has and *properties* does not name stay.
-        usage_known: False: there are no sums yet; those of the last report stay.
+        observed: When the properties were collected; None: at the time of the heartbeat.
+        keeps_others: Keep the properties of the last report that *properties* does not name.
+        usage_known: False: there are no sums yet; keep those of the last report.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def heartbeat_status(
 
     Args:
         kind: MemberCluster or InternalMemberCluster.
-        old: The status stored now, for the times of transitions; agents of other types keep their entries.
+        old: The status stored now, for the transition times; agents of other types keep their entries.
         figures: What was collected.
         now: The time of the heartbeat.
         generation: Of the object.
@@ -152,11 +152,12 @@ async def report(
 ) -> JsonObject:
     """Write one heartbeat into the status of the object; return the object as stored.
 
-    API servers take a custom object only over the version that was read, so whoever writes between costs another turn.
+    API servers store a custom object only over the version that was read, so a write by another client in between costs
+    another attempt, which reads again: the hub's part of the status is never overwritten with an older one.
 
     Raises:
         NotFoundError: The object is gone: the member has left.
-        ConflictError: Others write the object all the time.
+        ConflictError: Other clients wrote the object during every attempt.
         StoreError: The hub did not answer.
     """
     for _ in range(MOST_ATTEMPTS - 1):
@@ -175,12 +176,12 @@ async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datet
 
 
 async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
-    """Write into an InternalMemberCluster that its agent does not take the cluster for the member; only if it is news.
+    """Write into an InternalMemberCluster that its agent does not accept the cluster as the member, if not yet there.
 
-    That is no heartbeat: an agent at the wrong cluster has nothing to say about the member.
+    This is no heartbeat: an agent at the wrong cluster has nothing to report about the member.
 
     Raises:
-        StoreError: The hub did not keep it.
+        StoreError: The hub did not store it.
     """
     document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
     old = status_of(document)

@@ -1,15 +1,15 @@
-"""Who holds an object from now on that a Work holds no longer: another Work of the same binding.
+"""Heirs: which other Work of the same binding now holds an object that a Work no longer holds.
 
-A placement that outgrows one snapshot is cut into several, each with a Work of its own, and where the cuts are follows
-from the sizes of the objects: one that grows pushes others into the next Work. On the member such an object changes its
-owner; deleted and made anew, it would lose what only the member has of it (the data of a volume, the objects of a
-definition).
+A placement that outgrows one snapshot is split into several, each with its own Work, and the sizes of the objects
+decide where it is split: an object that grows pushes others into the next Work. On the member such an object changes
+its owner; deleted and created again, it would lose what only the member has of it (the data of a volume, the objects of
+a definition).
 
-The loop stores the Works of a new snapshot before it deletes those that this one does not need. So when a Work has
-left-overs, and all others are of the same snapshot, what they hold says which of the left-overs are still wanted.
+The loop stores the Works of a new snapshot before it deletes those that the snapshot does not need. So when a Work has
+left-overs, and all other Works are of the same snapshot, their manifests tell which left-overs are still wanted.
 
-A Work holds what its manifests name, also where it cannot apply them or only compares: just as its own objects are not
-taken for left-overs then. The placement still selects them, and they go with the Work that holds them.
+A Work holds what its manifests name, even where it cannot apply them or only compares, just as its own objects do not
+become left-overs then. The placement still selects them, and they go with the Work that holds them.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,8 @@ class Heirs:
     """The other Works of a binding that stay.
 
     Args:
-        holders: Which of them holds an object.
-        unsettled: Some are of another snapshot: what they are going to hold is not known.
+        holders: Object to the name of the Work that holds it.
+        unsettled: Some are of another snapshot, so it is not known yet which objects they will hold.
     """
 
     holders: Mapping[Identity, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
         StoreError: The hub does not answer.
     """
     labels = {name: label(work, name) for name in (PARENT_BINDING, PARENT_PLACEMENT)}
-    if not all(labels.values()):  # not the loop's
+    if not all(labels.values()):  # not written by the loop
         return NO_HEIRS
     holders: dict[Identity, str] = {}
     unsettled, kinds = False, KnownKinds(member.served.kinds)
@@ -66,7 +66,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
 
 
 async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
-    """Return the owner reference of what the Work *heir* applies, None when it has applied nothing yet.
+    """Return the owner reference to the AppliedWork of the Work *heir*; None when there is none of ours that stays.
 
     Raises:
         StoreError: The member does not answer.
@@ -79,9 +79,9 @@ async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject 
 
 
 async def written_at(owner: JsonObject, identity: Identity, member: MemberStore) -> bool:
-    """Write an object down at the AppliedWork that is to own it; False: that is on its way out, or another one by now.
+    """Enter an object in the books of the AppliedWork that is to own it; False: that is being deleted, or was replaced.
 
-    What is not in its books would go with it, whatever is to stay.
+    An object that is missing from the books would be deleted with its owner, even if it is marked to stay.
 
     Raises:
         StoreError: The member does not answer.
@@ -90,6 +90,7 @@ async def written_at(owner: JsonObject, identity: Identity, member: MemberStore)
 
     async def change(found: JsonObject) -> None:
         nonlocal written
+        # The uid: an AppliedWork of the same name that was created since is not the one that the object refers to.
         if is_deleting(found) or found["metadata"]["uid"] != owner["uid"]:
             return
         if identity not in written_down(found):

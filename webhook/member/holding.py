@@ -1,4 +1,4 @@
-"""Holds Works that are older than what was applied, and writes down what was applied; see `scorer.rollout.restored`."""
+"""Holds Works that are older than what was applied, and records what was applied; see `scorer.rollout.restored`."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from webhook.member.word import AskHub
 async def is_held(
     work: JsonObject, owner: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime
 ) -> bool:
-    """Say whether a Work is to be left alone, since it is older than what was applied; then say so everywhere.
+    """Say whether a Work is held, because it is older than what was applied; if so, write that on both sides.
 
     Args:
         work: As it is on the hub.
@@ -39,6 +39,7 @@ async def is_held(
     """
     if not is_older(work, owner) or (await word()).accepts_older:
         return False
+    # The member first: if the agent stops before the hub knows, the hold stays, even if the hub writes the Work again.
     if (held := with_held(owner, work)) is not None:
         await member.replace(APPLIED_WORK, held)
     message = held_message(work, owner)
@@ -50,7 +51,7 @@ async def is_held(
 
 
 async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore) -> None:
-    """Write down on the AppliedWork which Work was applied; the hub has stored by now what became of it."""
+    """Record on the AppliedWork which Work was applied; call it after the hub has stored the Work's status."""
     if with_applied(owner, work) is None:
         return
 

@@ -1,7 +1,7 @@
 """From the manifests of a Work to objects that can be applied.
 
-Every manifest becomes either a `Manifest`, with its kind known and everything removed that only the
-member may decide, or a `Rejected`, with the reason that the Work's status will show.
+Every manifest becomes either a `Manifest`, with its kind resolved and without the fields that only the member sets, or
+a `Rejected`, with the reason that the Work's status will show.
 
 Source: rollout.md 2.6 and 11.2.
 """
@@ -22,7 +22,7 @@ from scorer.rollout.work_status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
 
 MESSAGE_LIMIT: Final = 4096
-"""Characters of what an API server says that a condition may repeat."""
+"""How many characters of an API server's message a condition repeats."""
 
 DEFAULT_LIMITS: Final = MemberLimits()
 
@@ -68,7 +68,7 @@ class KnownKinds:
         return known is not None and kind.versions[0] in known.versions
 
     def what_is_wrong(self, group: str, kind: str, version: str) -> str:
-        """Return why there are no such objects on the member."""
+        """Return why the member has no such objects."""
         known = self.served.get((group, kind)) or self.coming.get((group, kind))
         if known is None:
             return (
@@ -79,14 +79,14 @@ class KnownKinds:
 
 
 def in_version(kind: Kind, version: str) -> Kind:
-    """Return *kind* with *version*, which is one of its own, as the one that requests go to."""
+    """Return *kind* with *version*, one of its own, as the version that requests use."""
     if kind.versions[0] == version:
         return kind
     return replace(kind, versions=(version, *(other for other in kind.versions if other != version)))
 
 
 class Identity(NamedTuple):
-    """Tells objects apart. Without the version: one object may be served under several."""
+    """Identifies an object. Without the version, because one object may be served in several."""
 
     group: str
     kind: str
@@ -100,9 +100,9 @@ class Manifest:
 
     Args:
         ordinal: Position in the Work.
-        kind: Its kind on the member, the version that it is written in first.
+        kind: Its kind on the member, with the manifest's version first.
         key: Its key on the member.
-        document: The object without status and without what the member decides.
+        document: The object without status and without the metadata that the member sets.
     """
 
     ordinal: int
@@ -112,12 +112,12 @@ class Manifest:
 
     @property
     def version(self) -> str:
-        """The version it is written in."""
+        """The version that the manifest is written in."""
         return self.kind.versions[0]
 
     @property
     def identity(self) -> Identity:
-        """What tells the object apart from others."""
+        """What identifies the object."""
         return Identity(self.kind.group, self.kind.kind, self.key.namespace, self.key.name)
 
 
@@ -138,7 +138,7 @@ def decode(
 ) -> list[Manifest | Rejected]:
     """Read the manifests of a Work, in order.
 
-    The same object twice (whatever the version): the second one is turned away. So is what is beyond *limits*.
+    When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
     """
     decoded: list[Manifest | Rejected] = []
     seen: dict[Identity, int] = {}
@@ -194,9 +194,9 @@ def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLim
 
 
 def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
-    """Return *document* without status and without the metadata that the member decides.
+    """Return *document* without status and without the metadata that the member sets.
 
-    Source: rollout.md 2.6; the content of envelopes gets here untrimmed (9.3).
+    Source: rollout.md 2.6; the content of envelopes arrives here untrimmed (9.3).
     """
     metadata = {key: value for key, value in document["metadata"].items() if key not in _DECIDED_BY_THE_MEMBER}
     if not kind.namespaced:
@@ -233,16 +233,16 @@ def manifest_result(
 
 
 def manifest_hash(document: JsonObject) -> str:
-    """Return a hash that is equal for equal manifests, whatever the order of their members."""
+    """Return a hash that is equal for equal manifests, whatever the order of their fields."""
     try:
         text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
+    except orjson.JSONEncodeError:  # text that UTF-8 cannot encode; `dump_json` escapes it
         text = orjson.dumps(orjson.loads(dump_json(document)), option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 
 def kinds_of(definitions: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Kind]:
-    """Return the kinds that CustomResourceDefinitions make known; those of the wrong shape make none."""
+    """Return the kinds that CustomResourceDefinitions define; malformed definitions are skipped."""
     kinds = {}
     for definition in definitions:
         kind = _kind_of(definition)

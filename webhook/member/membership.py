@@ -1,12 +1,12 @@
-"""Joins the fleet and leaves it, as the hub says in the InternalMemberCluster of our name.
+"""Joins and leaves the fleet, as the InternalMemberCluster of our name on the hub says.
 
-State Join: the cluster is written down as ours (`webhook.member.registration`), then a heartbeat each period, and the
-Works are applied. A cluster that is another's is left alone, and the hub is told so: no heartbeat, so that what we are
-here for is not taken for healthy. State Leave: nothing is applied any more, our
-finalizers go from the Works, what was placed stays, the last report says that we have left; then quiet until the
-state is Join again. No such object, or no right to read it yet: wait for it.
+State Join: the agent records the cluster as ours (`webhook.member.registration`), then sends a heartbeat each period
+and applies the Works. It leaves a cluster that belongs to another hub or member alone, and reports that to the hub
+instead of a heartbeat, so that the member does not look healthy. State Leave: the agent stops applying and takes its
+finalizers off the Works, the placed objects stay, and the last report says that the agent has left; then it is idle
+until the state is Join again. No such object, or no right to read it yet: wait for it.
 
-Nothing here compares the clock of this machine with that of the hub.
+Nothing here compares the local clock with that of the hub.
 
 Source: rollout.md 21.1 and 21.2; scheduling.md 19; KubeFleet pkg/controllers/internalmembercluster/v1beta1.
 """
@@ -37,10 +37,10 @@ from webhook.member.word import Word, ask
 DEFAULT_PERIOD_SECONDS: Final = 60
 PERIOD_BOUNDS: Final = (1, 600)
 RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""How long after a heartbeat or a farewell that did not get through the next attempt is made."""
+"""How long to wait after a heartbeat or a last report that was not delivered; the last value repeats."""
 
 PATIENCE: Final = 4
-"""How many attempts a cluster gets that does not let us take our note away when we leave."""
+"""How many attempts to clear the record on the cluster may fail before the agent leaves without that."""
 
 Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
 
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
-    """Wait for *news*, at most for so many seconds; None: for ever."""
+    """Wait for *news*, at most *seconds*; None: without limit."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await news.wait()
@@ -58,14 +58,14 @@ async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """How time passes for a membership.
+    """The clocks and waits of a membership.
 
     Args:
-        now: The time of day, for what is reported.
-        clock: Seconds that only grow, for what is waited for.
+        now: The time of day, for reports.
+        clock: A monotonic clock in seconds, for waits.
         wait: Waits for news.
-        sleep: Waits between attempts to watch.
-        jitter: Draws from -1 to 1.
+        sleep: Sleeps between attempts to watch.
+        jitter: Draws a number from -1 to 1.
     """
 
     now: Callable[[], datetime]
@@ -82,10 +82,10 @@ class Membership:
         cluster: Its name.
         hub: Where its InternalMemberCluster and its Works are.
         collect: Returns the figures for a heartbeat.
-        apply: Makes the coroutine that applies the Works until it is cancelled; given the uid of the hub.
-        registration: Says whose the cluster is.
-        rhythm: How time passes.
-        beaten: Told whether a heartbeat got through.
+        apply: Takes the uid of the hub; returns a coroutine that applies the Works until it is cancelled.
+        registration: Records on the cluster whose it is.
+        rhythm: The clocks and waits.
+        beaten: Called after each heartbeat with whether it was delivered.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Membership:
         self._refusals = 0
         self._known = False
         self.problem = "the hub has not answered yet"
-        """Why the hub cannot be asked now; empty when it can."""
+        """Why the hub cannot be read now; empty when it can."""
         self.refused = ""
-        """Why this cluster is not joined although the hub wants it; empty: it is, or nobody wants it."""
+        """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
 
     @property
     def joined(self) -> bool:
@@ -127,7 +127,7 @@ class Membership:
         return self._applying is not None
 
     async def run(self) -> None:
-        """Be a member as long as the hub wants one, until cancelled."""
+        """Be a member while the hub wants it, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(
@@ -140,14 +140,14 @@ class Membership:
                     )
                 )
                 while True:
-                    self._news.clear()
+                    self._news.clear()  # before the step reads the state: a change during the step causes another
                     seconds = await self._step(group)
                     await self._rhythm.wait(self._news, seconds)
         finally:
             await self._stop_applying()
 
     async def word(self) -> Word:
-        """Ask the hub about us.
+        """Ask the hub about this member.
 
         Raises:
             StoreError: The hub did not answer.
@@ -168,7 +168,7 @@ class Membership:
             self._set(None if event.type is EventType.DELETED else event.document)
 
     def failed(self, error: StoreError) -> None:
-        """See `webhook.member.following.Listener`: who is a member stays one while the hub cannot be asked."""
+        """See `webhook.member.following.Listener`: a member stays one while the hub cannot be read."""
         self.problem = str(error)
 
     def _set(self, document: JsonObject | None) -> None:
@@ -177,7 +177,7 @@ class Membership:
         self._document = document
 
     async def _step(self, group: asyncio.TaskGroup) -> float | None:
-        """Do what is to be done now; return the seconds until there is something again, None: news will say."""
+        """Act on the present state; return the seconds until the next step, None: wait for news."""
         document = self._document
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()
@@ -186,6 +186,7 @@ class Membership:
                 self._say("waiting for the hub to let this cluster join", "warning")
             return None
         if state == MemberState.LEAVE:
+            # Before the finalizers go: a pass that is still running would put the finalizer back on its Work.
             await self._stop_applying()
             self.refused = ""
             return await self._attempt(self._leave(document), 0.0)
@@ -201,9 +202,9 @@ class Membership:
         return await self._beat_when_due(document)
 
     async def _is_ours(self, document: JsonObject) -> bool:
-        """Say whether the cluster is ours to apply Works to; before the first, and with every heartbeat.
+        """Say whether the cluster is ours to apply Works to; asked before the first Work, and with every heartbeat.
 
-        What is applied already is not given up because the cluster does not answer.
+        A member that has joined stays joined when its cluster does not answer.
         """
         hub, joined = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
         if joined and self._rhythm.clock() < self._due:
@@ -219,31 +220,31 @@ class Membership:
             await self._complain("NotRecorded", str(error))
             return False
         if not joined:
-            await self._stop_applying()
+            await self._stop_applying()  # it may still apply for a hub of another uid
         self.refused = ""
         return True
 
     async def _complain(self, reason: str, why: str) -> None:
-        """Say in the log, in our readiness and on the hub why this cluster is not joined."""
+        """Say in the log, in the readiness check and on the hub why this cluster is not joined."""
         self.refused = why
         self._say(f"not joined: {why}", "error")
         with suppress(StoreError):
             await report_refusal(self._hub, self._key, reason, why, self._rhythm.now())
 
     def _say(self, what: str, level: str) -> None:
-        """Log where we stand, once."""
+        """Log the state of the membership, once each time that it changes."""
         if what != self._said:
             self._said = what
             extra = {"cluster": self._key.name, "namespace": self._key.namespace}
             _log.log(logging.getLevelNamesMapping()[level.upper()], what, extra=extra)
 
     async def _stop_applying(self) -> None:
-        """End the applying: every pass may stop anywhere."""
+        """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
         task, self._applying = self._applying, None
         self._due = float("-inf")
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])
+            await asyncio.wait([task])  # cancelling only asks: requests may be under way until the task has ended
 
     async def _beat_when_due(self, document: JsonObject) -> float | None:
         period = _period(document)
@@ -260,7 +261,7 @@ class Membership:
         return max(0.0, self._due - self._rhythm.clock())
 
     async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
-        """Do it; return *then* (0: None), or a short wait when it failed."""
+        """Await *doing*; return *then* (0: None), or a short wait when it failed."""
         try:
             await doing
         except StoreError as error:
@@ -272,10 +273,11 @@ class Membership:
         return then or None
 
     async def _beat(self) -> None:
-        """Report what the member's agent reports each period."""
+        """Collect the figures and report them."""
         figures = await self._collect()
+        # Collecting may take seconds: the hub may have told us to leave, and a late "Joined" would contradict that.
         if self._document is None or _state(self._document) != MemberState.JOIN:
-            return  # told to leave while collecting
+            return
         try:
             await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now())
         except StoreError:
@@ -284,7 +286,10 @@ class Membership:
         self._beaten(True)
 
     async def _leave(self, document: JsonObject) -> None:
-        """Let go of the Works and of the cluster and say that we have left; a second time, there is nothing to do."""
+        """Let go of the Works and of the cluster, then report that we have left; a second run does nothing.
+
+        The report comes last: once the hub has it, the hub may delete the namespace, and with it our rights.
+        """
         for work in (await self._hub.list(WORK, self._key.namespace)).items:
             await self._let_go(work)
         if not has_left(document):
@@ -295,23 +300,26 @@ class Membership:
         self._say("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
-        """Let go of the cluster. One that is not there any more does not keep us from leaving for long."""
+        """Let go of the cluster; after some attempts, leave even if it is unreachable."""
         try:
             await self._registration.release(hub)
         except StoreError as error:
             if self._failures < PATIENCE:
                 raise
-            _log.warning("the note on the cluster stays", extra={"cluster": self._key.name, "error": str(error)})
+            _log.warning(
+                "cannot clear the record on the cluster, leaving it there",
+                extra={"cluster": self._key.name, "error": str(error)},
+            )
 
     async def _let_go(self, work: JsonObject) -> None:
-        """Take our finalizer off a Work; what it placed stays on the member."""
+        """Take our finalizer off a Work; the objects that it placed stay on the member."""
         if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
             with suppress(NotFoundError):
                 await self._hub.replace(WORK, free)
 
 
 def has_left(document: Mapping[str, Any]) -> bool:
-    """Say whether an InternalMemberCluster shows the last report of an agent that left."""
+    """Say whether an InternalMemberCluster shows the last report of an agent that has left."""
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined: Mapping[str, Any] = next(
@@ -323,7 +331,7 @@ def has_left(document: Mapping[str, Any]) -> bool:
 
 
 def hub_uid(document: Mapping[str, Any]) -> str:
-    """Return which hub an InternalMemberCluster is of; empty: it does not say."""
+    """Return the uid of the hub that an InternalMemberCluster is on; empty: it does not say."""
     return annotation(document, HUB_UID)
 
 
@@ -332,14 +340,14 @@ def _state(document: Mapping[str, Any]) -> str:
 
 
 def _period(document: Mapping[str, Any]) -> int:
-    """Return the seconds between two heartbeats; what is out of bounds is moved to them."""
+    """Return the seconds between two heartbeats, clamped to the bounds."""
     given = spec_of(document).get("heartbeatPeriodSeconds")
     low, high = PERIOD_BOUNDS
     return min(max(given, low), high) if isinstance(given, int) else DEFAULT_PERIOD_SECONDS
 
 
 def _mark(document: JsonObject | None) -> object:
-    """What of the object is news: our own reports are not."""
+    """Return the part of the object whose change is news; our own reports are not."""
     if document is None:
         return None
     return document["metadata"].get("uid"), _state(document), _period(document), hub_uid(document)

@@ -1,11 +1,11 @@
 """Three-way merge: what the hub wants, what it wanted last time, and what is there now.
 
-A field of the manifest wins. A field that was in the manifest last time and is not any more goes.
-Everything else on the live object was put there by others and stays.
+A field of the manifest wins. A field that was in the last manifest and is not in this one is removed.
+Everything else on the live object comes from other writers and stays.
 
-Lists of Kubernetes' own kinds whose items have a name of their own are merged item by item, as
-``kubectl apply`` does; every other list is one value. A list whose items do not all carry the merge
-key, or carry one twice (a port number for TCP and for UDP), is one value too.
+Lists of built-in kinds whose items have a merge key are merged item by item, as ``kubectl apply`` does; every other
+list is one value. A list whose items do not all have the merge key, or in which a key occurs twice (a port number for
+TCP and for UDP), is one value, too.
 
 Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
 """
@@ -21,7 +21,7 @@ from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import LAST_APPLIED
 
 Path: TypeAlias = tuple[str, ...]
-"""Member names from the root; list positions are left out."""
+"""Field names from the root; list positions are left out."""
 
 _CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
 _IN_A_POD = {
@@ -52,11 +52,11 @@ _ELSEWHERE = {
 }
 _SETS = frozenset({("metadata", "finalizers")})
 _SHARED = frozenset({"labels", "annotations"})
-"""Maps that many write to: a manifest that drops the whole map takes only its own keys away."""
+"""Maps that several writers share: a manifest that drops the whole map removes only its own keys."""
 
 
 def merge_key(kind: Kind, path: Path) -> str:
-    """Return the field that tells the items of the list at *path* apart, empty when the list is one value."""
+    """Return the field that identifies the items of the list at *path*, empty when the list is one value."""
     if not kind.built_in:
         return ""
     pod = _PODS_AT.get(kind.kind, ("?",))
@@ -74,18 +74,18 @@ def three_way_merge(kind: Kind, last: JsonObject, wanted: JsonObject, live: Json
 
     Args:
         kind: The kind of the object; decides how its lists are merged.
-        last: The manifest as applied last time; empty when unknown: then nothing is removed.
+        last: The manifest that was applied last; empty when unknown: then nothing is removed.
         wanted: The manifest. A null in it removes the field.
         live: The object on the member.
     """
     merged = _merge_maps(kind, (), last, wanted, live)
     if "apiVersion" in live:
-        merged["apiVersion"] = live["apiVersion"]  # one object, several versions: the store's way of writing it stays
+        merged["apiVersion"] = live["apiVersion"]  # one object, several versions: keep the one that the store uses
     return merged
 
 
 def last_applied(live: Mapping[str, Any]) -> JsonObject:
-    """Return the manifest applied last time; empty when none is kept or it is not readable."""
+    """Return the manifest that was applied last; empty when the object keeps none, or none that can be read."""
     annotations = annotations_of(live)
     try:
         last = orjson.loads(annotations.get(LAST_APPLIED) or "{}")
@@ -133,7 +133,7 @@ def _merge_items(
 
 
 def _by_key(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
-    """Return *items* by their merge key; None when one has none or two share one."""
+    """Return *items* by their merge key; None when an item has no key or two share one."""
     keyed = {}
     for item in items:
         value = item.get(key) if isinstance(item, Mapping) else None

@@ -27,7 +27,7 @@ class AgentMetrics:
             "harbormaster_agent_heartbeats", "Heartbeats by outcome.", ("result",), registry=registry
         )
         self._passes = Counter(
-            "harbormaster_agent_work_passes", "Looks at a Work by outcome.", ("result",), registry=registry
+            "harbormaster_agent_work_passes", "Reconciliations of Works by outcome.", ("result",), registry=registry
         )
         for result in RESULTS:
             self._heartbeats.labels(result)
@@ -45,5 +45,5 @@ class AgentMetrics:
         self._heartbeats.labels(RESULTS[0 if delivered else 1]).inc()
 
     def passed(self, result: PassResult) -> None:
-        """Count one look at a Work."""
+        """Count one pass over a Work."""
         self._passes.labels(result.value).inc()

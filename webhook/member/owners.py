@@ -1,4 +1,4 @@
-"""Who owns an object on a member: the AppliedWorks among its owner references, and everybody else.
+"""Who owns an object on a member: the AppliedWorks among its owner references, and other owners.
 
 Source: rollout.md 11.1 and 11.5.
 """
@@ -14,7 +14,7 @@ from scorer.membership.identity import HubMember
 
 
 def owner_reference(applied_work: JsonObject) -> JsonObject:
-    """Return the owner reference that everything applied for a Work carries."""
+    """Return the owner reference that every object applied for a Work carries."""
     return {
         "apiVersion": APPLIED_WORK.api_version,
         "kind": APPLIED_WORK.kind,
@@ -35,7 +35,7 @@ def is_applied_work(owner: Mapping[str, Any]) -> bool:
 
 
 def is_owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Say whether *owner* is among the owners; an AppliedWork that was made anew is another one."""
+    """Say whether *owner* is among the owners; an AppliedWork that was created again is another owner."""
     return any(is_applied_work(known) and known["uid"] == owner["uid"] for known in owners(document))
 
 
@@ -45,23 +45,23 @@ def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObjec
 
 
 def without_owner(document: JsonObject, name: str) -> JsonObject | None:
-    """Return *document* without the AppliedWork *name* among its owners, whichever of that name; None: it is not."""
+    """Return *document* without AppliedWorks called *name* among its owners, whatever their uid; None: it has none."""
     others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
     return None if len(others) == len(owners(document)) else with_owners(document, others)
 
 
 def freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:
-    """Return *document* with the mark that our AppliedWork *name* owned it, and the next of that name is to own it."""
+    """Return *document* marked as freed: our AppliedWork *name* owned it, and the next of that name is to own it."""
     return with_metadata(document, annotations={FREED: _mark(name, us)})
 
 
 def is_freed(document: Mapping[str, Any], name: str, us: HubMember) -> bool:
-    """Say whether our AppliedWork *name* owned an object until somebody deleted that."""
+    """Say whether an object is marked as freed from our AppliedWork *name*."""
     return annotation(document, FREED) == _mark(name, us)
 
 
 def unfreed(document: JsonObject) -> JsonObject:
-    """Return *document* without such a mark; the same one when it has none."""
+    """Return *document* without that mark; *document* itself when it has none."""
     return with_metadata(document, annotations={FREED: None}) if annotation(document, FREED) else document
 
 
@@ -70,7 +70,10 @@ def _mark(name: str, us: HubMember) -> str:
 
 
 def unblocked(document: JsonObject, uid: str) -> JsonObject:
-    """Return *document* so that its owner *uid* can go before it; itself when it can, or has no other owner."""
+    """Return *document* changed so that it does not block the deletion of its owner *uid*.
+
+    *document* itself where it does not block that, or has no other owner.
+    """
     references = owners(document)
     ours = [owner for owner in references if owner["uid"] == uid]
     if len(references) == len(ours) or not any(owner.get("blockOwnerDeletion") for owner in ours):

@@ -23,7 +23,7 @@ REASON = "AppliedWorkOfAnother"
 
 
 class GoingError(StoreError):
-    """The AppliedWork of the Work's name is on its way out; *found* is it."""
+    """The AppliedWork of the Work's name, *found*, is being deleted."""
 
     def __init__(self, found: JsonObject) -> None:
         super().__init__(f"AppliedWork {found['metadata']['name']} is still being deleted on the member")
@@ -31,17 +31,19 @@ class GoingError(StoreError):
 
 
 class AnothersError(Exception):
-    """The AppliedWork of the Work's name is another's: nothing of it may be touched; the message says whose it is."""
+    """The AppliedWork of the Work's name is another's and must not be touched; the message says whose it is."""
 
 
 async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
-    """Return the AppliedWork that owns the Work's objects; make it when there is none.
+    """Return the AppliedWork that owns the Work's objects; create it when there is none.
 
-    One that was let go of becomes ours, without what it owned: of that, the Work takes over what it holds itself.
+    An AppliedWork that was let go becomes ours, without the objects that it owned: the Work takes over those of them
+    that it holds itself.
 
     Raises:
         AnothersError: It is another's.
-        GoingError: It is on its way out.
+        GoingError: It is being deleted.
+        ConflictError: Another client wrote or created it in the meantime.
         StoreError: The member did not answer.
     """
     try:
@@ -57,9 +59,12 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         case Standing.UNMARKED:
             return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
         case Standing.ANOTHERS:
-            raise AnothersError(f"AppliedWork {key.name} on this cluster is of {placed_by(found)}, not of {us}")
+            raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(found)}, not to {us}")
     if placed_by(found) == us:
-        raise AnothersError(f"AppliedWork {key.name} was let go of: another agent has taken over this cluster")
+        # On joining, `Registration.claim` took up all that we had let go; so another agent did this while we run.
+        raise AnothersError(f"AppliedWork {key.name} was let go: another agent has taken over this cluster")
+    # References, then books, then our mark. Marked first, it would be ours with another's objects on its books after a
+    # crash; until the mark is on it, any pass can start over.
     await _release(found, member)
     found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
     forgotten = with_metadata(found, annotations={APPLIED_STAND: None})  # what was applied last was another's Work
@@ -67,7 +72,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
 
 
 async def _release(found: JsonObject, member: MemberStore) -> None:
-    """Have an AppliedWork own nothing any more of what it has written down."""
+    """Take an AppliedWork off the owners of every object on its books."""
     name = found["metadata"]["name"]
     for identity, kind in await served_kinds(written_down(found), member):
 
@@ -88,15 +93,15 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
     try:
         made = taken_up(document, us)
         return await member.create(APPLIED_WORK, with_finalizer(made, APPLIED_WORK_CLEANUP) or made)
-    except AlreadyExistsError as error:
+    except AlreadyExistsError as error:  # created since we looked, perhaps by another agent: judge it in a new pass
         raise ConflictError(str(error)) from error
     except NotFoundError as error:
-        what = f"the member does not know the kind {APPLIED_WORK}: apply there what `harbormaster crds` prints"
+        what = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
         raise StoreError(f"{what} ({error})") from error
 
 
 def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:
-    """Return the status of a Work of which nothing is applied, since its AppliedWork is another's."""
+    """Return the status of a Work that is not applied, because its AppliedWork is another's."""
     manifests = list_at(work, "spec", "workload", "manifests")
     results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]
     status = work_status(work, results, now)

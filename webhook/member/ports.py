@@ -1,7 +1,7 @@
-"""What applying Works needs from a member cluster, besides what every store does.
+"""What applying Works needs from a member cluster, beyond the methods of every store.
 
 A real API server (`webhook.member.remote`) and the store of a simulated member (`webhook.embedded.member_stores`) both
-keep to it, so that there is one way of applying.
+implement it, so that there is one way of applying.
 """
 
 from typing import Final, Protocol
@@ -11,14 +11,14 @@ from scorer.api.meta import JsonObject
 from webhook.kube.ports import Key, ServedKinds, Store
 
 MANAGER: Final = "work-api-agent"
-"""The field manager of everything that is written to a member (rollout.md 11.6)."""
+"""The field manager of everything that the agent writes to a member (rollout.md 11.6)."""
 
 
 class MemberStore(Store, Protocol):
     """The objects of a member cluster.
 
-    Requests go to the first of a `Kind`'s versions, and objects come back in it; a store that keeps objects in one
-    version only answers in that. ``metadata.managedFields`` stays in what is read, where there are any.
+    Requests use the first of a `Kind`'s versions, and objects come back in it; a store that keeps objects in a single
+    version answers in that. Objects are read with their ``metadata.managedFields``, if they have any.
     """
 
     @property
@@ -29,18 +29,19 @@ class MemberStore(Store, Protocol):
     async def apply(
         self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
     ) -> JsonObject:
-        """Apply *document* by server-side apply, or say what that would come to; the object is made if need be.
+        """Apply *document* by server-side apply and return the outcome; create the object if it does not exist.
 
         Args:
-            kind: Its kind, the version of *document* first.
-            document: The wanted fields; with ``uid`` or ``resourceVersion`` only over that object or version.
+            kind: Its kind, with the version of *document* first.
+            document: The wanted fields; with ``uid`` or ``resourceVersion``, applied to that object or version only.
             manager: The field manager.
-            force: Take fields over that others manage.
+            force: Take over fields that others manage.
             dry_run: Store nothing.
 
         Raises:
-            ConflictError: Others manage a field and have another value, or the object is another one.
-            InvalidObjectError: The object cannot be stored like that.
+            ConflictError: Another manager has a field with another value, or the object or its version is not the one
+                named in *document*.
+            InvalidObjectError: The outcome is not a valid object.
         """
         ...
 
@@ -51,5 +52,5 @@ class MemberStore(Store, Protocol):
     async def delete(
         self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "", foreground: bool = False
     ) -> None:
-        """See `Store.delete`; with *foreground* the object goes after its dependents."""
+        """See `Store.delete`; with *foreground* the dependents are deleted before the object."""
         ...

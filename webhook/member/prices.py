@@ -3,7 +3,7 @@
 ::
 
     updatedAt: 2026-03-01T00:00:00Z     # optional; older than a day: the cost is marked as degraded
-    prices:                             # USD per hour, wherever the cluster is
+    prices:                             # USD per hour, in every region
       Standard_D4s_v5: 0.192
     regions:                            # optional: other prices in these regions
       westeurope:
@@ -42,9 +42,9 @@ class PriceList:
     """Prices in USD per hour.
 
     Args:
-        prices: By SKU, everywhere.
-        regions: By region, then by SKU; they come before *prices*.
-        updated_at: How old the prices are is counted from here; None: they do not age.
+        prices: By SKU, for every region.
+        regions: By region, then by SKU; they take precedence over *prices*.
+        updated_at: When the prices were current; None: they do not age.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def parse_prices(text: str, name: str) -> PriceList:
         name: Names the file in messages.
 
     Raises:
-        PriceError: It is none; the first mistake is told.
+        PriceError: It is not a valid price list; the message names the first mistake.
     """
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -79,7 +79,7 @@ def parse_prices(text: str, name: str) -> PriceList:
 
 
 class _Reading:
-    """The nodes of one file, which know their lines."""
+    """Reads the YAML nodes of one file, which know their line numbers."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -125,7 +125,7 @@ class _Reading:
             raise self._error(node, "updatedAt", message) from error
 
     def _members(self, node: yaml.Node, at: str) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Yield keys and values of an object; nothing means an empty one."""
+        """Yield the keys and values of an object; null counts as an empty one."""
         if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null":
             return
         if not isinstance(node, yaml.MappingNode):
@@ -151,7 +151,7 @@ def _shown(node: yaml.Node) -> str:
 
 
 class PriceFile:
-    """The price list in a file, as it is now; while the file cannot be used, the last list that could.
+    """The price list in a file as it is now, or the last valid one while the file is invalid.
 
     Args:
         path: The file.
@@ -162,7 +162,7 @@ class PriceFile:
         self._mark: tuple[int, ...] = ()
         self._prices = PriceList()
         self.problem = ""
-        """Why the file as it is now is not used."""
+        """Why the present content of the file is not used; empty when it is."""
 
     async def open(self) -> None:
         """Read the file for the first time. Raises `PriceError`."""
@@ -174,7 +174,7 @@ class PriceFile:
             await asyncio.to_thread(self._read)
         except PriceError as error:
             if str(error) != self.problem:
-                _log.warning("price list not used, the last one stays", extra={"error": str(error)})
+                _log.warning("cannot use the price list, keeping the last one", extra={"error": str(error)})
             self.problem = str(error)
         else:
             self.problem = ""
@@ -191,4 +191,4 @@ class PriceFile:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
             raise PriceError(f"{self._path}: {reason}") from error
         self._prices = parse_prices(text, str(self._path))
-        self._mark = mark
+        self._mark = mark  # taken before the text was read: a file replaced in between is read again next time

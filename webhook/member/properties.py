@@ -1,7 +1,7 @@
-"""What a heartbeat tells about the member: its nodes, its resources, what they cost, its namespaces.
+"""What a heartbeat reports about the member: its nodes, its resources, their cost, its namespaces.
 
-Built in: the watches on nodes, pods and namespaces. Beside them, where they are asked for, a price list and a
-provider. What cannot be collected leaves the last values as they are, and the conditions say so.
+Built in: the watches on nodes, pods and namespaces. Optional: a price list and a property provider. Values that cannot
+be collected stay as they were last, and the conditions say so.
 
 Source: scheduling.md 18.
 """
@@ -32,14 +32,14 @@ VERSION_LASTS: Final = timedelta(minutes=15)
 
 
 class _Feed:
-    """What one watch brings, and whether it brings anything.
+    """Passes on what one watch delivers, and notes whether the watch works.
 
     Args:
         kind: What is watched.
         replace_all: Takes all objects.
-        put: Takes one that is new or has changed.
-        drop: Takes one that is gone.
-        answered: Called when the member has answered, whatever it said.
+        put: Takes an object that is new or has changed.
+        drop: Takes an object that is gone.
+        answered: Called when the member has answered, even with an error.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class _Feed:
 
 
 class Observed:
-    """The member as the watches show it; of every object only what counts is kept."""
+    """The member as the watches show it; keeps only what counts of every object."""
 
     def __init__(self) -> None:
         self.usage = Usage()
         self.namespaces: dict[str, str] = {}
-        """Namespace to the AppliedWork that made it, or to an empty text."""
+        """Namespace to the AppliedWork that owns it, or to an empty text."""
         self.answered = asyncio.Event()
-        """Set when everything has been listed, or something could not be."""
+        """Set when all three kinds have been listed, or one could not be."""
         usage, note = self.usage, self._note
         self._nodes = _Feed(
             NODE, usage.replace_nodes, usage.put_node, lambda node: usage.drop_node(key_of(node).name), note
@@ -102,12 +102,12 @@ class Observed:
 
     @property
     def listeners(self) -> list[tuple[Kind, Listener]]:
-        """What is to be watched on the member, and who wants to hear of it."""
+        """The kinds to watch on the member, each with its listener."""
         return [(feed.kind, feed) for feed in (self._nodes, self._pods, self._spaces)]
 
     @property
     def synced(self) -> bool:
-        """Whether nodes and pods have been listed once: before that there are no sums."""
+        """Whether nodes and pods have been listed once; before that there are no sums."""
         return self._nodes.synced and self._pods.synced
 
     @property
@@ -132,15 +132,15 @@ class Observed:
 
 
 class Collector:
-    """Puts together what a heartbeat tells.
+    """Collects the figures for a heartbeat.
 
     Args:
         observed: What the watches show.
         now: The clock.
         version: Asks for the version of the member's API server; raises `StoreError`.
         prices: What nodes cost; None: cost is not reported.
-        region: Whose prices count; empty: that of the nodes.
-        provider: Asked for further properties; None: nobody is.
+        region: The region whose prices apply; empty: that of the nodes.
+        provider: The command that adds properties; None: there is none.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Collector:
         self._cost: tuple[tuple[object, ...], Cost] | None = None
 
     async def collect(self) -> Figures:
-        """Return the figures for one heartbeat; what went wrong is in them."""
+        """Return the figures for one heartbeat; errors are part of them."""
         figures = await self._built_in()
         if self._provider is None:
             return figures
@@ -211,7 +211,7 @@ class Collector:
         return self._version
 
     def _find_cost(self, prices: PriceList, problem: str) -> tuple[Cost, str]:
-        """Return the cost, worked out anew only when nodes or prices have changed, and what to say about it."""
+        """Return the cost, recalculated only when nodes or prices have changed, and the message about it."""
         usage = self._observed.usage
         age = self._now() - prices.updated_at if prices.updated_at else timedelta()
         region = self._region or usage.region
@@ -238,7 +238,7 @@ class Collector:
 
 
 def _with(figures: Figures, provided: Provided) -> Figures:
-    """Return *figures* with what a provider told; it has the last word."""
+    """Return *figures* with what a provider reported, which takes precedence."""
     resources = provided.resources
     return replace(
         figures,

@@ -1,13 +1,13 @@
-"""A property provider of somebody else's: a command that is run once per heartbeat.
+"""An external property provider: a command that the agent runs once per heartbeat.
 
-What it prints on its standard output is a JSON object::
+It prints a JSON object on its standard output::
 
     {"properties": {"example.com/gpu-count": "8"},
      "resources": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {...}, "available": {...}}}
 
-``resources`` may be left out, and so may each of its three parts. A run that takes too long is killed; one that does
-not end even then counts as hanging, and with three of those no further one is begun. A command that cannot be run
-at all, or does not answer the first time, is given up for good.
+``resources`` may be left out, and so may each of its three parts. The agent kills a run that takes too long; a run that
+does not end even then counts as hanging, and with three of those the agent starts no further one. A command that cannot
+be run at all, or does not answer the first time, is not run again before the agent restarts.
 
 Source: scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1, pkg/propertyprovider.
 """
@@ -31,19 +31,19 @@ COLLECTION_SECONDS: Final = 10.0
 MOST_HANGING: Final = 3
 LONGEST_ANSWER: Final = 1024 * 1024
 LONGEST_COMPLAINT: Final = 500
-"""Bytes of standard error that are kept, the last ones."""
+"""How many bytes of standard error are kept, from its end."""
 
 PARTS: Final = ("capacity", "allocatable", "available")
 
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """What a provider told.
+    """What a provider reported.
 
     Args:
         properties: Property name to value.
         resources: By part (``capacity``, ``allocatable``, ``available``): resource name to quantity.
-        remark: What it wrote to standard error.
+        remark: What the provider wrote to standard error.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class ProviderCommand:
     """Runs the command.
 
     Args:
-        command: Program and arguments; no shell reads them.
+        command: Program and arguments; they do not pass through a shell.
         seconds: How long one run may take.
     """
 
@@ -75,7 +75,7 @@ class ProviderCommand:
         """The condition ``ClusterPropertyProviderStarted``; None before the first run."""
 
     def given_up(self) -> bool:
-        """Say whether it never started: what is collected without it is all there will be."""
+        """Say whether the first run failed to start or to answer: there will be no other."""
         return self.started is not None and self.started.status == FALSE
 
     async def collect(self) -> Provided:
@@ -95,8 +95,10 @@ class ProviderCommand:
         try:
             await asyncio.wait({reading}, timeout=self._seconds)
         finally:
-            if not reading.done():
+            if not reading.done():  # too slow, or we are cancelled: the command must not outlive us
                 _kill(process)
+                # A descendant in a session of its own survives the kill and may keep the pipes open; so the task is
+                # kept until it ends, and counted.
                 self._hanging.add(reading)
                 reading.add_done_callback(self._hanging.discard)
         if not reading.done():
@@ -115,7 +117,7 @@ class ProviderCommand:
             raise CollectionError("Failed", f"{error}{'; it says: ' if remark else ''}{remark}") from error
 
     def _start(self, statement: Statement) -> None:
-        """Note how the first run began; later ones change nothing about it."""
+        """Note how the first run started; later runs do not change that."""
         if self.started is None:
             self.started = statement
 
@@ -124,6 +126,7 @@ _STARTED: Final = "ClusterPropertyProviderStarted"
 
 
 def _kill(process: Process) -> None:
+    """Kill the command and its children: `start_new_session` made it the leader of a process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -139,7 +142,7 @@ async def _read(process: Process) -> tuple[int, bytes, bytes]:
 
 
 async def _take(stream: asyncio.StreamReader, *, first: int = 0, last: int = 0) -> bytes:
-    """Read to the end, so that the writer never waits, and keep so many bytes of one side of it."""
+    """Read to the end, so that the writer never blocks; keep the *first* bytes, or else the *last*."""
     kept = b""
     while chunk := await stream.read(65536):
         if first:
@@ -153,7 +156,7 @@ def parse_answer(answer: bytes, remark: str = "") -> Provided:
     """Read what a provider printed.
 
     Raises:
-        ValueError: It is not what it should be; the message names field and value.
+        ValueError: The answer is malformed; the message names field and value.
     """
     if len(answer) > LONGEST_ANSWER:
         raise ValueError(f"standard output is longer than {LONGEST_ANSWER} bytes")

@@ -1,8 +1,8 @@
-"""The note on a member cluster that says whose it is: which hub, and which of its members.
+"""The record on a member cluster of whose it is: which hub, and which of its members.
 
-It is a ConfigMap in the agent's own namespace, written when an agent joins and cleared when it leaves. An agent of
-another hub, or of another name, finds it and does not join: a kubeconfig that names the wrong cluster, or two hubs
-that think of the same cluster as theirs, come to light before anything is applied.
+It is a ConfigMap in the agent's own namespace, which the agent writes when it joins and clears when it leaves. An agent
+of another hub, or of another member, finds it and does not join: so a kubeconfig for the wrong cluster, or two hubs
+that claim the same cluster, are noticed before anything is applied.
 
 Source: `scorer.membership.identity`.
 """
@@ -50,18 +50,18 @@ _log = logging.getLogger(__name__)
 
 
 class NotOursError(Exception):
-    """The cluster is not to be the member that we are; the message says whose it is."""
+    """The cluster belongs to another hub or member; the message says to which."""
 
 
 async def home_of(server: ApiServer, otherwise: str) -> str:
-    """Return the namespace on the member that is the agent's own: that of its ServiceAccount.
+    """Return the agent's own namespace on the member: that of its ServiceAccount.
 
     Args:
         server: The member; it is asked who we are.
-        otherwise: For an agent that comes as somebody else, or where the API server cannot tell.
+        otherwise: For an agent that is not a ServiceAccount, or where the API server does not tell.
 
     Raises:
-        StoreError: It does not answer.
+        StoreError: The member does not answer.
     """
     question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
@@ -74,13 +74,13 @@ async def home_of(server: ApiServer, otherwise: str) -> str:
 
 
 class Registration:
-    """The note of one agent.
+    """The record of one agent.
 
     Args:
-        cluster: Of which member the agent is.
+        cluster: The name of the member that the agent works for.
         member: The cluster.
-        home: Finds out the agent's own namespace there.
-        take_over: Have the cluster be ours, whatever it was; once.
+        home: Returns the agent's own namespace there.
+        take_over: Claim the cluster, whosever it was; only once.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class Registration:
         self._take_over = take_over
 
     async def claim(self, hub: str) -> None:
-        """Write down that the cluster is ours, and make ready for applying.
+        """Record that the cluster is ours, and prepare for applying.
 
         Args:
             hub: Its uid; empty: it does not say.
 
         Raises:
             NotOursError: It is another's, and nothing was written.
-            StoreError: It cannot be written down, so it cannot be told.
+            StoreError: It could not be read or recorded, so the cluster is not known to be ours.
         """
         us = HubMember.named(self._cluster, hub)
         applied = await self._applied_works()
@@ -109,17 +109,19 @@ class Registration:
             raise NotOursError(why)
         if why:
             _log.warning("taking over", extra={"cluster": self._cluster, "was": why})
+        # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
+        # and the agent that loses the cluster finds the record (`still_ours`) while the rest is still being settled.
         await self._write(record, us)
         for each in applied:
             await self._settle(each, us)
-        self._take_over = False
+        self._take_over = False  # only now: a claim that failed halfway is to be repeated as a takeover
 
     async def still_ours(self, hub: str) -> None:
-        """Look whether another agent has taken the cluster over; a note that is gone, or says less, is written anew.
+        """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
 
         Raises:
             NotOursError: It is another's.
-            StoreError: The cluster does not say.
+            StoreError: The cluster did not answer.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
         recorded = _recorded(record)
@@ -130,10 +132,10 @@ class Registration:
         await self._write(record, us)
 
     async def release(self, hub: str) -> None:
-        """Let go of the cluster: what was placed stays, and whoever comes next may take it over.
+        """Let go of the cluster: what was placed stays, and the next agent to join may take it over.
 
         Raises:
-            StoreError: The cluster did not answer, or did not keep it.
+            StoreError: The cluster did not answer, or did not store it.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
         recorded = _recorded(record)
@@ -142,12 +144,13 @@ class Registration:
         for each in await self._applied_works():
             if is_ours(each, us):
                 await self._change(each, _freed)
+        # The record last: while it is there, no other agent joins and finds AppliedWorks that still say to be ours.
         if record is not None:
             with suppress(NotFoundError):
                 await self._member.replace(CONFIG_MAP, {**record, "data": {}})
 
     async def _settle(self, applied_work: JsonObject, us: HubMember) -> None:
-        """Take up again what we had let go of; when taking over, have what is another's let go of."""
+        """Take up an AppliedWork that we had let go; when taking over, let go one that is another's."""
         if is_let_go(applied_work):
             if us.may_be(placed_by(applied_work)):
                 await self._change(applied_work, lambda found: _held(found, us))
@@ -155,7 +158,7 @@ class Registration:
             await self._change(applied_work, _freed)
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
-        """Change an AppliedWork as it is now; one that is gone, or another one by now, is left alone."""
+        """Change the latest version of an AppliedWork; leave it alone if it is gone or was replaced by another."""
         name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
 
         async def write(found: JsonObject) -> None:
@@ -165,7 +168,7 @@ class Registration:
         await on_latest(APPLIED_WORK, Key(name), self._member, write)
 
     async def _applied_works(self) -> tuple[JsonObject, ...]:
-        """Return what is on the cluster; where they are not even defined, there are none."""
+        """Return the AppliedWorks on the cluster; none where the kind is not defined."""
         try:
             return (await self._member.list(APPLIED_WORK)).items
         except NotFoundError:
@@ -188,26 +191,26 @@ class Registration:
             metadata = {"name": RECORD, "namespace": await self._home()}
             document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             await self._member.create(CONFIG_MAP, document)
-        except AlreadyExistsError as error:
+        except AlreadyExistsError as error:  # another agent was faster: read and judge its record first
             raise ConflictError(str(error)) from error
         except (ForbiddenError, NotFoundError) as error:
-            what = "cannot write down whose this cluster is; `harbormaster rbac agent` prints what that takes"
+            what = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
             raise StoreError(f"{what}: {error}") from error
 
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
-    """Return an AppliedWork of an earlier stay as ours again: what it owns does not go with it by itself."""
+    """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects what it owns."""
     ours = taken_up(applied_work, us)
     return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
 
 
 def _freed(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork that we let go of: nobody keeps it from being deleted any more."""
+    """Return an AppliedWork as let go, without our finalizer: it can be deleted."""
     theirs = let_go(applied_work)
     return without_finalizer(theirs, APPLIED_WORK_CLEANUP) or theirs
 
 
 def _recorded(record: JsonObject | None) -> HubMember | None:
-    """Return whose the cluster is; a note that names nobody is none."""
+    """Return whose the cluster is; None where the record is missing or names no member."""
     data = (record or {}).get("data") or {}
     return HubMember.named(str(data["member"]), str(data.get("hub") or "")) if data.get("member") else None

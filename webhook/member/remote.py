@@ -1,6 +1,6 @@
-"""A member's own API server, as its agent writes to it.
+"""A member's own API server, as its agent uses it.
 
-Everything is written in the name of one field manager: later it tells what we wrote from what others did.
+Every write carries the same field manager, which later tells our fields from those of other writers.
 """
 
 from typing import Final
@@ -18,10 +18,10 @@ _AS_AGENT: Final = {"fieldManager": MANAGER}
 
 
 class RemoteMember(HubStore):
-    """A member behind a kubeconfig or the pod's own account; see `webhook.member.ports.MemberStore`.
+    """A member reached with a kubeconfig or the pod's own account; see `webhook.member.ports.MemberStore`.
 
     Args:
-        server: The connection. Nothing is asked of it yet; kinds are looked up when a Work first needs them.
+        server: The connection. No request is sent yet; kinds are discovered when a Work first needs them.
     """
 
     def __init__(self, server: ApiServer) -> None:

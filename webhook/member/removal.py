@@ -1,6 +1,6 @@
-"""Everything that leaves a member because of us leaves it here; whether it may is for `scorer.rollout.removal` to say.
+"""Everything that the agent removes from a member is removed here, after `scorer.rollout.removal` has allowed it.
 
-Nothing else in this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, sees to it.
+Nothing else in this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, checks that.
 
 Source: rollout.md 11.3, 18 and 20.
 """
@@ -28,7 +28,7 @@ from webhook.member.ports import MemberStore
 from webhook.member.rescue import take_back
 
 STUCK_AFTER: Final = timedelta(minutes=5)
-"""How long an AppliedWork may be on its way out until objects that others own, too, stop holding it (rollout.md 20)."""
+"""How long objects that others own, too, may block the deletion of an AppliedWork (rollout.md 20)."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,14 +42,14 @@ async def remove_left_overs(
     us: HubMember,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> list[Identity]:
-    """Remove what earlier passes applied and the Work no longer holds; what others own too is only let go.
+    """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
 
-    What another Work of its binding holds now is handed over to that. What an earlier agent has applied and this one
-    leaves alone is let go of, too, also when the Work still holds it.
+    An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
+    agent applied and that this one leaves alone is released, too, even if the Work still holds it.
 
     Returns:
-        What is still there: the member refused, the Work may not say so, or another one may be about to hold it. The
-        next pass tries again.
+        The objects that are still there: the member refused, the Work is not signed, or another Work may be about to
+        hold them. The next pass tries again.
 
     Raises:
         StoreError: The hub or the member does not answer.
@@ -61,9 +61,7 @@ async def remove_left_overs(
     content = Content(signed=is_signed(work))
     if left and fate(content) is Fate.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
-        _log.warning(
-            "objects that a Work no longer holds are kept: what it holds is not what the hub wrote", extra=fields
-        )
+        _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
     heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
     refused, keeping = [], _Keeping(owner, content, limits, us, heirs)
@@ -76,7 +74,7 @@ async def remove_left_overs(
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
-            _log.warning("the member does not let go of an object that its Work no longer holds", extra=fields)
+            _log.warning("cannot remove an object that its Work no longer holds", extra=fields)
             refused.append(identity)
     return refused
 
@@ -84,7 +82,7 @@ async def remove_left_overs(
 async def _let_go_of_untouchable(
     known: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
-    """Let go of what the agent leaves alone; only that is looked at."""
+    """Release the objects that the agent leaves alone; no others are read."""
     keeping = _Keeping(owner, Content(listed=True), limits, us)
     for identity, kind in await served_kinds(known, member):
         if limits.refusal(identity.group, kind.versions, identity.kind, identity.name, identity.namespace):
@@ -100,17 +98,17 @@ async def remove_content(
     us: HubMember,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> bool:
-    """Do with all that a Work put on the member what is to be done with it; say whether that is done.
+    """Carry out the fate of everything that a Work put on the member; say whether that is finished.
 
-    It goes with its AppliedWork; what others own, too, stays, and so does what is marked to stay or what the agent
-    leaves alone, with the namespace that it is in. An AppliedWork that is another's is not of this Work.
-    What is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
+    Objects go with their AppliedWork. Those that others own, too, stay, and so do those that are marked to stay or that
+    the agent leaves alone, with the namespaces they are in. An AppliedWork that is another's does not belong to this
+    Work. Content that is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
 
     Args:
-        work: As it is, or was last.
+        work: The Work, or its last state.
         content: What is known of all of its objects.
-        hub: Where the Work is, and others that may hold its objects now.
-        member: Where they are.
+        hub: Where the Work is, and other Works that may hold its objects now.
+        member: Where the objects are.
         now: The time of day.
         us: Which member this is, of which hub.
         limits: What the agent leaves alone.
@@ -137,9 +135,9 @@ async def remove_content(
         try:
             inherited &= await _settle(kind, Key(identity.name, identity.namespace), member, keeping, collected=True)
         except ForbiddenError:
-            if identity in ours:  # it may be marked to stay, which cannot be read: not without the right to
+            if identity in ours:  # it may be marked to stay, which we may not read: remove nothing until we may
                 raise
-    if not inherited:
+    if not inherited:  # an heir has not come to the member yet: if the AppliedWork went now, the object would, too
         return False
     if await _deleted(key, owner, member):
         return True
@@ -150,9 +148,9 @@ async def remove_content(
 
 
 class _Keeping:
-    """What is known of the objects of one AppliedWork, with the namespaces that have to stay for what is in them.
+    """What is known of the objects of one AppliedWork, with the namespaces that must stay because of their content.
 
-    Objects are to be asked about before the namespaces that hold them, see `_inside_first`.
+    Ask about objects before the namespaces that contain them, see `_inside_first`.
 
     Args:
         owner: The AppliedWork.
@@ -173,11 +171,11 @@ class _Keeping:
         self._spaces: set[str] = set()
 
     def keep(self, spaces: Iterable[str]) -> None:
-        """Take note of namespaces that have to stay."""
+        """Note namespaces that have to stay."""
         self._spaces.update(spaces)
 
     def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, JsonObject]:
-        """Return what is known of an object, and the object as it is when it is ours no longer."""
+        """Return what is known of an object, and the object without our AppliedWork among its owners."""
         about = live["metadata"]
         released = without_owner(live, self._name)
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
@@ -198,10 +196,11 @@ class _Keeping:
         return known, released or live
 
     async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
-        """Have the Work own an object that holds it now; False: that has not come to the member yet, or is going.
+        """Make the Work that now holds an object its owner; False: that Work is not on the member yet, or is going.
 
-        The object has both owners until its heir has it in its books. An heir that goes in the same moment has either
-        found the object when it looked what it owns, or finds its books changed when it goes, and looks again.
+        The object has both owners until the heir has it on its books. If the heir is removed at the same moment, it
+        either found the object when it read what it owns, or its delete fails because its books have changed, and the
+        next pass looks again.
         """
         about = live["metadata"]
         identity = Identity(*kind.group_kind, about.get("namespace") or "", about["name"])
@@ -210,7 +209,7 @@ class _Keeping:
             return False
         known = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
         live = await member.replace(kind, with_owners(live, [*known, reference]))
-        if not await written_at(reference, identity, member):
+        if not await written_at(reference, identity, member):  # the heir has gone since: the object stays ours
             await member.replace(kind, with_owners(live, known))
             return False
         await member.replace(kind, without_owner(live, self._name) or live)
@@ -218,7 +217,7 @@ class _Keeping:
 
 
 async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> set[str]:
-    """Return those of the namespaces among *identities* in which another AppliedWork has what is marked to stay."""
+    """Return those of the namespaces among *identities* in which another AppliedWork owns an object marked to stay."""
     spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
     found: set[str] = set()
     for other in (await member.list(APPLIED_WORK)).items if spaces else ():
@@ -233,7 +232,7 @@ async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, m
 
 
 async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -> None:
-    """Mark the namespace of what is marked to stay, where another Work has placed it: it may go after this one."""
+    """Mark the namespace of an object that is marked to stay, if a Work placed it: that Work may go after this one."""
     space = live["metadata"].get("namespace") or ""
     if not (space and content.marked):
         return
@@ -250,7 +249,7 @@ def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, collected: bool = False) -> bool:
-    """Do with one object what is to be done with it; say whether that is done, or has to wait for its heir.
+    """Carry out the fate of one object; say whether that is done, or has to wait for its heir.
 
     An object that is gone or not ours is left alone.
 
@@ -259,8 +258,8 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         key: Its key.
         member: Where it is.
         keeping: What is known of it.
-        collected: Its AppliedWork goes, too: what is to go, and our reference on what stays only because others own it,
-            is left to the member's garbage collector.
+        collected: Its AppliedWork goes, too: the member's garbage collector removes the object, or our reference to it
+            where the object stays only because others own it.
     """
     settled = True
 
@@ -269,8 +268,10 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         content, released = keeping.ask(kind, live)
         match fate(content):
             case Fate.REMOVED if not collected:
+                # The uid: an object of this name that was created since is not the one that was judged.
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
             case Fate.RELEASED if not collected or content.marked or content.untouchable or content.abandoned:
+                # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
                 await member.replace(kind, released)
             case Fate.HANDED_OVER:
@@ -283,12 +284,14 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
-    """Delete the AppliedWork, after what it owns; say whether it is gone.
+    """Delete the AppliedWork in the foreground, so that its objects go first; say whether it is gone.
 
     Raises:
-        ConflictError: It is not as it was when its objects were looked at: it may own more by now.
+        ConflictError: It has changed since its objects were judged: it may own more by now.
     """
     try:
+        # Both writes are bound to the version that was judged: an object handed over meanwhile has changed the books,
+        # and would be collected without a look at whether it is to stay.
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
         if not is_deleting(owner):
@@ -302,7 +305,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
 
 
 async def _unblock(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> None:
-    """Let an AppliedWork that is stuck in deletion go before its objects that others own, too.
+    """Let an AppliedWork whose deletion is stuck go before the objects that others own, too.
 
     Source: rollout.md 20.
     """

@@ -1,4 +1,4 @@
-"""When a Work is looked at again although nothing was heard of it.
+"""When a Work is reconciled again although no change woke it.
 
 Source: rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
 """
@@ -17,14 +17,14 @@ _FAST_GROWTH = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one pass over a Work came to.
+    """The outcome of one pass over a Work.
 
     Args:
         generation: Of the Work.
         digest: Equal for two passes with equal results.
         settled: Everything is available, or all differences are reported.
-        gone: Nothing is left to do for this Work: it is not there any more.
-        held: Nothing is done for this Work until somebody allows it.
+        gone: The Work no longer exists; nothing is left to do for it.
+        held: The Work is held until a user accepts it.
     """
 
     generation: int = 0
@@ -46,9 +46,9 @@ class Pace:
 def next_pace(last: Pace | None, outcome: Outcome) -> Pace:
     """Return the wait after a pass that ended in *outcome*.
 
-    5 s first; then from 2 s by a fifth more each time up to 15 s; then by half more each time up to 15 min.
-    A Work that is held is asked about each minute.
-    A settled Work goes over to the last phase at once; another generation or another result starts anew.
+    First 5 s; then from 2 s, a fifth longer each time, up to 15 s; then half as long again each time, up to 15 min.
+    A Work that is held gets a pass each minute.
+    A settled Work enters the last phase at once; another generation or another result starts from the beginning.
     """
     if outcome.held:
         return Pace(HELD_DELAY, outcome)

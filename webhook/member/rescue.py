@@ -1,12 +1,13 @@
-"""AppliedWorks that somebody on the member deletes: what they own must not go with them.
+"""AppliedWorks that a user on the member deletes: the objects that they own must not go with them.
 
-A member's garbage collector deletes what has lost its last owner, and a placed namespace takes along what is local in
-it. So every AppliedWork of ours has a finalizer. One that goes without our doing (by hand, with its definition) is
-freed first: what it owns is taken from it, then it may go, and where its Work is still there it is made anew and owns
-the same objects again. In between they have no owner, and a mark that says whose they are: nothing without an owner is
-collected, what has only one that is gone would be.
+A member's garbage collector deletes objects that have lost their last owner, and a placed namespace takes all of its
+content along. So every AppliedWork of ours has a finalizer. If another client deletes one (by hand, or with its
+definition), the agent frees it first: it takes the objects from it, then lets it go, and where its Work still exists it
+creates the AppliedWork again, to own the same objects. In between the objects have no owner, and a mark that says whose
+they are: the garbage collector leaves an object without owners alone, but deletes one whose only owner is gone.
 
-Not helped by this: a foreground deletion (``--cascade=foreground``), with which the garbage collector begins at once.
+This does not help against a foreground deletion (``--cascade=foreground``), for which the garbage collector starts to
+delete at once.
 """
 
 from collections.abc import Iterable
@@ -39,21 +40,22 @@ from webhook.member.ports import MemberStore
 async def made_anew(
     going: GoingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
 ) -> tuple[JsonObject, JsonObject]:
-    """Free an AppliedWork that somebody deletes while its Work is there.
+    """Free an AppliedWork that another client deletes while its Work exists.
 
-    What it owned is marked, and is written down at the Work, so that it is taken back (`take_back`) whenever that can
-    be done: all this may stop anywhere, and without an owner nothing goes meanwhile.
+    The objects that it owned are marked, and listed in the Work's status, so that a later pass can take them back
+    (`take_back`): all this may stop anywhere, and no object is collected meanwhile, since it has no owner.
 
     Returns:
-        The Work, and the AppliedWork that takes the place.
+        The Work, and the new AppliedWork.
 
     Raises:
-        GoingError: It is ours no longer to free, or something else holds it.
+        GoingError: It is not ours to free, or another finalizer still holds it.
         StoreError: The hub or the member did not answer.
     """
     found = going.found
     if not _is_ours_to_free(found, us):
         raise going
+    # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
     work = await remember(work, found, hub, now)
     await _free(found, recorded(work, found, compared=True), member, us)
     metadata = work["metadata"]
@@ -63,19 +65,19 @@ async def made_anew(
 async def take_back(
     work: JsonObject, owner: JsonObject | None, member: MemberStore, us: HubMember
 ) -> JsonObject | None:
-    """Have the AppliedWork of a Work own what was freed from an earlier one; it is made if need be.
+    """Make the AppliedWork of a Work the owner of the objects freed from an earlier one; create it if need be.
 
-    To be called as long as it has nothing written down, and when it goes for good: then what was freed already goes
-    with it, or is let go of like the rest.
+    To be called while its books are empty, and when the Work goes: then the freed objects go with the AppliedWork, or
+    are released like the rest.
 
     Args:
-        work: As it is, or was last.
+        work: The Work, or its last state.
         owner: Its AppliedWork; None: there is none.
         member: Where the objects are.
         us: Which member this is, of which hub.
 
     Returns:
-        The AppliedWork; None: there is none, and nothing was freed.
+        The AppliedWork; None: there is none, and no object was freed.
 
     Raises:
         StoreError: The member did not answer.
@@ -98,11 +100,12 @@ async def take_back(
 
 
 async def free_without_work(name: str, member: MemberStore, us: HubMember) -> None:
-    """Free an AppliedWork that somebody deletes and that has no Work; what it owned stays, without an owner.
+    """Free an AppliedWork that another client deletes and that has no Work; its objects stay, without an owner.
 
-    An administrator gets rid of what stayed by saying so on it first, as the loop does on a Work: an AppliedWork with
-    ``harbormaster.dev/remove`` and its own uid takes along what it owns (`scorer.rollout.intent`). Anything less is no
-    word about any of it: all of them may go at once, with their definition or by ``kubectl delete --all``.
+    To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
+    Work: one with ``harbormaster.dev/remove``, set to its own uid, takes its objects along (`scorer.rollout.intent`).
+    A mere deletion is no order to remove them: all AppliedWorks may go at once, with their definition or by
+    ``kubectl delete --all``.
 
     Raises:
         StoreError: The member did not answer.
@@ -123,11 +126,15 @@ def _is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
 async def _free(
     found: JsonObject, identities: Iterable[Identity], member: MemberStore, us: HubMember | None = None
 ) -> None:
-    """Take what an AppliedWork owns from it, then let it go; with *us*, for the next of its name to take back."""
+    """Take the objects of an AppliedWork from it, then let it go; with *us*, mark them for the next one to take back.
+
+    In this order: once our finalizer is off, the garbage collector deletes every object that still refers to it.
+    """
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     owned = list(identities)
+    # Kinds that discovery does not list count as gone with their objects; not so in a group that did not answer.
     if unknown := {identity.group for identity in owned} & member.served.silent:
-        raise StoreError(f"AppliedWork {name} is held: the member does not say what {sorted(unknown)} is")
+        raise StoreError(f"AppliedWork {name} is held: the member does not say which kinds {sorted(unknown)} serve")
     for identity, kind in await served_kinds(owned, member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:
@@ -137,7 +144,7 @@ async def _free(
         try:
             await on_latest(kind, Key(identity.name, identity.namespace), member, change)
         except ForbiddenError:
-            if identity in written_down(found):  # the others may never have been applied
+            if identity in written_down(found):  # the others may never have been applied, so nothing is lost
                 raise
 
     async def let_go(live: JsonObject) -> None:

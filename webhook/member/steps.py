@@ -1,8 +1,8 @@
 """One manifest on its way to the member: find, take over, compare, write, compare again.
 
-Every step has a reason of its own to fail for. What fails because somebody else wrote in the same moment begins anew
-with what is there then; so does, once, what the member could not answer. A refusal is the manifest's own matter. Only
-a member that answers for nothing any more ends the whole pass, since then nothing is known about any object.
+Every step fails with its own reason. After a conflict with another writer, the steps start again from the object as it
+is then; so they do, once, after the member failed to answer. A refusal concerns the one manifest. Only a member that
+answers no request at all ends the whole pass, since then nothing is known about any object.
 
 Source: rollout.md 11.5.
 """
@@ -41,10 +41,10 @@ from webhook.member.ports import MemberStore
 from webhook.member.writing import Writer
 
 RETRY_SECONDS: Final = 0.5
-"""Before a member that could not answer is asked once more."""
+"""How long to wait before the one retry after the member failed to answer."""
 
 Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
-"""What became of a manifest, and the object on the member where there is one."""
+"""The result of a manifest, and the object on the member if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Steps:
         us: Which member this is, of which hub.
         applied_work: The AppliedWork that is to own the objects.
         strategy: Of the Work.
-        reports_status: Whether the status of the objects goes back to the hub.
+        reports_status: Whether to report the status of the objects to the hub.
         hub: Where the Works are.
         member: Where the objects are.
         writer: Writes them.
@@ -70,10 +70,10 @@ class Steps:
     writer: Writer
 
     async def process(self, item: Manifest) -> Processed:
-        """Bring one object nearer to what its manifest says.
+        """Bring one object closer to its manifest.
 
         Raises:
-            StoreError: The member does not answer, not even for other objects; or the hub does not.
+            StoreError: The member does not answer, not even for other objects; or the hub does not answer.
         """
         attempt = 0
         while True:
@@ -101,7 +101,7 @@ class Steps:
         return False
 
     async def _is_served(self, item: Manifest) -> bool:
-        """Say whether the member still serves the kind; its definition may have gone since it was asked."""
+        """Say whether the member still serves the kind; its definition may have gone since discovery."""
         await self.member.served.refresh()
         return KnownKinds(self.member.served.kinds).serves(item.kind)
 
@@ -114,7 +114,7 @@ class Steps:
         return self.strategy.comparison_option == "FullComparison"
 
     async def _process(self, item: Manifest) -> Processed:
-        """Take the steps. Raises `_FailedError` at the one that fails."""
+        """Run the steps in order. Raises `_FailedError` at the one that fails."""
         live = await self._find(item)
         if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
             kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
@@ -135,7 +135,7 @@ class Steps:
         return self.strategy.when_to_take_over != "Never" or self._was_ours(live)
 
     def _was_ours(self, live: JsonObject) -> bool:
-        """Say whether the object was freed from an earlier AppliedWork of our Work: see `webhook.member.rescue`."""
+        """Say whether the object was freed from an earlier AppliedWork of this Work: see `webhook.member.rescue`."""
         return is_freed(live, self._owner["name"], self.us)
 
     async def _find(self, item: Manifest) -> JsonObject | None:
@@ -146,15 +146,15 @@ class Steps:
                 return None
 
     async def _take_over(self, item: Manifest, live: JsonObject, kept: list[JsonObject]) -> JsonObject:
-        """Add our owner reference to an object that was there before, and change nothing else but its owners.
+        """Add our owner reference to an object that was there before; change nothing but its owners and its mark.
 
         Args:
             item: The manifest.
             live: The object.
-            kept: Its owners that still mean something.
+            kept: Its owners without those that are left behind.
 
         Raises:
-            _FailedError: It belongs to someone else, or differs and whenToTakeOver is IfNoDiff.
+            _FailedError: The object has another owner, or differs and whenToTakeOver is IfNoDiff.
             StoreError: The member refuses.
         """
         for owner in filter(is_applied_work, kept):
@@ -169,15 +169,17 @@ class Steps:
             if found.details:
                 message = f"{len(found.details)} fields differ, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, found.details)
+        # Over the version that was judged: an owner that was added meanwhile causes a conflict and another look.
         return await self.member.replace(item.kind, unfreed(with_owners(live, [*kept, self._owner])))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
-        """Say whether *owner* is an AppliedWork that nobody stands behind, or an earlier one of our own Work.
+        """Say whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.
 
-        That is one which was let go of, or one of ours whose Work is gone: of another's Works our hub knows nothing.
+        Left behind are AppliedWorks that were let go, and those of ours whose Work is gone. For another member's
+        AppliedWork our hub cannot tell, so it counts as an owner.
 
         Raises:
-            StoreError: The hub or the member does not say.
+            StoreError: The hub or the member did not answer.
         """
         if not is_applied_work(owner):
             return False
@@ -209,11 +211,11 @@ class Steps:
         return manifest_result(item, reason, f"{len(found.details)} fields differ", live, diffs=found.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
-        """Return why a manifest that was applied before is not applied again; None when it may be."""
+        """Return the result of a manifest that is not applied again because the object drifted; None: it may be."""
         annotations = annotations_of(live)
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
-        with _step(ManifestReason.APPLY_FAILED, live, "not applied, since it cannot be told whether it was changed: "):
+        with _step(ManifestReason.APPLY_FAILED, live, "not applied, because the check for drift failed: "):
             found = await compare(item, live, self.member, full=self._compares_fully)
         if not found.details:
             return None
@@ -229,7 +231,7 @@ class Steps:
                 found = await compare(item, live, self.member, full=True)
             except StoreError as error:
                 reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
-                message = f"applied; it cannot be told whether it was changed: {error}"
+                message = f"applied; the check for drift failed: {error}"
         if found.details:
             message = f"applied; {len(found.details)} fields differ from the manifest"
         return manifest_result(
@@ -247,11 +249,11 @@ class _FailedError(Exception):
     """A step failed.
 
     Args:
-        reason: Of which step.
-        error: Why.
+        reason: That of the step.
+        error: The cause.
         live: The object, if there is one.
-        differences: What differs, where that is why.
-        words: Put before the error's.
+        differences: The differences that made the step fail, if any.
+        words: Prefix of the error's message.
     """
 
     def __init__(
@@ -270,13 +272,13 @@ class _FailedError(Exception):
         self._words = words
 
     def result(self, item: Manifest) -> ManifestResult:
-        """Return what the Work's status says."""
+        """Return the result for the Work's status."""
         return manifest_result(item, self._reason, f"{self._words}{self.error}", self.live, diffs=self._differences)
 
 
 @contextmanager
 def _step(reason: ManifestReason, live: JsonObject | None, words: str = "") -> Iterator[None]:
-    """Turn what the member refuses into the failure of a step."""
+    """Turn an error of the member into the failure of a step."""
     try:
         yield
     except StoreError as error:

@@ -1,6 +1,7 @@
-"""Tells people, on the member and on the hub, what an agent did not do; a word that does not get through is dropped.
+"""Writes Events on the member and on the hub about what an agent did not do; one that is refused is dropped.
 
-The hub's word may be refused: in a namespace that is going, nothing can be made, and older hubs do not allow Events.
+The hub may refuse its Event: nothing can be created in a namespace that is being deleted, and the roles of older hubs
+do not allow Events.
 """
 
 import logging
@@ -22,8 +23,8 @@ async def tell(work: JsonObject, event: Event, hub: Store, member: MemberStore, 
     """Write an Event about a Work on the hub, and one about its AppliedWork on the member.
 
     Args:
-        work: As it is, or was last.
-        event: What is to be told.
+        work: The Work, or its last state.
+        event: What to write.
         hub: Where the Work is.
         member: Where its objects are.
         now: The time of day.
@@ -34,7 +35,7 @@ async def tell(work: JsonObject, event: Event, hub: Store, member: MemberStore, 
         owner = await member.get(APPLIED_WORK, Key(name))
         await member.create(EVENT, event_document(owner, event, now, INSTANCE))
     except AlreadyExistsError:
-        return  # said before, and on the hub as well
+        return  # written by an earlier pass, which also tried the hub
     except StoreError as error:
         _log.warning("cannot write event on the member", extra={"work": name, "error": str(error)})
     try:

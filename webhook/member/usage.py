@@ -1,7 +1,7 @@
-"""What the member has and what its pods ask for: sums that follow the changes instead of being made anew.
+"""What the member has and what its pods request: sums that are updated with each change instead of recalculated.
 
-Of a node or a pod only its numbers are kept. A pod or node counts until it is really gone, also while terminating or
-cordoned; a pod counts once it has a node and until it has succeeded or failed, by the requests of its regular
+Of a node or a pod only the amounts are kept. A node or pod counts until it is really gone, even while terminating or
+cordoned; a pod counts from when it has a node until it has succeeded or failed, with the requests of its regular
 containers.
 
 Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure/trackers.
@@ -60,29 +60,29 @@ class Usage:
         """Grows when a node comes, goes, or changes capacity or SKU."""
 
     def put_node(self, document: JsonObject) -> None:
-        """Take in a node as it is now."""
+        """Add or update a node."""
         self._set_node(document["metadata"]["name"], read_node(document))
 
     def drop_node(self, name: str) -> None:
-        """Take out a node."""
+        """Remove a node."""
         self._set_node(name, None)
 
     def replace_nodes(self, documents: Iterable[JsonObject]) -> None:
-        """Take in these nodes and no others."""
+        """Replace all nodes by these."""
         listed = {document["metadata"]["name"]: read_node(document) for document in documents}
         for name in [*(name for name in self._nodes if name not in listed), *listed]:
             self._set_node(name, listed.get(name))
 
     def put_pod(self, document: JsonObject) -> None:
-        """Take in a pod as it is now."""
+        """Add or update a pod."""
         self._set_pod(key_of(document), read_pod(document))
 
     def drop_pod(self, key: Key) -> None:
-        """Take out a pod."""
+        """Remove a pod."""
         self._set_pod(key, None)
 
     def replace_pods(self, documents: Iterable[JsonObject]) -> None:
-        """Take in these pods and no others."""
+        """Replace all pods by these."""
         listed = {key_of(document): read_pod(document) for document in documents}
         for key in [*(key for key in self._pods if key not in listed), *listed]:
             self._set_pod(key, listed.get(key))
@@ -111,7 +111,7 @@ class Usage:
 
     @property
     def node_count(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self._nodes)
 
     @property
@@ -121,7 +121,7 @@ class Usage:
 
     @property
     def region(self) -> str:
-        """The region that the nodes say they are in: that of the first by name that says so."""
+        """The region of the nodes: that of the first node by name that has the label."""
         return next((node.region for _, node in sorted(self._nodes.items()) if node.region), "")
 
     @property
@@ -136,12 +136,12 @@ class Usage:
 
     @property
     def available(self) -> dict[str, str]:
-        """What the pods leave of `allocatable`; never below zero."""
+        """`allocatable` without the requests of the pods; never below zero."""
         left = self._allocatable.plus(self._requested, -1)
         return Amounts(max(0, left.cpu), max(0, left.memory)).texts()
 
     def priced_nodes(self) -> Iterator[PricedNode]:
-        """Yield the nodes as far as they cost something."""
+        """Yield what the cost of each node depends on."""
         for node in self._nodes.values():
             yield PricedNode(node.sku, _quantity(node.capacity.cpu), _quantity(node.capacity.memory))
 
@@ -159,7 +159,7 @@ def read_node(document: Mapping[str, Any]) -> Node:
 
 
 def read_pod(document: Mapping[str, Any]) -> Amounts | None:
-    """Return what a pod takes away from its node; None when it does not count."""
+    """Return what a pod requests from its node; None when it does not count."""
     spec = spec_of(document)
     if not spec.get("nodeName") or status_of(document).get("phase") in _ENDED:
         return None
@@ -175,7 +175,7 @@ def _amounts(resources: object) -> Amounts:
 
 
 def _nano(value: object) -> int:
-    """Return an amount as Kubernetes writes it; what it would not write counts as nothing."""
+    """Return a quantity in units of 10^-9; a malformed one counts as 0."""
     if not isinstance(value, str | int):
         return 0
     try:

@@ -1,7 +1,7 @@
 """In which order the objects of a Work are applied.
 
-Inside a wave the order does not matter; a wave starts when the one before it is through, whether or
-not all of it succeeded. Only Kubernetes' own kinds have a place; everything else comes last.
+Within a wave the order does not matter; a wave starts when the one before it has finished, whether or not all of it
+succeeded. Only built-in kinds have a wave of their own; all other kinds come last.
 
 Source: rollout.md 11.4; KubeFleet pkg/controllers/workapplier/waves.go.
 """
@@ -30,7 +30,7 @@ _WAVES: Mapping[str, int] = MappingProxyType(
 
 
 class HasKind(Protocol):
-    """Anything that stands for an object of a known kind."""
+    """Any value with the kind of an object."""
 
     @property
     def kind(self) -> Kind:

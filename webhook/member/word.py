@@ -1,6 +1,7 @@
-"""What the hub says about a member as a whole, asked before anything is done that cannot be undone.
+"""What the hub says about a member as a whole, asked before an action that cannot be undone.
 
-A hub that does not answer, or does not let us read, has said nothing: then nothing is done.
+The agent asks the hub itself, not its watch: that may lag, and content removed on an old word does not come back. If
+the hub does not answer, or does not let us read, the agent does nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,8 +22,8 @@ class Word:
     """What the hub says about a member.
 
     Args:
-        leaving: It is to leave, or there is no word of it any more, or its namespace on the hub is going.
-        accepts_older: It is to take Works that are older than what was applied.
+        leaving: It is to leave, or the hub no longer knows it, or its namespace on the hub is being deleted.
+        accepts_older: It accepts Works that are older than what was applied.
     """
 
     leaving: bool = False
@@ -33,7 +34,7 @@ AskHub: TypeAlias = Callable[[], Awaitable[Word]]
 
 
 async def stays() -> Word:
-    """Say that the member stays, for those who have no hub to ask."""
+    """Say that the member stays, for callers without a hub to ask."""
     return Word()
 
 

@@ -1,13 +1,12 @@
-"""Writing a manifest to the member: by a merge of our own, or by the API server's.
+"""Writes a manifest to the member: with our own merge, or with the API server's.
 
-Client-side apply merges the manifest into what is there, over the manifest of last time, and stores the whole object.
-Server-side apply leaves the merge to the API server, which knows who manages which field. Either way the object keeps
-the manifest (so that the next merge knows what it no longer holds, whichever way is used then), its hash, and our owner
-reference. The reference keeps the manifest with client-side apply only.
+Client-side apply merges the manifest, the last one and the live object, and stores the whole object. Server-side apply
+leaves the merge to the API server, which knows who manages which field. Either way the object carries the manifest (so
+that the next merge can tell which fields were dropped, by whichever way it is applied then), its hash, and our owner
+reference. In the reference only client-side apply stores the manifest.
 
-An object that still is what the same write came to last time is not written again: see `webhook.member.fingerprints`.
-Where that is not remembered and the object carries the hash of the manifest, the member is asked first what the write
-would come to.
+An object that still looks like the outcome of the same write is not written again: see `webhook.member.fingerprints`.
+Where no outcome is remembered and the object carries the hash of the manifest, a dry run comes first.
 
 Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
 """
@@ -31,7 +30,7 @@ from webhook.member.owners import owners, with_owners
 from webhook.member.ports import MANAGER, MemberStore
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
-"""Bytes of all annotations together, as API servers count them."""
+"""Limit in bytes of all annotations together, as API servers count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ class Writer:
     """Writes the objects of one Work.
 
     Args:
-        member: Where to.
-        owner: The owner reference that everything carries.
+        member: Where the objects go.
+        owner: The owner reference that every object gets.
         strategy: Of the Work.
         fingerprints: Of earlier writes.
     """
@@ -51,14 +50,14 @@ class Writer:
     fingerprints: Fingerprints
 
     async def apply(self, item: Manifest, live: JsonObject | None) -> JsonObject:
-        """Bring the object to what the manifest says; return it as it then is.
+        """Make the object match the manifest; return it as stored.
 
         Args:
             item: The manifest.
             live: The object, owned by us; None: there is none.
 
         Raises:
-            StoreError: The member refuses, or the object is not ours alone or on its way out.
+            StoreError: The member refuses, or the object has other owners or is being deleted.
         """
         if live is not None:
             self._check(live)
@@ -113,26 +112,29 @@ class Writer:
                 return live
         if live is not None and (turned := as_applied(live)) is not None:
             live = await self.member.replace(item.kind, turned)
-            wanted = self._configuration(item, live)
+            wanted = self._configuration(item, live)  # the replace has changed the resourceVersion
         made = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force)
         self.fingerprints.note(made, applied)
         return made
 
     def _is_same(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
-        """Say whether a write would change nothing, and remember it."""
+        """Say whether a write would change nothing; if so, remember that."""
         same = content(outcome) == content(live)
         if same:
             self.fingerprints.note(live, applied)
         return same
 
     def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
-        """Return what is sent: the fields that are ours, for the object that was read and no other."""
+        """Return the apply configuration: our fields, bound to the object that was read."""
         document: JsonObject = without_nulls(item.document)
         own = annotations_of(document)
         annotations = _annotations(item.document, own, live or {})
         metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}
         if live is not None:
+            # Apply has no version check of its own: if another client deleted the object and created it again, the
+            # uid makes the API server refuse, and the steps decide again whether the new object may be taken over.
             metadata["uid"] = live["metadata"].get("uid", "")
+            # A change since the check for drift would be overwritten unseen; with the version it is a conflict.
             if self.strategy.when_to_apply == "IfNotDrifted":
                 metadata["resourceVersion"] = live["metadata"].get("resourceVersion", "")
         return {**document, "metadata": metadata}
@@ -142,21 +144,21 @@ class Writer:
 
 
 def _carries(live: JsonObject, item: Manifest) -> bool:
-    """Say whether the object was last applied with this manifest."""
+    """Say whether this manifest was the last one applied to the object."""
     return annotations_of(live).get(SPEC_HASH) == manifest_hash(item.document)
 
 
 def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
     """Return *wanted* with the manifest and its hash.
 
-    A manifest that would make the annotations of the object too large is left out: nothing is then removed next time.
+    A manifest that would make the annotations too large is left out; the next apply then removes no dropped fields.
     """
     annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
     before = annotations_of(live)
     text = dump_json(manifest).decode()
     kept = before.get(LAST_APPLIED)
     if kept is not None and kept != text and _same(kept, manifest):
-        text = kept  # only the order of members differs
+        text = kept  # only the order of the fields differs
     everything = {**before, **annotations, LAST_APPLIED: text}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
     return {**annotations, LAST_APPLIED: text if size <= ANNOTATIONS_LIMIT else ""}

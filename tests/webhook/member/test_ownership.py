@@ -123,7 +123,7 @@ async def test_what_another_has_placed_is_not_written_and_not_deleted(cluster, s
     await theirs.place(config_map("cart", "2"), config_map("new"), applyStrategy={"type": strategy})
     whole, each = await theirs.said()
     assert (whole["status"], whole["reason"]) == ("False", "AppliedWorkOfAnother")
-    assert "AppliedWork shop-work on this cluster is of member berlin of hub hub-1" in whole["message"]
+    assert "AppliedWork shop-work on this cluster belongs to member berlin of hub hub-1" in whole["message"]
     assert {found["reason"] for found in each} == {"AppliedWorkOfAnother"}
     stored = await theirs.work()
     await theirs.apply()
