@@ -1,1 +1,1 @@
-"""Admission: reviews in, verdicts out; what is judged and how is in the registry."""
+"""Admission: reviews in, verdicts out; the registry says which kinds are judged, and how."""

@@ -1,21 +1,21 @@
-"""May the author of a placement have it place what it places?
+"""Which rights the author of a placement needs for the objects that it places.
 
-Placements are carried out by a powerful agent: whoever may write one could have ClusterRoles, webhooks or whole
+A powerful agent carries placements out: a user with the right to write one could have ClusterRoles, webhooks or whole
 namespaces with their Secrets applied to every member, or copied there to be read. So the author needs the right to read
-what is selected, and the verb ``place`` for what gives power: objects of the groups of RBAC, admission, definitions and
-aggregated APIs, and the namespaces of the system. The same holds
+what is selected, and the verb ``place`` for objects that grant power: those of the groups of RBAC, admission,
+definitions and aggregated APIs, and the system's namespaces. The same holds
 
 * for overrides, which rewrite what is placed: any change of ``spec`` counts;
-* for where a placement places, and how it writes there: not only what it selects;
-* for envelopes, entry by entry: what is in one is placed as its author wrote it, and nobody else looks at it;
-* for snapshots that are written by hand, which hold what is placed, what rewrites it, or where it goes, and for
-  bindings and Works.
+* for where a placement places, and how it writes there, not only for what it selects;
+* for envelopes, entry by entry: their content is placed as written, and no API server has checked it;
+* for snapshots written by hand, which hold what is placed, what rewrites it, or where it goes, and for bindings and
+  Works.
 
-What to ask is worked out here; asking is `webhook.kube.access`.
+This module works out what to ask; `webhook.kube.access` asks.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides". Differs from it: a
-    placement's author is also reviewed when the policy changes, since one that takes in another member hands the
-    Secrets to whoever reads that member, and when the way of applying does.
+    placement's author is also reviewed when the policy changes, since a policy that adds a member hands the Secrets to
+    the users who may read that member, and when the apply strategy changes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ POWERFUL_GROUPS: Final = frozenset(
 
 
 def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
-    """Return what the author of a write must be allowed to do, nothing when nobody needs to be asked.
+    """Return what the author of a write must be allowed to do; empty when no rights need to be reviewed.
 
     Args:
         request: Of a review; nothing in it has been checked yet.
@@ -66,15 +66,15 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
     found: dict[Access, None] = {}
     for access in author.needs(document, context):
         found[access] = None
-        if len(found) > MOST_AT_ONCE:  # the rest makes no difference: none of it is asked about
+        if len(found) > MOST_AT_ONCE:  # too many to review: none of them is asked about, so the rest does not matter
             break
     return tuple(found)
 
 
 def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
-    """Say whether there may be something that the author of a write must be allowed to do.
+    """Say whether the author of a write may need rights at all.
 
-    That is a matter of who, what kind and which operation: the objects, which may be made up, are not looked at.
+    That depends on the user, the kind and the operation: the objects, which may be made up, are not read.
 
     Args:
         request: Of a review; nothing in it has been checked yet.
@@ -85,11 +85,11 @@ def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bo
 
 
 def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Authored | None":
-    """Return the kind that is written; None: nobody needs to be asked about its author."""
+    """Return the kind that is written; None: the author's rights need no review."""
     kind = request.get("kind")
     if (
         context.settings.placement_authorization is PlacementAuthorization.OFF
-        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: it may be anything, a list too
+        or request.get("operation") not in ("CREATE", "UPDATE")  # not a set: the value may be unhashable
         or request.get("subResource")
         or not isinstance(kind, dict)
         or not isinstance(request.get("object"), dict)
@@ -105,13 +105,13 @@ Needs: TypeAlias = Callable[[JsonObject, Context], Iterator[Access]]
 
 @dataclass(frozen=True, slots=True)
 class _Authored:
-    """A kind by which its author has something placed. Nothing in its documents has been checked.
+    """A kind through which an author has objects placed. Nothing in its documents has been checked.
 
     Args:
         kind: The kind.
         needs: Yields what the author of a document needs.
-        matters: The members of a document that say what is placed, where, and how it is written there; an update that
-            leaves them alone needs nothing.
+        matters: The fields of a document that say what is placed, where, and how it is written there; an update that
+            leaves them alone needs no rights.
     """
 
     kind: Kind
@@ -122,7 +122,7 @@ class _Authored:
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
     """Say whether an update changes nothing that matters. Spelling out a default is no change.
 
-    In an object with very many values it counts as one: nobody waits until all that has been filled in.
+    In an object with very many values it counts as a change: filling in its defaults would take too long.
     """
 
     def same(new: JsonObject, stored: JsonObject) -> bool:
@@ -137,7 +137,7 @@ def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> 
 
 
 def _at(document: JsonObject, path: Sequence[str]) -> Any:
-    """Return a member of a document, None where there is none. How many clusters a policy takes is left out."""
+    """Return a field of a document, None where it is missing; of a policy, without the number of clusters."""
     value: Any = document
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
@@ -148,11 +148,11 @@ def _at(document: JsonObject, path: Sequence[str]) -> Any:
 
 _POLICY: Final = ("spec", "policy")
 _OF_A_PLACEMENT: Final = (("spec", "resourceSelectors"), _POLICY, ("spec", "strategy", "applyStrategy"))
-"""Who may scale a placement, or change its pace, need not read what it places."""
+"""A user who scales a placement, or changes its pace, need not have the right to read what it places."""
 
 
 def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
-    """What selects objects of the hub."""
+    """Yield the rights for the objects that a placement selects on the hub."""
     namespace = namespace_of(document)
     yield from _of_system_namespace(namespace, context)
     for term in dicts_at(document, "spec", "resourceSelectors"):
@@ -160,7 +160,7 @@ def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _overriding(*path: str) -> Needs:
-    """What rewrites the objects that the terms in a member of *path* name, whichever of the two members it has."""
+    """Return the rights for rewriting the objects that the selectors under *path* name, in either of the two fields."""
 
     def needs(document: JsonObject, context: Context) -> Iterator[Access]:
         namespace = namespace_of(document)
@@ -173,7 +173,7 @@ def _overriding(*path: str) -> Needs:
 
 
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
-    """Every entry needs what a selector of that object would need; a Namespace comes alone."""
+    """Yield for every entry the rights that a selector of that object would need; a Namespace without its content."""
     namespace = namespace_of(document)
     for entry in dict_at(document, "data").values():
         if isinstance(entry, dict):
@@ -181,7 +181,7 @@ def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Access]:
-    """What is in a snapshot that somebody writes by hand is placed like what is in an envelope."""
+    """Yield the rights for a resource snapshot written by hand: its content is placed like that of an envelope."""
     yield from _of_system_namespace(namespace_of(document), context)
     for entry in dicts_at(document, "spec", "selectedResources"):
         yield from _of_object(entry, namespace_of(entry), context)
@@ -190,15 +190,15 @@ def _of_resource_snapshot(document: JsonObject, context: Context) -> Iterator[Ac
 
 
 def _of_work(document: JsonObject, context: Context) -> Iterator[Access]:
-    """What is in a Work that somebody writes by hand is placed without any envelope around it."""
+    """Yield the rights for a Work written by hand: its manifests are placed as they are."""
     for entry in dicts_at(document, "spec", "workload", "manifests"):
         yield from _of_object(entry, namespace_of(entry), context)
 
 
 def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
-    """What a binding or a policy snapshot that somebody writes by hand sends to a member is what its placement selects.
+    """Yield the rights for a binding or policy snapshot written by hand: it sends what its placement selects.
 
-    Where nobody knows that placement, the right to have it placed is what is left to ask for.
+    Where that placement is not known, the only right left to ask for is the one to place it.
     """
     name, namespace = label(document, PARENT_PLACEMENT), namespace_of(document)
     if not name:
@@ -216,7 +216,7 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
 
 _PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
 _OF_A_MACHINE: Final = (("spec",), _PARENT)
-"""Of what the loop writes: with another label it is another placement's."""
+"""For objects that the loop writes: with another label they belong to another placement."""
 
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
@@ -243,22 +243,22 @@ def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Acc
     if not isinstance(term.get("group", ""), str):
         return
     kind = context.kinds.find(term.get("group", ""), str(term.get("kind")))
-    if kind is None:  # refused by the rules, or unknown to them too
+    if kind is None:  # the rules refuse it, or do not know it either
         return
     given = term.get("name")
     name = given if isinstance(given, str) else ""
     yield from _of_named(kind.group, kind.plural, name, namespace)
     if kind == kinds.NAMESPACE:
-        if term.get("selectionScope") != "NamespaceOnly":  # with everything in it, and Secrets are what matters
+        if term.get("selectionScope") != "NamespaceOnly":  # with all of its content, of which Secrets matter most
             yield Access("get", "", "secrets", "", name)
         yield from _of_system_namespace(name, context)
 
 
 def _of_overridden(term: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
-    """What it takes to rewrite an object, or, where a Namespace is named, all that is placed in it.
+    """Yield the rights for rewriting an object or, where a Namespace is named, everything that is placed in it.
 
-    An override asks for no scope, and what it rewrites may come out of an envelope: then the hub need not know it, and
-    no API server has seen what a role that comes out of it allows.
+    An override has no scope, and the object that it rewrites may come out of an envelope: then the hub may not know its
+    kind, and no API server has checked what a role from there allows.
     """
     if not isinstance(term.get("group", ""), str):
         return
@@ -277,9 +277,9 @@ def _of_overridden(term: JsonObject, namespace: str, context: Context) -> Iterat
 
 
 def _of_object(entry: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
-    """What it takes to place one object that its author has written out.
+    """Yield the rights for placing one object that its author has written out.
 
-    The hub need not know its kind, members do: then the author needs the right to all kinds of that group.
+    The hub may not know its kind, though members do: then the author needs the right to all kinds of that group.
     """
     if not entry.get("kind"):  # refused by the rules
         return
@@ -299,17 +299,17 @@ def _of_named(group: str, plural: str, name: str, namespace: str) -> Iterator[Ac
 
 
 def _of_system_namespace(name: str, context: Context) -> Iterator[Access]:
-    """Namespaces of the system, and ours, are not for everybody who may read there."""
+    """Yield the right to place in a system namespace, or in ours: the right to read there is not enough."""
     if name.startswith(SYSTEM_NAMESPACE_PREFIXES) or name in context.settings.unblocked_namespaces:
         yield Access("place", "", "namespaces", name)
 
 
 def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: PlacementAuthorization) -> Judgement:
-    """Return the verdict once the author's rights are known; a refusal stays what it is.
+    """Return the verdict once the author's rights are known; a refusal stays as it is.
 
     Args:
         judgement: Of the rules.
-        reviewed: With ``Enforce`` everything has been answered.
+        reviewed: The review of the rights; with ``Enforce``, it has an answer for each.
         user: The author.
         mode: Warn or refuse.
     """

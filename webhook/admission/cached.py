@@ -1,4 +1,4 @@
-"""The context of admission out of a cache: what `harbormaster up` and `harbormaster serve` judge by."""
+"""The context of admission from a cache: what `harbormaster up` and `harbormaster serve` judge by."""
 
 import time
 from collections import Counter
@@ -35,17 +35,17 @@ LIVE_KINDS: Final = (
         )
     ),
 )
-"""What live checks look at."""
+"""The kinds that live checks read."""
 ADMISSION_KINDS: Final = (
     kinds.CUSTOM_RESOURCE_DEFINITION,
     *(family.override for family in FAMILIES),
     *LIVE_KINDS,
 )
-"""What admission looks at at all."""
+"""All kinds that admission reads."""
 
 
 _MOST_COLUMNS: Final = 256
-"""Columns that reviews may add to their copy of the fleet before it is made anew."""
+"""How many columns the reviews' copy of the fleet may have before it is replaced by a new copy."""
 
 
 class CachedHub:
@@ -53,8 +53,8 @@ class CachedHub:
 
     Args:
         cache: The hub's objects.
-        shelves: Those of the kinds that may be asked about; of another kind, and of one that has not
-            been listed yet, nothing is known. The cache is never made to watch a kind because a review asks about it.
+        shelves: Those of the kinds that reviews may ask about; a kind without a shelf, or one that has not been listed
+            yet, is not known. A review never makes the cache watch another kind.
         fleet: Returns the fleet.
     """
 
@@ -68,7 +68,7 @@ class CachedHub:
         return self._shelf(kind).objects.get(Key(name, namespace))
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
-        """See `HubView.list`. Not sorted: that alone would take tens of milliseconds for many bindings."""
+        """See `HubView.list`. Not sorted: sorting many bindings alone would take tens of milliseconds."""
         shelf = self._shelf(kind)
         return (shelf.namespaces.get(namespace, {}) if namespace else shelf.objects).values()
 
@@ -94,14 +94,14 @@ class CachedContext:
     """Makes the context of each review.
 
     Attributes:
-        failures: How often which live check broke.
+        failures: How often each live check has broken.
 
     Args:
-        cache: The hub's objects, empty so far; it is made to watch what is needed.
+        cache: The hub's objects, still empty; it is told to watch the kinds that admission needs.
         settings: The switches of admission.
         now: The clock.
-        selectable: Kinds that placements select and that are watched too; of others nothing is said.
-        clock: Seconds that have passed, for the time that live checks may take.
+        selectable: Kinds that placements select and that are watched, too; live checks are silent about others.
+        clock: A monotonic clock, for the time that live checks may take.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class CachedContext:
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 
     def __call__(self) -> Context:
-        """Return the context of this moment, asked by nobody in particular."""
+        """Return the present context, without an author."""
         if self._known is None:
             self._known = KnownKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
         return Context(
@@ -141,10 +141,10 @@ class CachedContext:
         )
 
     def _fleet(self) -> Fleet:
-        """Return the fleet, as a copy of its own for reviews.
+        """Return the fleet, as a separate copy for reviews.
 
-        It shares the columns there are, and keeps those that reviews ask for, but not too many: else whoever makes
-        up label keys and property names would fill the memory.
+        The copy shares the existing columns, and keeps those that reviews add, up to a limit: otherwise a client that
+        invents label keys and property names could fill the memory.
         """
         shared = self._cache.fleet
         if self._copy is None or self._shared is not shared or self._copy.column_count > _MOST_COLUMNS:

@@ -1,8 +1,8 @@
-"""The catalogue of rules: what admission demands, of which kinds, when, and which layer sees to it.
+"""The catalogue of rules: what admission demands, of which kinds, when, and which layer enforces it.
 
-Nothing is written down twice. Every module of rules has its list beside the code, tied to the functions that the
-registry of kinds calls; kinds and operations come from the registry, and what an API server checks by itself from the
-CRDs. Here are only the rules that belong to no kind, and those of the live checks.
+Nothing is stated twice. Every module of rules has its list beside the code, tied to the functions that the registry of
+kinds calls; kinds and operations come from the registry, and the API server's own checks come from the CRDs. Only the
+rules that belong to no kind, and those of the live checks, are here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,8 +42,8 @@ class Enforcement:
     Args:
         kind: The kind.
         operations: When it holds.
-        layers: Who sees to it: the schema or the CEL rules of the CRD, in the API server; the webhook; the webhook
-            looking at the rest of the hub.
+        layers: Who enforces it: the schema or the CEL rules of the CRD, in the API server; the webhook; the webhook's
+            live checks, which read the rest of the hub.
         subresource: ``status`` for a rule on writes of the status.
     """
 
@@ -55,7 +55,7 @@ class Enforcement:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One rule of the catalogue; a rule that is left to others is enforced for no kind."""
+    """One rule of the catalogue; a rule that is left to other systems is enforced for no kind."""
 
     rule: Rule
     enforced: tuple[Enforcement, ...] = ()
@@ -69,14 +69,14 @@ GENERAL_RULES: Final = (
     allow("D-06", "An update of an object that is being deleted passes: finalizers can be removed.", on=UPDATE),
     allow("U-07", "An invalid object that is being deleted may be written: see D-06.", on=UPDATE),
 )
-"""What holds for every kind with rules."""
+"""Rules for every kind that has rules."""
 CHANGE_RULES: Final = (
     allow("U-06", "An object that is stored invalid can be repaired: see X-21.", on=UPDATE),
     allow(
         "X-21", "An update is refused for what it changed only; an old mistake left alone is warned about.", on=UPDATE
     ),
 )
-"""What holds for every kind that is not judged as a whole."""
+"""Rules for every kind that is not judged as a whole."""
 
 _LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an update takes away.", on=UPDATE),)
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
@@ -170,7 +170,7 @@ def _enforcements(group: Iterable[_Found]) -> Iterator[Enforcement]:
 
 
 def _in_webhook() -> Iterator[_Found]:
-    """What the functions of the registry enforce, and what the schema of a kind enforces beside them."""
+    """Yield what the functions of the registry enforce, and what the schema of a kind enforces besides."""
     for entry in REGISTRY.values():
         for rule, asked, layer, subresource in _rules_of_kind(entry):
             operations = asked & rule.operations if rule.operations else asked
@@ -183,7 +183,7 @@ def _in_webhook() -> Iterator[_Found]:
 
 
 def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Layer, str]]:
-    """Yield each rule with the operations its function is asked about."""
+    """Yield each rule with the operations that its function is called for."""
     slots: list[tuple[Iterable[object], frozenset[str], str]] = [
         ((entry.validate, entry.default), _WRITES, ""),
         ((entry.refuse_deletion, entry.warn_about_deletion), DELETE, ""),
@@ -202,14 +202,14 @@ def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Laye
 
 
 def _is_asked(entry: Admitted, rule: Rule, operations: frozenset[str], subresource: str) -> bool:
-    """Say whether the API server asks the webhook; where it does not, there is nothing to refuse that may pass."""
+    """Say whether the API server calls the webhook for a rule; one that allows is listed even where it does not."""
     if subresource or Severity.ALLOW in rule.severity or rule in rules_of(entry.default):
         return True
     return bool(operations & entry.operations)
 
 
 def _in_definitions(rules: Mapping[str, Rule]) -> Iterator[_Found]:
-    """What the CRDs have for an API server: defaults, and CEL rules by their ids."""
+    """Yield what the CRDs make an API server enforce: defaults, and CEL rules by their ids."""
     for kind in OUR_KINDS:
         shape = structural_schema(kind)
         for rule in rules.values():

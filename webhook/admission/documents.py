@@ -1,4 +1,4 @@
-"""A hub of documents at hand, on which changes can be laid in thought: what admission is asked about in a plan."""
+"""A hub as a set of documents, which hypothetical changes can overlay: what admission judges a plan by."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ _Shelf = Mapping[Key, JsonObject]
 class DocumentSet:
     """The objects of a hub at one moment, as `webhook.validation.context.HubView` shows them; never changed.
 
-    Lists are by namespace and name, so that what is said about a hub does not depend on how it became what it is.
+    Lists are sorted by namespace and name, so that answers about a hub do not depend on its history.
 
     Args:
         shelves: By group and kind.
-        known: The kinds of which everything is known; a kind without objects is either known to have none, or unknown.
+        known: The kinds whose objects are all known; any other kind without objects is unknown, not empty.
         fleet: All member clusters.
     """
 
@@ -45,11 +45,11 @@ class DocumentSet:
         return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in known)}, fleet)
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None also when nothing is known of its kind."""
+        """Return one object; None also when its kind is not known."""
         return self._shelves.get(kind.group_kind, {}).get(Key(name, namespace))
 
     def existing(self, kind: Kind) -> Sequence[JsonObject]:
-        """Return the objects of *kind*, none when nothing is known of it."""
+        """Return the objects of *kind*; none when it is not known."""
         if kind.group_kind not in self._sorted:
             shelf = self._shelves.get(kind.group_kind, {})
             keys = sorted(shelf, key=lambda key: (key.namespace, key.name))
@@ -86,7 +86,7 @@ class DocumentSet:
     def overlaid(
         self, given: Iterable[JsonObject], gone: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
     ) -> "DocumentSet":
-        """Return the set with *given* objects in it and those *gone* not, on another fleet."""
+        """Return the set with the *given* objects and without those *gone*, on another fleet."""
         touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
         for document in given:
             kind = group_kind(document)

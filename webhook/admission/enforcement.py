@@ -1,17 +1,17 @@
-"""Deletions and drains of nodes by hand, held to the disruption budgets of the pool: opt-in.
+"""Holds manual deletions and drains of nodes to the disruption budgets of their pool: opt-in.
 
-Budgets bind whoever asks them, and ``kubectl delete node`` asks nobody. With ``enforce_budgets`` the API server asks us
-about it, and what goes beyond the budgets is refused. Who deletes by hand gives no reason, so those budgets count that
-hold for every reason; what forbids the disruption of a single node does not hold its deletion.
+Budgets bind only clients that ask for them, and ``kubectl delete node`` does not ask. With ``enforce_budgets`` the API
+server asks us about such deletions, and we refuse those that exceed the budgets. A manual deletion gives no reason, so
+only budgets for every reason count; a rule against the disruption of a single node does not prevent its deletion.
 
-What is let through is reserved on the pool's Lease until the cluster shows it: two deletions at once, asked of two
-replicas, share what there is. A drain is the disruption of its node: evictions from a cordoned node need what its
-deletion needs, once for the node, and evictions from other nodes nothing.
+A write that is allowed is reserved on the pool's Lease until the cluster shows it, so that two deletions at the same
+time, judged by two replicas, share one budget. A drain is the disruption of its node: evictions from a cordoned node
+need what its deletion needs, once for the node, and evictions from other nodes need nothing.
 
-It is a guard rail and no lock. The API server goes on without us when we do not answer, and where a pool, a node or a
-Lease cannot be read or written, the write is allowed with a warning. Strangers, whose reviews may be made up, are not
-answered from here at all (`webhook.endpoints.doorkeeper`). Besides, nothing is reserved for a deletion whose object is
-not the stored one, by uid and resourceVersion; and for a deletion that does not come after all, not for long.
+It is a guard rail, not a lock. The API server carries on without us when we do not answer, and where a pool, a node or
+a Lease cannot be read or written, the write is allowed with a warning. Strangers, whose reviews may be made up, get no
+answer from here (`webhook.endpoints.doorkeeper`). Besides, nothing is reserved for a deletion whose object is not the
+stored one, by uid and resourceVersion; and a reservation for a deletion that is not carried out soon ends.
 
 Source: nodepool-disruption.md 4, 10 and 13.
 """
@@ -41,12 +41,12 @@ from webhook.settings.admission import AdmissionSettings
 
 HOLDER: Final = "admission"
 DELETION_HELD: Final = timedelta(seconds=5)
-"""How long a deletion that was let through counts, when the cluster does not show it."""
+"""How long an allowed deletion counts while the cluster does not show it."""
 DRAIN_HELD: Final = timedelta(seconds=60)
-"""How long an eviction counts that drains a node: until the next one, as a rule, for no watch shows a drain."""
+"""How long an eviction that drains a node counts: usually until the next one, since no watch shows a drain."""
 RULE: Final = "disruption-budget"
 MOST_NODES: Final = 5
-"""So many nodes in flight a refusal names."""
+"""How many nodes in flight a refusal names."""
 
 Held = tuple[Reservation, ...]
 
@@ -57,7 +57,7 @@ class Pools(Protocol):
     """The node pools of the hub."""
 
     def pool(self, name: str) -> PoolView | None:
-        """Return a pool without what is reserved of it; None: there is no such pool."""
+        """Return a pool without its reservations; None: there is no such pool."""
         ...
 
     def node(self, name: str) -> tuple[str, PoolNode] | None:
@@ -70,14 +70,14 @@ class Pools(Protocol):
 
 
 class Reservations(Protocol):
-    """What is reserved; as `webhook.gate.reservations.LeaseReservations`."""
+    """The reservations; see `webhook.gate.reservations.LeaseReservations`."""
 
     def known(self, gate: str, thing: str) -> Held:
-        """Return what is in force, as far as it is known here."""
+        """Return the reservations in force, as far as this replica knows them."""
         ...
 
     async def change(self, gate: str, thing: str, decide: Callable[[Held], Held | None]) -> Held:
-        """Change what is reserved, while nobody else does."""
+        """Change the reservations; *decide* runs again when another replica writes first."""
         ...
 
 
@@ -96,10 +96,10 @@ class _Disruption:
     Args:
         node: Its name.
         deed: The write in words.
-        user: Who does it.
+        user: The author of the write.
         code: Of a refusal.
-        reason: That belongs to *code*.
-        held: How long it counts when the cluster does not show it.
+        reason: The reason that belongs to *code*.
+        held: How long it counts while the cluster does not show it.
         kind: Of the object that is deleted; None: the node is drained.
         name: Of that object.
         old: That object, as the review has it.
@@ -120,10 +120,10 @@ class Enforcement:
     """Judges deletions of nodes and node claims, and evictions.
 
     Args:
-        pools: The pools, as far as the watch has told.
-        reservations: What is promised to others.
-        hub: Where pods, and what a refusal depends on, are looked up.
-        settings: Whether anything is refused, and who is exempt.
+        pools: The pools, as the watch shows them.
+        reservations: What is reserved already.
+        hub: Where pods, and the objects that a refusal depends on, are read.
+        settings: Whether budgets are enforced, and which users are exempt.
         now: The clock.
     """
 
@@ -146,7 +146,7 @@ class Enforcement:
 
         Args:
             asked: ``request`` of the review.
-            deadline: When the answer has to be there, by the clock of the event loop.
+            deadline: When the answer is due, by the clock of the event loop.
         """
         user = UserInfo.read(asked.get("userInfo")).username
         if not self._settings.enforce_budgets or self._is_exempt(user):
@@ -164,7 +164,7 @@ class Enforcement:
         return user in self._settings.enforcement_exempt_users or user in self._settings.controllers
 
     async def _disruption(self, asked: JsonObject, user: str) -> _Disruption | None:
-        """Return which node a write takes away; None: none."""
+        """Return which node a write disrupts; None: none."""
         operation, plural = asked.get("operation"), text_at(asked, "resource", "resource")
         name, old = str(asked.get("name") or ""), dict_at(asked, "oldObject")
         if operation == "CREATE" and plural == POD.plural and asked.get("subResource") == "eviction":
@@ -184,7 +184,8 @@ class Enforcement:
     async def _drain(self, key: Key, user: str) -> _Disruption | None:
         """Return the node that an eviction drains; None: it drains none.
 
-        Read from the hub itself: who drains a node cordons it, and evicts before any watch can have told us.
+        Reads from the hub, not the cache: ``kubectl drain`` cordons the node and evicts at once, before the watch may
+        have delivered the cordon.
         """
         try:
             pod = await self._hub.get(POD, key)
@@ -204,10 +205,12 @@ class Enforcement:
         pool, node = known
         if not node.counts or node.going or not node.ready:  # uses no budget, or uses it already
             return ALLOWED
+        # First by what this replica knows, without a request: a loop of refused deletions costs no writes.
         refusal = self._refusal(disruption, pool, self._reservations.known(DISRUPTION, pool))
         if not refusal and not dry_run:
             if why := await self._differs(disruption):
                 return _unguarded(why)
+            # Then by the Lease as it is stored: another replica may have given the last of the budget away.
             refusal = await self._reserve(disruption, pool)
         if not refusal or await self._is_leaving(pool):
             return ALLOWED
@@ -220,15 +223,15 @@ class Enforcement:
         view = self._pools.pool(pool)
         if view is None or _is_held(disruption, held):
             return ""
-        underway = tuple(each for each in held if each.holder == HOLDER)  # that they end is not that the node stays
+        underway = tuple(each for each in held if each.holder == HOLDER)  # when these expire, their nodes still go
         view = view.with_reservations(each for each in held if each not in underway).with_held(*held_nodes(underway))
         now = self._now()
         allowed = allowance(view.budgets, view.counts(), EXPIRED, now)
         return "" if allowed.remaining else _explain(disruption, view, allowed, now)
 
     async def _differs(self, disruption: _Disruption) -> str:
-        """Return why the review is not about an object that is stored; empty when it is."""
-        if disruption.kind is None:  # both pod and node have just been read
+        """Return why the review is not about the object that is stored; empty when it is."""
+        if disruption.kind is None:  # `_drain` has just read both pod and node
             return ""
         told, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
         try:
@@ -243,10 +246,10 @@ class Enforcement:
         return ""
 
     async def _reserve(self, disruption: _Disruption, pool: str) -> str:
-        """Reserve the node; returns why it must not go, empty when it may."""
+        """Reserve the node; return why it must not go, empty when it may."""
         refusal = ""
 
-        def decide(held: Held) -> Held | None:
+        def decide(held: Held) -> Held | None:  # runs once per attempt, on what the Lease holds then
             nonlocal refusal
             refusal = self._refusal(disruption, pool, held)
             return None if refusal else _with_node(disruption, pool, held, self._now())
@@ -256,7 +259,7 @@ class Enforcement:
         return refusal
 
     async def _is_leaving(self, pool: str) -> bool:
-        """Say whether the whole pool is being deleted, which takes its nodes along."""
+        """Say whether the whole pool is being deleted, and its nodes with it."""
         try:
             return is_deleting(await self._hub.get(NODE_POOL, Key(pool)))
         except NotFoundError:
@@ -273,7 +276,7 @@ def _unguarded(why: str) -> Judgement:
 
 
 def _is_held(disruption: _Disruption, held: Held) -> bool:
-    """Say whether the node is promised already, by name, or to this user by number."""
+    """Say whether the node is reserved already, by name, or by this user by number."""
     return _named(disruption, held) is not None or _by_number(disruption, held) is not None
 
 
@@ -287,7 +290,7 @@ def _named(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
-    """Return what the user has reserved without naming nodes: the node is one of those."""
+    """Return a reservation of the user that names no nodes: the node counts as one of them."""
     return next(
         (
             each
@@ -299,7 +302,7 @@ def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) -> Held | None:
-    """Return *held* with the node, None when it is there for long enough; it is taken off what was held by number."""
+    """Return *held* with the node, taken off a reservation by number; None when it is held for long enough already."""
     if _is_held_for_long(disruption, held, now):
         return None
     expires = end_of(now, disruption.held)
@@ -374,11 +377,11 @@ def _state(node: PoolNode, pool: PoolView) -> str:
 
 
 def _is_over(pod: JsonObject) -> bool:
-    """Say whether nothing of a pod runs any more, or it is on its way out already."""
+    """Say whether a pod has finished or is being deleted already."""
     return text_at(pod, "status", "phase") in {"Succeeded", "Failed"} or is_deleting(pod)
 
 
 def _is_dry_run(asked: JsonObject) -> bool:
-    """Say whether nothing is to happen; an eviction may say so in its body."""
+    """Say whether the write is a dry run; an eviction may say so in its body."""
     eviction, options = dict_at(asked, "object", "deleteOptions"), dict_at(asked, "options")
     return bool(asked.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))

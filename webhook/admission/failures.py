@@ -1,4 +1,4 @@
-"""Checks of ours that break."""
+"""Logs live checks that break."""
 
 import logging
 
@@ -6,5 +6,5 @@ _log = logging.getLogger(__name__)
 
 
 def log_failure(check: str, error: Exception) -> None:
-    """Tell our own people that a live check broke."""
+    """Log for the operators that a live check broke; the author of the write gets no warning from it."""
     _log.error("live check failed", exc_info=error, extra={"check": check})

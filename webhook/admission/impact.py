@@ -1,11 +1,11 @@
-"""What an update of a placement takes away: the clusters it leaves, and the objects it takes off them (X-26).
+"""What an update of a placement takes away: the clusters that it leaves, and the objects that it removes (X-26).
 
-Nobody finds out after the fact: the answer to the update itself says it. The clusters come from the decision that
-the scheduler is about to make: the new policy on the fleet, the bindings and the policy snapshots of this moment.
+The answer to the update itself says so, not its effects later. The clusters come from the decision that the scheduler
+is about to make: the new policy on the present fleet, bindings and policy snapshots.
 
-What costs a cluster: a shorter ``clusterNames``, a smaller ``numberOfClusters``, and any other edit of the policy that
-makes a new snapshot, because every binding made under the old one is judged anew. What does not: rollout settings,
-and a cluster that is gone or leaving, which is lost without the update too.
+An update may lose clusters by a shorter ``clusterNames``, a smaller ``numberOfClusters``, and any other edit of the
+policy that makes a new snapshot, because the scheduler then judges all earlier bindings again. Rollout settings lose
+none, and a cluster that is gone or leaving does not count, since it is lost without the update, too.
 
 Source: scheduling.md 4, 14 to 16.
 """
@@ -36,7 +36,7 @@ _WHOLE_NAMESPACE: Final = "NamespaceWithResources"
 def warn_about_lost_clusters(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Say which of its clusters the placement would leave."""
+    """Warn about the clusters that the placement would leave."""
     if document is None or old is None or not changes_policy(document, old):
         return
     current = current_clusters(document, context)
@@ -53,7 +53,7 @@ def warn_about_lost_clusters(
 def warn_about_lost_objects(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Say which objects, selected by name until now, are taken off the clusters."""
+    """Warn about objects, selected by name until now, that are taken off the clusters."""
     if document is None or old is None:
         return
     terms = dicts_at(document, "spec", "resourceSelectors")
@@ -73,10 +73,10 @@ CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_los
 
 
 def changes_policy(document: JsonObject, old: JsonObject) -> bool:
-    """Say whether an update means another policy, not only another spelling of it.
+    """Say whether an update means another policy, not just another spelling of it.
 
     Raises:
-        NotKnownError: One of the policies has no shape that could be compared.
+        NotKnownError: One of the policies is malformed and cannot be compared.
     """
     return canonical_policy(_policy_of(document)) != canonical_policy(_policy_of(old))
 
@@ -93,7 +93,7 @@ def current_clusters(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the clusters that the scheduler would give the placement as it is written here.
+    """Return the clusters that the scheduler would give the placement as written.
 
     Raises:
         NotKnownError: Something that the decision depends on is not known, or cannot be read.
@@ -114,8 +114,8 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
 def named_clusters(*documents: JsonObject | None) -> frozenset[str]:
     """Return the clusters that a review names itself, in a policy or in a status.
 
-    Only those are named in an answer. An API server sends the stored object along, whose status names the clusters
-    of the placement; whoever makes a review up learns no name from us (serving.md 8).
+    An answer names no others. The API server sends the stored object along, whose status names the clusters of the
+    placement; a client that makes a review up learns no name from us (serving.md 8).
     """
     found: set[str] = set()
     for document in documents:
@@ -142,7 +142,7 @@ def _stays_in_fleet(name: str, fleet: Fleet) -> bool:
 
 
 def _may_reach(term: JsonObject, lost: JsonObject, context: Context) -> bool:
-    """Say whether *term* may select what the term *lost* names: by label always, as content of a namespace too."""
+    """Say whether *term* may select what the term *lost* names: by label always, or as content of a namespace."""
     kind = context.kinds.find(str(lost.get("group") or ""), str(lost.get("kind")))
     if kind is None:
         return True

@@ -1,8 +1,7 @@
 """The verdict on one write: which row of the admission contract decides, and what the rules say.
 
-`decide` walks `ROWS`, the order of serving.md 1.8 part B; the first row that has something to say is the
-answer. `judge` and `mutate` ask the same questions without a review around them, for the embedded store
-and the command line.
+`decide` walks `ROWS`, the order of serving.md 1.8 part B; the first row with a verdict is the answer. `judge` and
+`mutate` ask the same without a review around it, for the embedded store and the command line.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
 LONGEST_WARNING: Final = LONGEST
 _MOST_FINDINGS: Final = 1000
-"""Far more than an answer shows; a list of a million mistakes is not read to its end."""
+"""How many findings are collected: far more than an answer shows, far fewer than a hostile object may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +41,14 @@ class Judgement:
 
     Args:
         allowed: Whether the write may go on.
-        errors: Why not, sorted by path; all of them.
-        warnings: What the user should know anyway, fit for a header.
-        code: 200, or what a client reports: 422, 403, 409, 429, 400.
+        errors: All reasons why not, sorted by path.
+        warnings: Warnings for the user, fit for a header.
+        code: 200, or that of the refusal: 422, 403, 409, 429, 400.
         reason: The machine-readable reason that belongs to *code*.
         message: The refusal in one text.
         patch: What the mutating hook changes.
-        retry_after_seconds: When another try may succeed, 0 when none will by itself.
-        rule: What refused, for the audit log, where no error says it.
+        retry_after_seconds: When a retry may succeed, 0 when waiting does not help.
+        rule: The rule that refused, for the audit log, where no error names it.
     """
 
     allowed: bool = True
@@ -77,14 +76,14 @@ class Question:
     """One write to be judged; nothing in it has been checked yet.
 
     Args:
-        hook: Which hook asks.
+        hook: The hook that is called.
         operation: As received.
         kind: ``request.kind``.
         resource: ``request.resource``.
         document: The object, None on DELETE.
         old: The stored object, None on CREATE.
         subresource: Empty for the object itself.
-        context: What rules may look at.
+        context: What rules may read.
         entry: Filled in once the kind is known.
     """
 
@@ -121,7 +120,7 @@ def judge(
         operation: ``CREATE``, ``UPDATE`` or ``DELETE``.
         document: The object, None on DELETE.
         old: The stored object, None on CREATE.
-        context: What rules may look at.
+        context: What rules may read.
         subresource: ``status`` for a write of the status.
     """
     if _is_too_deep(document) or _is_too_deep(old):
@@ -250,7 +249,7 @@ def _being_deleted(question: Question) -> Judgement | None:
 
 
 def _is_bounded(question: Question) -> Judgement | None:
-    """Refuse what would take rules too long; an object that is stored like that is replaced as if it were new."""
+    """Refuse an object that is too large for the rules; where the stored one is, judge the update like a creation."""
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
         return ALLOWED
@@ -285,7 +284,7 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
 
 
 def _rules(question: Question) -> Judgement | None:
-    """Ask the rules of the kind; an update is refused for what it changed only (X-21)."""
+    """Apply the rules of the kind; an update is refused only for what it changed (X-21)."""
     entry = question.entry
     if entry is None or entry.validate is None:
         return ALLOWED
@@ -311,10 +310,10 @@ def _rules(question: Question) -> Judgement | None:
 
 
 def _live_findings(question: Question) -> list[FieldWarning]:
-    """Ask what the rest of the hub makes of a write that is allowed.
+    """Run the live checks on a write that is allowed.
 
-    Not for ourselves, and not about an update that leaves the body alone: both would only be told what was said
-    before, and a finalizer goes at once.
+    Not on our own writes, nor on an update that leaves the body alone: the answers would repeat earlier ones, and the
+    removal of a finalizer should not wait.
     """
     entry, context, old = question.entry, question.context, _object(question.old)
     if entry is None or context.is_ours or not context.settings.live_warnings:
@@ -347,17 +346,17 @@ ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
     _defaults,
     _rules,
 )
-"""Who may answer, in this order."""
+"""The rows that may answer, in this order."""
 
 
 def _separate(
     errors: Sequence[FieldError], document: JsonObject, old: JsonObject, entry: Admitted, context: Context
 ) -> tuple[list[FieldError], list[FieldError]]:
-    """Tell what an update broke from what was broken before and was left alone.
+    """Separate the mistakes that an update made from those that it left alone.
 
-    An update that leaves the whole body alone breaks nothing in it. Otherwise a mistake counts as old when
-    the stored object has the very same one, and what it depends on has the same value; it may have moved
-    within a list. Writing out a default is no change.
+    An update that leaves the whole body alone makes no mistake in it. Otherwise a mistake counts as old when the stored
+    object has the same one, and the fields that it depends on have the same values; it may have moved within a list.
+    Spelling out a default is no change.
     """
     assert entry.validate is not None
     old = _defaulted_like(document, old, entry)
@@ -381,7 +380,7 @@ def _separate(
 
 
 def _defaulted_like(document: JsonObject, old: JsonObject, entry: Admitted) -> JsonObject:
-    """Return *old* with the defaults that the mutating hook gave *document*, where it did.
+    """Return *old* with the defaults of the mutating hook, if *document* has them.
 
     The stored object may be older than the hook.
     """
@@ -398,7 +397,7 @@ def _spelled_out(document: JsonObject, entry: Admitted, context: Context) -> Jso
 
 
 def _signature(error: FieldError) -> tuple[Any, ...]:
-    """Return what two findings of the same mistake have in common, wherever in its list it stands."""
+    """Return what two findings of the same mistake have in common, at whatever position of a list."""
     path = tuple("*" if isinstance(part, int) else part for part in error.field.parts)
     return error.rule, error.cause, error.message, path
 
@@ -411,7 +410,7 @@ def _same_parts(new: FieldError, document: JsonObject, old: FieldError, stored: 
 
 
 def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[str, Any]) -> str:
-    """Write a refusal the way an API server does."""
+    """Word a refusal as an API server does."""
     shown = [str(error) for error in errors[:MOST_CAUSES]]
     if len(errors) > MOST_CAUSES:
         shown.append(f"and {len(errors) - MOST_CAUSES} more")
@@ -437,7 +436,7 @@ def _text(note: FieldWarning | str) -> str:
 
 
 def _tail(path: str, room: int) -> str:
-    """Return *path*, or as many of its last members as there is room for."""
+    """Return *path*, or as many of its last parts as fit into *room* characters."""
     if len(path) <= room:
         return path
     end = path[3 - room :]

@@ -1,7 +1,7 @@
 """JSON Patch (RFC 6902): the difference between two documents. Applying one: `scorer.api.json_patch`.
 
-The difference uses ``add``, ``remove`` and ``replace`` only, sorted by path, and is as small as the copies
-that differ: what two documents share is not looked at.
+The difference uses ``add``, ``remove`` and ``replace`` only, sorted by path. Values that both documents share, as the
+same object in memory, are skipped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,9 +18,9 @@ Patch: TypeAlias = tuple[JsonObject, ...]
 
 
 def difference(old: JsonObject, new: JsonObject) -> Patch:
-    """Return the operations that make *new* of *old*, parents before children, sorted by path.
+    """Return the operations that turn *old* into *new*, parents before children, sorted by path.
 
-    A member whose old value is null is added, not replaced: null is how absence looks on the wire.
+    A field whose old value is null is added, not replaced: on the wire, null means absent.
     """
     return tuple(_changes(old, new, ()))
 

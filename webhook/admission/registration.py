@@ -1,9 +1,9 @@
-"""The webhook configurations: which writes the API server asks us about, made from the registry of kinds.
+"""The webhook configurations: which writes the API server asks us about, generated from the registry of kinds.
 
-One entry per kind, so that the API server's metrics and errors name the kind. What must never get in unseen fails
-closed; what only ever yields warnings, or guards what machines write, fails open. No wildcard, no kind of Kubernetes'
-own unless a guard rail for it, or the enforcement of budgets, has been switched on: a broken webhook must leave the
-rest of the cluster alone. Deletions of our own definitions and of members' namespaces are the exception.
+One entry per kind, so that the API server's metrics and errors name the kind. Entries for writes that must never pass
+unjudged fail closed; entries that only yield warnings, or guard what machines write, fail open. There are no wildcards,
+and no built-in kinds unless a guard rail for one, or the enforcement of budgets, is switched on: a broken webhook must
+leave the rest of the cluster alone. Deletions of our own definitions and of members' namespaces are the exception.
 
 Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
@@ -32,7 +32,7 @@ SECONDS: Final = 5
 DELETION_SECONDS: Final = 2
 GUARD_SECONDS: Final = 1
 ENFORCEMENT_SECONDS: Final = 3
-"""A reservation is read and written meanwhile."""
+"""Longer, because the answer waits until a reservation is read and written."""
 ENFORCEMENT_PATH: Final = "/validate/disruption"
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -42,23 +42,23 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
     for family in FAMILIES
     for kind in (family.binding, family.policy_snapshot, family.resource_snapshot, family.override_snapshot)
 )
-"""What is in one is placed, changes what is, or says where: whoever writes one by hand is asked for the rights."""
+"""Their content is placed, or says how and where: the rights of a user who writes one by hand are reviewed."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server finds us: a Service in the cluster, or a URL.
+    """Where the API server reaches us: a Service in the cluster, or a URL.
 
     Args:
-        namespace: Where we are installed.
+        namespace: The namespace that we are installed in.
         service: Name of the Service.
         port: Its port.
         url: ``https://host:port`` instead of the Service; empty: the Service.
-        ca_pem: What the API server is to trust; empty: injected at run time.
-        user: Who the reconcile loop is: the API server does not ask about its writes.
-        secret_path: What comes before the path of every hook; see `webhook.hook_secrets`.
+        ca_pem: The CA that the API server is to trust; empty: injected at run time.
+        user: The user name of the reconcile loop: the API server does not ask about its writes.
+        secret_path: Prefix of the path of every hook; see `webhook.hook_secrets`.
     """
 
     namespace: str = "harbormaster-system"
@@ -84,11 +84,11 @@ def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> t
     """Return the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
     Args:
-        endpoint: Where we are.
+        endpoint: Where the API server reaches us.
         settings: Which guard rails are switched on.
     """
     validating: list[JsonObject] = []
-    if settings.protect_deletions and not settings.guard_rail:  # whose entries see all writes
+    if settings.protect_deletions and not settings.guard_rail:  # the guard rail's entries see all writes anyway
         validating += _deletion_hooks(endpoint)
     for entry in REGISTRY.values():
         make = _guard_hooks if entry.kind.built_in else _hooks
@@ -109,7 +109,7 @@ def _configuration(word: str, hooks: list[JsonObject]) -> JsonObject:
 
 
 def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """The validating entries of a kind of ours: writes, deletions that are only warned about, the status."""
+    """Yield the validating entries of one of our kinds: writes, deletions that only cause warnings, the status."""
     kind, plural = entry.kind, entry.kind.plural
     path = f"/validate/{kind.group}/{plural}"
     apart = "DELETE" in entry.operations and kind not in _GUARDED and entry.refuse_deletion is None
@@ -138,7 +138,7 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
 
 
 def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """The entry of a guard rail on a kind of Kubernetes' own, where it is switched on; never for our own namespace."""
+    """Yield the entry of a guard rail on a built-in kind, where it is switched on; never for our own namespace."""
     kind = entry.kind
     switched_on = {
         "Pod": settings.block_workloads,
@@ -154,10 +154,10 @@ def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSetting
 
 
 def _deletion_hooks(endpoint: Endpoint) -> Iterator[JsonObject]:
-    """The entries that look at deletions of namespaces of members and of our own definitions, and at nothing else.
+    """Yield the entries for deletions of members' namespaces and of our own definitions, and for nothing else.
 
-    They fail open: a hub can be taken apart when nobody answers. The name is that of the stored object, since the
-    request of a deletion of many has none.
+    They fail open, so that a hub can be dismantled while no replica answers. The expressions use the name of the stored
+    object, since the requests of a deletecollection have none.
     """
     ours = json.dumps(sorted(GUARDED_GROUPS))
     for kind, expression in (
@@ -171,10 +171,10 @@ def _deletion_hooks(endpoint: Endpoint) -> Iterator[JsonObject]:
 
 
 def _enforcement_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """The entries that hold deletions and drains of nodes to the budgets of their pool.
+    """Yield the entries that hold deletions and drains of nodes to the budgets of their pool.
 
-    Whoever is exempt never waits for us, and neither does the deletion of what is no node of a pool, or of what is
-    being deleted already.
+    Exempt users never wait for us, nor does the deletion of an object that belongs to no pool or is being deleted
+    already.
     """
     exempt = json.dumps(sorted(settings.enforcement_exempt_users), ensure_ascii=False)
     not_exempt = {"name": "not-exempt", "expression": f"!(request.userInfo.username in {exempt})"}
@@ -205,7 +205,7 @@ _NOT_BEING_DELETED: Final = {
     "name": "not-being-deleted",
     "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
 }
-"""Such an update is always allowed; this way finalizers can be removed while no replica answers."""
+"""Such an update is always allowed; with this condition, finalizers can be removed even while no replica answers."""
 
 _NEW_CONTENT: Final = {
     "name": "new-content",
@@ -215,7 +215,7 @@ _NEW_CONTENT: Final = {
         "object.metadata.labels != oldObject.metadata.labels"
     ),
 }
-"""What is being deleted is placed until it has gone: whoever changes it then is asked about, too."""
+"""An object that is being deleted is placed until it is gone, so an update of it is reviewed as well."""
 
 _NOT_DELETED_YET: Final = {
     "name": "not-deleted-yet",

@@ -1,6 +1,6 @@
-"""Everything admission knows, by kind: what is registered, how it is defaulted and judged.
+"""The registry of admission, by kind: which writes are registered, how the kind is defaulted and judged.
 
-One entry per kind; whoever renders webhook configurations, documents rules or answers a review reads this table.
+One entry per kind; the code that renders webhook configurations, documents rules or answers reviews reads this table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,11 +47,11 @@ Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterato
 Default: TypeAlias = Callable[[JsonObject, JsonObject | None], Defaulted]
 
 MOST_VALUES: Final = 10_000
-"""JSON values of an object that rules look at, without its status: far more than people write."""
+"""How many JSON values an object may have for rules to read it, without its status: far more than people write."""
 MOST_VALUES_OF_MANY: Final = 20_000
 """The same where the schema allows thousands of objects: groups in stages, versions in regions."""
 MOST_VALUES_OF_MANIFESTS: Final = 50_000
-"""The same where there are manifests, whose values no rule looks at; those of a megabyte and a half have fewer."""
+"""The same where there are manifests, whose values no rule reads; manifests of 1.5 MB have fewer."""
 
 _CU: Final = frozenset[Operation]({"CREATE", "UPDATE"})
 _CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
@@ -66,18 +66,18 @@ class Admitted:
 
     Args:
         kind: The kind.
-        validate: Yields what is wrong or odd about an object; None where only guard rails look.
+        validate: Yields what is wrong or odd about an object; None where only guard rails apply.
         default: Fills in defaults; None where the schema does all of it.
         operations: What the validating hook is registered for (serving.md 1.3).
-        body: The member that carries the user's wish; an update that leaves it alone is not judged anew.
+        body: The field that carries the user's intent; an update that leaves it alone is not judged again.
         judged_whole: An update is judged on the whole object, not on what it changed (serving.md 1.8 part B).
         refuse_deletion: Returns why an object cannot be deleted now, empty when it can.
         warn_about_deletion: Yields what a deletion will do.
         warn_about_status: Yields what is odd about a write of the status subresource.
-        guards: Yield why this user may not do this write, in this order; they hold for subresources and deletions too.
-        live: Warn about what the rest of the hub makes of a creation or an update of the body, the weightiest first.
+        guards: Yield why this user may not make this write, in this order; for subresources and deletions, too.
+        live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
         live_on_deletion: The same for a deletion.
-        most_values: An object with more JSON values is not looked at.
+        most_values: An object with more JSON values is refused without being judged.
     """
 
     kind: Kind
@@ -216,6 +216,6 @@ REGISTRY: Final[Mapping[tuple[str, str], Admitted]] = {entry.kind.group_kind: en
 
 
 def find(group: str, version: str, kind: str) -> Admitted | None:
-    """Return the entry for a kind in a version it is judged in, None for everything else."""
+    """Return the entry for a kind in a version that is judged, None otherwise."""
     entry = REGISTRY.get((group, kind))
     return entry if entry is not None and version in entry.kind.versions else None

@@ -1,7 +1,7 @@
-"""What admission would make of an object that nobody has written yet: every step of a write to the hub, but the write.
+"""Rehearsals: every step of a write to the hub except the write itself.
 
-The steps are those of an API server with both hooks: unknown fields go, nulls go, the defaults of the schema come in,
-the mutating hook changes, the validating hook judges; what an API server itself demands of ``metadata`` is asked too.
+The steps are those of an API server with both hooks: it drops unknown fields and nulls, fills in the defaults of the
+schema, calls the mutating hook and then the validating one; its own rules for ``metadata`` apply, too.
 
 Source: serving.md 3.1; placement-api.md 2.8.
 """
@@ -31,14 +31,14 @@ _INVALID: Final = 422
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What would become of a write.
+    """The outcome of a write.
 
     Args:
         document: The object as it would be stored.
-        errors: Why it is refused, by path; all of it.
+        errors: All reasons why it is refused, by path.
         refusal: Why it is refused where no field is to blame.
         reason: The machine-readable reason of *refusal*.
-        warnings: What the writer should know anyway.
+        warnings: Warnings for the author.
     """
 
     document: JsonObject
@@ -49,13 +49,13 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether it could be written."""
+        """Whether the write would be accepted."""
         return not self.errors and not self.refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Defaulted:
-    """What the mutating hook would do: the object after *patch*, and what its writer should know."""
+    """What the mutating hook would do: the object after *patch*, and warnings for its author."""
 
     document: JsonObject
     patch: Patch = ()
@@ -69,14 +69,14 @@ def rehearse(
     context: Context,
     reviewed: Reviewed = UNDISPUTED,
 ) -> Verdict:
-    """Return what would become of a write; a kind without rules is allowed, with a warning.
+    """Return the outcome of a write; a kind without rules is allowed, with a warning.
 
     Args:
         document: The object as its author wrote it, with ``apiVersion`` and ``kind``.
         old: The stored object on an update.
-        operation: What is done.
-        context: What rules may look at, the author included.
-        reviewed: What came of asking for the author's rights.
+        operation: The operation.
+        context: What rules may read, the author included.
+        reviewed: The review of the author's rights.
     """
     kind = _kind_of(document, context)
     if kind is None:
@@ -119,14 +119,14 @@ def _has_rules(document: JsonObject) -> bool:
 
 
 def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObject:
-    """Return *document* with the defaults of the schema: those an API server fills in whenever it reads an object."""
+    """Return *document* with the defaults of the schema, as an API server fills them in on every read."""
     return apply_schema_defaults(
         kind, document, staged_run_default_state=context.settings.staged_run_default_state.value
     )
 
 
 def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* without a deletion mark that only its author sets; it would let the write past every rule."""
+    """Return *document* without a deletionTimestamp that its author made up; it would let the write past every rule."""
     if "deletionTimestamp" not in metadata_of(document) or is_deleting(old or {}):
         return document
     metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}
@@ -134,7 +134,7 @@ def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
 
 
 def _demands(kind: Kind, document: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
-    """Yield what an API server itself refuses about ``metadata``; a namespace may come from the URL of the write."""
+    """Yield what an API server itself refuses about ``metadata``; the namespace may come from the URL of the write."""
     metadata: dict[str, Any] = {name: value for name, value in metadata_of(document).items() if value is not None}
     stored = dict(metadata_of(old)) if old is not None else {}
     if kind.namespaced:

@@ -1,7 +1,7 @@
 """AdmissionReview in, AdmissionReview out.
 
-Before a ``uid`` is known, a bad body is an HTTP error (`BadReviewError`); from then on every refusal is in
-the answer.
+Until a ``uid`` is known, a bad body causes an HTTP error (`BadReviewError`); after that, every refusal is part of the
+answer.
 
 Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
 """
@@ -30,16 +30,16 @@ LONGEST_UID: Final = 256
 LONGEST_ANNOTATION: Final = 256
 MOST_DIGITS: Final = 4300
 MOST_VALUES: Final = 300_000
-"""JSON values in a body that is read at all: an object and its predecessor, of as much as an API server stores."""
+"""How many JSON values a body may have: enough for an object and its old version, as large as an API server stores."""
 LARGE_BYTES: Final = 256 * 1024
-"""From here on a body must be plain JSON: what only the slow parser understands, no API server sends."""
+"""A longer body must be plain JSON: no API server sends JSON that only the slow parser understands."""
 LONGEST_NAME: Final = 253
-"""Characters of a name, a group or a kind that an answer repeats."""
+"""How many characters of a name, a group or a kind an answer repeats."""
 _LARGEST_EXACT: Final = 2**64
 
 
 class BadReviewError(ValueError):
-    """The body is no review that could be answered.
+    """The body is not a review that can be answered.
 
     Args:
         code: HTTP status of the answer.
@@ -79,12 +79,12 @@ def parse_review(body: bytes) -> JsonObject:
 def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
     """Read one JSON object.
 
-    The fast parser goes first and refuses more than it must (lone surrogates, integers beyond any double), so
-    when it refuses, the standard library with the hooks below has the last word.
+    The fast parser goes first. It refuses more than it must (lone surrogates, integers beyond any double), so when it
+    refuses, the standard library decides, with the hooks below.
 
     Args:
-        body: As it came.
-        most_values: Bodies with more JSON values are not read; None: they all are.
+        body: The body as received.
+        most_values: A body with more JSON values is refused unread; None: no limit.
 
     Raises:
         BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, nested deeper than
@@ -110,10 +110,10 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def _has_more_values(body: bytes, most: int) -> bool:
-    """Say whether *body* has more than *most* values, before anything is made of it: the parser holds up everybody.
+    """Say whether *body* has more than *most* values, before it is parsed: the parser blocks the event loop.
 
-    Values are counted by what separates and opens them. Texts may hold the same characters; when those could make the
-    difference they are left out, unless there are so many texts that they alone are too many.
+    Values are counted by the characters that separate and open them. Strings may contain the same characters; where
+    that could matter, strings are left out, unless there are so many that they alone are too many.
     """
     if _separators(body) < most:
         return False
@@ -127,7 +127,7 @@ def _separators(body: bytes) -> int:
 
 
 def _may_be_deeper(body: bytes) -> bool:
-    """Say whether *body* has enough brackets to nest too deep; of empty containers only one is on any way down."""
+    """Say whether *body* has enough brackets to nest too deeply; any path contains at most one empty container."""
     openings = body.count(b"{") + body.count(b"[")
     return openings > DEEPEST and openings - body.count(b"{}") - body.count(b"[]") >= DEEPEST
 
@@ -163,7 +163,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int | float:
-    """Read an integer as the fast parser does: exact up to 64 bits, a double beyond, the largest one at the end."""
+    """Read an integer as the fast parser does: exact up to 64 bits, a double beyond, at most the largest double."""
     if len(text) > MOST_DIGITS + text.startswith("-"):
         raise ValueError(f"an integer of {len(text)} characters is too long")
     number = int(text)
@@ -184,8 +184,8 @@ def answer(
         review: The decoded body.
         hook: Which hook was called.
         context: The hub and the switches. Defaults depend on none of them.
-        user: Who is said to ask; None: whom the review names.
-        reviewed: What came of asking for the user's rights.
+        user: The author to judge by; None: the user that the review names.
+        reviewed: The review of the user's rights.
     """
     request = review["request"]
     if hook == "validate":
@@ -220,7 +220,7 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
 
 
 def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
-    """Write a refusal as the ``Status`` that kubectl prints; its causes are all that is shown of an Invalid one."""
+    """Write a refusal as the ``Status`` that kubectl prints; of an Invalid one, kubectl shows only the causes."""
     status: JsonObject = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -250,7 +250,7 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
 
 
 def _short(name: str) -> str:
-    """Return a name for an answer; one that nothing can have is cut."""
+    """Return a name for an answer; one that is too long for any object is cut."""
     return printable(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "...")
 
 

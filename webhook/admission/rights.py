@@ -1,6 +1,6 @@
-"""Whether authors may have what they write placed: asked of a hub that knows, or of nobody where nobody does.
+"""Whether authors may place what they write: the hub's API server knows; a hub without RBAC has no rights to ask about.
 
-What has to be asked about a write is worked out in `webhook.admission.authorization`.
+`webhook.admission.authorization` works out what to ask about a write.
 
 Source: serving.md 3.4.
 """
@@ -17,14 +17,14 @@ from webhook.validation.context import Context
 
 
 class Rights(Protocol):
-    """Finds out what authors may have placed."""
+    """Finds out what authors may place."""
 
     def may_need(self, write: JsonObject, user: UserInfo, context: Context) -> bool:
-        """Say whether there may be something that the author of a write must be allowed to do."""
+        """Say whether the author of a write may need rights at all."""
         ...
 
     def needed(self, write: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
-        """Return what the author of a write must be allowed to do, nothing when nobody needs to be asked.
+        """Return what the author of a write must be allowed to do; empty when no rights need to be reviewed.
 
         Args:
             write: ``request`` of a review; nothing in it has been checked yet.
@@ -34,15 +34,15 @@ class Rights(Protocol):
         ...
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
-        """Return which of *needed* the user may not do; what cannot be found out is said, never taken for allowed."""
+        """Return which of *needed* the user may not do; a right that could not be reviewed is never taken as given."""
         ...
 
 
 class AuthorRights:
-    """Rights that somebody knows.
+    """Rights that a reviewer knows.
 
     Args:
-        reviewer: Knows them.
+        reviewer: Answers access reviews.
     """
 
     def __init__(self, reviewer: AccessReviewer) -> None:
@@ -57,12 +57,12 @@ class AuthorRights:
         return needed_access(write, user, context)
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
-        """Ask whoever knows; where nothing is needed, nobody."""
+        """Ask the reviewer, unless nothing is needed."""
         return await self._reviewer.review(user, needed) if needed else UNDISPUTED
 
 
 class UndisputedRights:
-    """Rights where nobody knows any: on a hub of one owner everybody may have everything placed."""
+    """Rights on a hub with a single owner, which has no access reviews: every author may place everything."""
 
     def may_need(self, _write: JsonObject, _user: UserInfo, _context: Context) -> bool:
         """Nothing is ever needed."""

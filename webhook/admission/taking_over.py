@@ -1,8 +1,9 @@
-"""What a write of a placement makes ours that was on members before (X-29).
+"""Which objects that were on members before a write of a placement makes ours (X-29).
 
-By default a placement takes over what it finds, and what it has taken over goes with it later. What is there before
-anything is applied, the hub knows of namespaces, where agents report them, and of objects that the placement was told
-not to take: an agent says which it did not. Of everything else nobody knows; nothing is said of it.
+By default a placement takes over the objects that it finds, and they later go with the placement. Of the objects that
+are there before anything is applied, the hub knows namespaces, where agents report them, and objects that the placement
+was told not to take over, which agents report as well. The hub does not know of any others; there is no warning about
+them.
 
 Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 """
@@ -33,18 +34,18 @@ _WHAT_MATTERS: Final = ("resourceSelectors", "policy", "strategy")
 def warn_about_taking_over(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Say how many objects that are on members already the placement would own."""
+    """Warn about the objects that are on members already and that the placement would own."""
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
-    if not _namespaces(document) and (old is None or took_over):  # nothing of this is known
+    if not _namespaces(document) and (old is None or took_over):  # the hub knows of no such object
         return
     held = {} if old is None else _bindings_by_cluster(document, context)
     found: set[tuple[str, object]] = set()
     for cluster in timed(_clusters(document, old, context), context):
         known = took_over and cluster in held
         names = _namespaces(document) - (_namespaces(old or {}) if known else frozenset())
-        found |= {(cluster, name) for name in names if _is_nobodys(cluster, name, context)}
+        found |= {(cluster, name) for name in names if _is_unowned(cluster, name, context)}
         if cluster in held and not took_over:
             found |= {(cluster, identity) for identity in _refused(held[cluster])}
     if found:
@@ -73,7 +74,7 @@ def _bindings_by_cluster(document: JsonObject, context: Context) -> Mapping[str,
 
 
 def _clusters(document: JsonObject, old: JsonObject | None, context: Context) -> frozenset[str]:
-    """Return the clusters that the placement would get; for a new one that takes neither bindings nor snapshots."""
+    """Return the clusters that the placement would get; a new one has neither bindings nor snapshots."""
     if old is not None:
         return planned_clusters(document, context)
     try:
@@ -90,15 +91,15 @@ def _namespaces(document: JsonObject) -> frozenset[str]:
     return frozenset(name for name in found if isinstance(name, str) and name)
 
 
-def _is_nobodys(cluster: str, namespace: str, context: Context) -> bool:
-    """Say whether a member has reported a namespace that no Work has put there."""
+def _is_unowned(cluster: str, namespace: str, context: Context) -> bool:
+    """Say whether a member has reported a namespace that no Work created."""
     member = context.hub.fleet.member(cluster)
     reported = member.status.namespaces if member is not None else None
     return reported is not None and reported.get(namespace) == ""
 
 
 def _refused(binding: JsonObject) -> Iterator[object]:
-    """Yield what the agent found there and was told to leave alone; Namespaces by name, as above."""
+    """Yield the objects that the agent found and did not take over; Namespaces by name, as above."""
     for entry in dicts_at(binding, "status", "failedPlacements"):
         if dict_at(entry, "condition").get("reason") in _REFUSED:
             identity = tuple(str(entry.get(part) or "") for part in ("group", "kind", "namespace", "name"))
