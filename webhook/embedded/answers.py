@@ -1,4 +1,4 @@
-"""Kubernetes ``Status`` bodies: how the embedded API server says that something went wrong, or that it is done."""
+"""Kubernetes ``Status`` bodies: how the embedded API server reports failure or success."""
 
 import logging
 from collections.abc import Iterable
@@ -46,9 +46,9 @@ class ApiError(Exception):
     Args:
         code: HTTP status.
         message: For the user.
-        reason: Machine-readable; by default what belongs to *code*.
+        reason: Machine-readable; by default that of *code*.
         details: ``details`` of the body.
-        warnings: What the user should know besides.
+        warnings: Warnings for the user.
         headers: Headers of the answer.
     """
 
@@ -83,7 +83,7 @@ def failure(code: int, reason: str, message: str, details: JsonObject | None = N
 
 
 def success(kind: Kind, name: str, uid: str) -> JsonObject:
-    """Return the ``Status`` of a deletion that is done."""
+    """Return the ``Status`` of a completed deletion."""
     details = {"name": name, "group": kind.group, "kind": kind.plural, "uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
@@ -96,7 +96,7 @@ def causes(errors: Iterable[FieldError]) -> list[JsonObject]:
 
 
 def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:
-    """Translate what the store refused."""
+    """Translate an error of the store."""
     resource = {"name": name, "group": kind.group, "kind": kind.plural}
     message = str(error)
     match error:

@@ -1,8 +1,8 @@
 """The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
 
 JSON only; writes pass admission (`webhook.embedded.write_rules`); refusals are ``Status`` objects. Left out on
-purpose: JSON patches and server-side apply, deletion of collections, paging, tables, OpenAPI. So ``kubectl apply`` has
-to be told ``--validate=false``, and ``kubectl create`` has to read a file.
+purpose: JSON patches and server-side apply, deletion of collections, paging, tables, OpenAPI. So ``kubectl apply``
+needs ``--validate=false``, and ``kubectl create`` needs a file.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def add_routes(
     Args:
         app: The application; its ``client_max_size`` limits the bodies.
         store: What is served.
-        context: Returns what admission rules may look at, for every request anew; its user is the one who asks.
+        context: Returns what admission rules may read, called for every request; its user is the author.
         token: What a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
     """
@@ -70,10 +70,11 @@ class _Api:
     owner: OwnerToken
     staged_run_default_state: str
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
-    patching: asyncio.Lock = field(default_factory=asyncio.Lock)  # patches never lose against one another
+    patching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
 
     async def end_watches(self, _app: web.Application) -> None:
-        """Let open watches end, so that the server can stop."""
+        """End open watches, so that the server can stop."""
         for watcher in tuple(self.watchers):
             watcher.end()
 
@@ -194,6 +195,7 @@ class _Api:
         metadata = patch.get("metadata")
         is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
         async with self.patching:
+            # A patch without a precondition applies to any version; one with it asks for exactly that one.
             for _ in range(0 if is_conditional else _PATCH_ATTEMPTS - 1):
                 with suppress(ConflictError):
                     return await self._patch_once(request, target, patch)
@@ -229,6 +231,7 @@ class _Api:
         except NotFoundError:
             left = None
         metadata = old["metadata"]
+        # The uid: another client may have created an object of this name since; that one was not deleted.
         if left is None or dry_run or left["metadata"]["uid"] != metadata["uid"]:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(left), warnings=warnings)

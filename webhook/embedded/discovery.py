@@ -18,7 +18,7 @@ VERSION: Final = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The Kubernetes release whose API conventions hold; clients decide by it what they can ask for."""
+"""The Kubernetes release whose API conventions hold; clients choose by it which features they use."""
 
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")

@@ -1,11 +1,11 @@
 """The durable half of the embedded store: every write as one row, in the order of resource versions.
 
-The rows are both the objects and the event log. An object is its newest row; a watch is resumed by reading
-the rows after a version. A row that is no longer the newest of its object, or that only records a deletion,
-goes when the *horizon* passes it: the version behind which nobody can resume.
+The rows are both the objects and the event log. An object is its newest row; a watch resumes by reading the rows after
+a version. A row that is no longer the newest of its object, or that only records a deletion, is removed when the
+*horizon* passes it: the version before which no watch can resume.
 
-Every append is one transaction in write-ahead mode, so a killed process loses nothing that was acknowledged,
-and a transaction cut off in the middle never happened. The file is locked for one process.
+Every append is one transaction in write-ahead mode, so a killed process loses no acknowledged write, and a transaction
+that was cut off leaves nothing. One process at a time can open the file.
 """
 
 import os
@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 from webhook.kube.ports import EventType, ExpiredError, Key, StoreError
 
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS", told apart by file(1) and by us from any other SQLite file
+APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS": by it we, and file(1), tell our files from other SQLite files
 RETAINED: Final = 4096
-"""Versions a watch can resume from."""
+"""How many versions back a watch can resume."""
 
 _TABLES: Final = (
     """CREATE TABLE journal (
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     """One write.
 
     Args:
-        version: Resource version that the write made.
+        version: Resource version of the write.
         type: What it did to the object.
         kind: Group and kind of the object.
         key: The object.
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 class Journal:
-    """An open journal. All calls are synchronous and from the thread that opened it."""
+    """An open journal. All methods are synchronous; call them from the thread that opened it."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, retained: int) -> None:
         self._connection = connection
@@ -71,10 +71,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path | None, *, retained: int = RETAINED) -> "Journal":
-        """Open the file, or make it; None: in memory.
+        """Open the file, created if need be; None: in memory.
 
         Raises:
-            StoreError: Not a file we can use; the message names it and what to do.
+            StoreError: We cannot use the file; the message names it and says what to do.
         """
         if path is None:
             return cls(_prepare(sqlite3.connect(":memory:", isolation_level=None), ":memory:"), "memory", retained)
@@ -97,7 +97,7 @@ class Journal:
         self._connection.close()
 
     def load(self) -> Iterator[tuple[int, KindId, bytes]]:
-        """Yield version, kind and body of every object that exists, oldest write first. Call it once, first of all."""
+        """Yield version, kind and body of every existing object, oldest write first. Call it once, before all else."""
         newest: dict[tuple[KindId, Key], int] = {}
         try:
             (self.horizon,) = self._connection.execute("SELECT version FROM horizon").fetchone()
@@ -120,7 +120,7 @@ class Journal:
             raise StoreError(f"cannot read {self._name}: {error}; restore it from a copy, or remove it") from error
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Store *rows*, all or none; they are durable against a killed process when this returns.
+        """Store *rows*, all or none; once this returns, they survive the process being killed.
 
         Raises:
             StoreError: The rows could not be stored, for example on a full disk.
@@ -146,10 +146,10 @@ class Journal:
         self.version = rows[-1].version
 
     def compact(self) -> None:
-        """Move the horizon when enough was written since; called after an append, cheap on average.
+        """Move the horizon when enough has been written since; call it after an append; it is cheap on average.
 
         Raises:
-            StoreError: Nothing was removed; what is stored stays readable.
+            StoreError: Nothing was removed; all rows stay readable.
         """
         if self.version - self.horizon <= self._retained + self._slack:
             return
@@ -168,7 +168,7 @@ class Journal:
         """Return up to *limit* writes to objects of *kind* after a version, in order.
 
         Raises:
-            ExpiredError: Some of them are gone, or *after* lies in the future.
+            ExpiredError: Some of them have been removed, or *after* lies in the future.
         """
         if after > self.version:
             raise ExpiredError(f"resource version {after} is later than the newest, {self.version}: list again")
@@ -200,12 +200,12 @@ class _Transaction:
     def __exit__(self, failure: object, *_: object) -> None:
         if failure is None:
             self._connection.execute("COMMIT")
-        elif self._connection.in_transaction:  # SQLite may have rolled back itself, for example on a full disk
+        elif self._connection.in_transaction:  # SQLite itself may have rolled back, for example on a full disk
             self._connection.execute("ROLLBACK")
 
 
 def _make_file(path: Path) -> None:
-    """Make sure that *path* is a file we may write: SQLite's own words for this are hard to understand."""
+    """Make sure that *path* is a file we may write: SQLite's own messages about this are hard to understand."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -219,7 +219,7 @@ def _make_file(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
-    """Lock the file, check whose it is, and make the tables of a new one; a foreign file is left untouched."""
+    """Lock the file, check that it is ours, and create the tables of a new one; leave another program's file alone."""
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()

@@ -1,20 +1,20 @@
-"""The inside of a simulated member: objects become what real controllers would make of them.
+"""The controllers of a simulated member: they bring objects to the states that real controllers would.
 
-`progress` is a pure function of the stored object and the time. When something began is read from
-the object itself (creation time, start of the rollout in its status), so a restart goes on where it
-was, and the same times always give the same states.
+`progress` is a pure function of the stored object and the time. The object itself says when its rollout began (creation
+time, start of the rollout in its status), so a restart continues where it was, and the same times always give the same
+states.
 
-What an object's annotation ``harbormaster.dev/simulate`` may say, comma separated:
+The annotation ``harbormaster.dev/simulate`` of an object takes a comma-separated list of:
 
 * ``ready-after=5s``: how long it takes until everything is ready (default: 2 s);
 * ``never-ready``: it starts and never becomes ready;
-* ``crash-after=1m``: that long after it was ready it fails, and stays so.
+* ``crash-after=1m``: it fails that long after it became ready, and stays failed.
 
 Anything else keeps the object from becoming ready, with a message in its status that says why.
 
 Simulated: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, Pod, Service,
 Ingress, Namespace, PersistentVolume(Claim), PodDisruptionBudget and CustomResourceDefinition. Only the
-object's own status moves; no Pods are made.
+object's own status changes; no Pods are created.
 
 Over 500 lines because each kind has its own few: a table of small pure functions, read one at a time.
 """
@@ -46,16 +46,16 @@ from webhook.member.owners import is_applied_work, owners
 SIMULATE = OURS + "simulate"
 READY_AFTER = timedelta(seconds=2)
 NODES = 3
-"""Nodes of a member that does not say how many it has; a DaemonSet runs one Pod on each."""
+"""How many nodes a member has that does not say so; a DaemonSet runs one Pod on each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How an object is to behave.
+    """How an object behaves.
 
     Args:
         ready_after: None: never.
-        crash_after: Counted from the moment it was ready; None: never.
+        crash_after: Counted from when it became ready; None: never.
         problem: What is wrong with the annotation.
     """
 
@@ -88,11 +88,11 @@ def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What became of an object.
+    """The state that an object has reached.
 
     Args:
-        document: The object as it should be stored.
-        changes_at: When it changes next by itself; None: never.
+        document: The object to store.
+        changes_at: When it next changes by itself; None: never.
     """
 
     document: JsonObject
@@ -101,14 +101,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What the stages of an object are computed from."""
+    """The inputs from which the stage of an object is computed."""
 
     now: datetime
     script: Script
     nodes: int
 
     def stage(self, started: datetime) -> tuple[str, datetime | None]:
-        """Return ``starting``, ``ready`` or ``crashed``, and when that changes."""
+        """Return ``starting``, ``ready`` or ``crashed``, and when the stage changes."""
         if self.script.ready_after is None:
             return "starting", None
         ready = _after(started, self.script.ready_after)
@@ -131,13 +131,13 @@ def _after(start: datetime, wait: timedelta) -> datetime:
 def progress(
     document: JsonObject, now: datetime, *, nodes: int = NODES, ready_after: timedelta = READY_AFTER
 ) -> Progress:
-    """Return the object as the controllers of its cluster would have made it by *now*.
+    """Return the object as the controllers of its cluster would have left it by *now*.
 
     Args:
-        document: As stored; kinds that nothing happens to come back unchanged.
+        document: As stored; kinds that are not simulated come back unchanged.
         now: The time.
         nodes: How many nodes the member has.
-        ready_after: How long things take that do not say so themselves.
+        ready_after: How long objects take to become ready if they do not say so.
     """
     simulate = _SIMULATED.get(group_kind(document))
     if simulate is None or is_deleting(document):
@@ -147,7 +147,7 @@ def progress(
 
 
 def is_simulated(kind: Kind) -> bool:
-    """Say whether anything happens to objects of this kind by itself."""
+    """Say whether objects of this kind are simulated."""
     return kind.group_kind in _SIMULATED
 
 
@@ -166,7 +166,7 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 
 def _conditions(document: JsonObject, moment: _Moment, *wanted: tuple[str, bool, str, str]) -> list[JsonObject]:
-    """Return the conditions (type, status, reason, message), with the times of those that stay as they are."""
+    """Return the conditions (type, status, reason, message), with the old transition times where the status stays."""
     made = []
     for kind, good, reason, message in wanted:
         status = "True" if good else "False"
@@ -179,12 +179,12 @@ def _conditions(document: JsonObject, moment: _Moment, *wanted: tuple[str, bool,
 
 
 def _whole_seconds(instant: datetime) -> datetime:
-    """Return *instant* as it reads when it comes back from the store."""
+    """Return *instant* with the precision that the store keeps."""
     return parse_time(format_time(instant))
 
 
 def _rollout_start(document: JsonObject, moment: _Moment) -> datetime:
-    """Return when the rollout of the present generation began: as the status says, else with the object, else now."""
+    """Return when the rollout of the present generation began: by the status, else when the object did, else now."""
     if not _observed(document):
         return _whole_seconds(moment.now) if "observedGeneration" in status_of(document) else _created(document, moment)
     text = _condition(document, "Progressing").get("lastUpdateTime")
@@ -197,7 +197,7 @@ def _observed(document: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """Pods of a workload: how many it wants, has of the present template, and has serving."""
+    """Pods of a workload: how many it wants, how many have the present template, and how many serve."""
 
     wanted: int
     updated: int
@@ -207,7 +207,7 @@ class _Pods:
 def _pods(document: JsonObject, stage: str, wanted: int, fields: tuple[str, str]) -> _Pods:
     """Count the Pods of a workload; *fields* of its status hold the updated ones and those that serve.
 
-    A first rollout makes all Pods at once; an update keeps the old ones serving until the new ones are ready.
+    A first rollout creates all Pods at once; an update keeps the old ones serving until the new ones are ready.
     """
     if stage == "ready":
         return _Pods(wanted, wanted, wanted)
@@ -387,7 +387,7 @@ def _claim(document: JsonObject, moment: _Moment) -> Progress:
 
 
 def _disruption_budget(document: JsonObject, moment: _Moment) -> Progress:
-    """Count no Pods, since none are made: the budget allows nothing, and says so for its generation."""
+    """Count no Pods, since there are none: the budget allows no disruption, and says so for its generation."""
     no_pods = ("DisruptionAllowed", False, "InsufficientPods", "no Pods are simulated")
     (condition,) = _conditions(document, moment, no_pods)
     status = {
@@ -439,10 +439,10 @@ SIMULATED_KINDS = tuple(KINDS[identity] for identity in _SIMULATED)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What came of looking at one object of a member.
+    """The outcome of `settle` for one object of a member.
 
     Args:
-        changes_at: When it has to be looked at again; None: only when somebody writes it.
+        changes_at: When to settle it again; None: only after another write to it.
         works: Names of the Works it belongs to, if it was changed.
     """
 
@@ -463,13 +463,13 @@ async def settle(
         changed = False
         if step.document.get("spec") != document.get("spec"):
             await store.replace(kind, step.document)
-            return Settled(now, _works(document))  # read it again: the rest belongs to the new version
+            return Settled(now, _works(document))  # at once again: a status goes with the version that has this spec
         if step.document.get("status") != document.get("status"):
             await store.replace_status(kind, step.document)
             changed = True
     except NotFoundError:
         return Settled()
-    except ConflictError:
+    except ConflictError:  # the agent wrote in between: settle what it wrote
         return Settled(now)
     return Settled(step.changes_at, _works(document) if changed else ())
 

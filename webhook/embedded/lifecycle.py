@@ -1,8 +1,8 @@
 """How an object changes: the state an API server would store after a write. Pure functions.
 
-Every function returns a new document that shares parts with its arguments; ``resourceVersion`` and the
-final copy are the store's. ``apiVersion`` becomes the preferred version of the kind, whatever was written:
-all versions of a kind have one schema here, so the version is only a matter of how an object is asked for.
+Every function returns a new document that shares parts with its arguments; the store sets ``resourceVersion`` and makes
+the final copy. ``apiVersion`` becomes the preferred version of the kind, whatever was written: all versions of a kind
+have one schema here, so only requests and answers differ by version.
 """
 
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ _LONGEST_PREFIX: Final = 63 - _GENERATED
 
 
 def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
-    """Return *document* without nulls in its head, once it is fit to be created; its name may still be empty.
+    """Check that *document* can be created, and return it without nulls in its head; its name may still be empty.
 
     Raises:
         InvalidMetadataError: With every reason.
@@ -50,7 +50,7 @@ def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
 
 
 def generated_name(prefix: str, suffix: Callable[[int], str]) -> str:
-    """Return a name for ``generateName``; *suffix* makes that many random characters."""
+    """Return a name for ``generateName``; *suffix* returns a number of random characters."""
     return prefix[:_LONGEST_PREFIX] + suffix(_GENERATED)
 
 
@@ -122,7 +122,7 @@ def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> Js
 
 
 def deleting(current: JsonObject, now: datetime) -> JsonObject:
-    """Return the state of an object that is deleted but held: by finalizers, or a namespace by its content."""
+    """Return the state of an object whose deletion waits: for finalizers or, for a namespace, for its content."""
     metadata = current["metadata"]
     marks = {"generation": metadata["generation"] + 1, "deletionTimestamp": format_time(now)}
     marked = current | {"metadata": metadata | marks | {"deletionGracePeriodSeconds": 0}}
@@ -139,7 +139,7 @@ def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
 
 
 def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_version: object) -> None:
-    """Raise `ConflictError` unless *current* has the uid and version that are given (not empty)."""
+    """Raise `ConflictError` unless *current* has the given uid and version; empty ones are not checked."""
     metadata, what = current["metadata"], f"{kind.kind} {key_of(current)}"
     if uid and uid != metadata["uid"]:
         raise ConflictError(f"{what}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
@@ -151,7 +151,7 @@ def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_v
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Compare as JSON does: ``1``, ``1.0`` and ``true`` differ, the order of members does not count."""
+    """Compare as JSON does: ``1``, ``1.0`` and ``true`` differ, the order of fields does not count."""
     if one is other:
         return True
     return bool(one == other) and _sorted(one) == _sorted(other)
@@ -165,7 +165,7 @@ def _sorted(value: object) -> bytes:
 
 
 def _head(kind: Kind, document: JsonObject) -> JsonObject:
-    """Drop null members of the object and of ``metadata``, and make sure that there is one."""
+    """Drop null fields of the object and of its ``metadata``, which must be an object."""
     document = {member: value for member, value in document.items() if value is not None}
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
@@ -184,7 +184,7 @@ def _name(metadata: JsonObject) -> str:
 
 
 def _version_given(metadata: JsonObject) -> object:
-    """Return the version that an update is based on, empty for none; ``"0"`` is none, as on the wire."""
+    """Return the version that an update is based on, empty for none; ``"0"`` means none, as for an API server."""
     version: object = metadata.get("resourceVersion", "")
     return "" if version == "0" else version
 
@@ -194,6 +194,6 @@ def _user_members(metadata: JsonObject) -> JsonObject:
 
 
 def _content(kind: Kind, document: JsonObject) -> JsonObject:
-    """Return what counts for the generation: all but identity, metadata and a status that is a subresource."""
+    """Return the fields that count for the generation: all but identity, metadata and a status subresource."""
     apart = ("apiVersion", "kind", "metadata", "status") if kind.has_status else ("apiVersion", "kind", "metadata")
     return {member: value for member, value in document.items() if member not in apart}

@@ -1,8 +1,8 @@
-"""The stores of simulated members: one file each, open only while they are needed.
+"""The stores of simulated members: one file each, not all open at the same time.
 
-A store is opened by its first user and stays open afterwards, until more than a number of them are:
-then those that were idle for longest are closed again, so a thousand members do not hold a thousand
-files. Stores in memory are never closed, since that would empty them.
+A store is opened when it is first used and stays open. When too many are open, the ones that have been idle longest are
+closed, so that a thousand members do not hold a thousand files. Stores in memory are never closed, since that would
+empty them.
 """
 
 from collections import ChainMap, OrderedDict
@@ -31,7 +31,7 @@ from webhook.member.owners import owners, with_owners
 from webhook.member.ports import MemberStore
 
 RETAINED = 256
-"""Versions that a store of a member keeps for resuming; few, since nothing watches it."""
+"""How many versions back a watch on a member's store can resume; few, since nothing watches it."""
 
 
 @dataclass(slots=True)
@@ -41,12 +41,12 @@ class _Open:
 
 
 class MemberStores:
-    """Opens the store of a member when somebody needs it.
+    """Opens the stores of members on demand.
 
     Args:
         folder: Where the files are, ``<name>.db``; None: in memory.
         now: The clock of the stores.
-        limit: How many files may stay open while nobody uses them.
+        limit: How many files may stay open while they are not in use.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], datetime], limit: int) -> None:
@@ -64,13 +64,13 @@ class MemberStores:
 
     @asynccontextmanager
     async def use(self, name: str) -> AsyncIterator[EmbeddedStore]:
-        """Keep the store of a member open for a while.
+        """Open the store of a member, and keep it open while the block runs.
 
         Raises:
             StoreError: The file cannot be opened.
         """
         entry = self._open.get(name) or self._opened(name)
-        entry.users += 1
+        entry.users += 1  # before the first await: another user who leaves meanwhile must not close it
         self._open.move_to_end(name)
         try:
             if not len(entry.store):
@@ -104,23 +104,23 @@ class MemberStores:
 
 
 async def _furnish(store: EmbeddedStore) -> None:
-    """Give a new cluster what every cluster has."""
+    """Create the objects that every new cluster has."""
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     try:
         await store.create(NAMESPACE, document)
-    except AlreadyExistsError:
+    except AlreadyExistsError:  # two workers opened the store at the same time
         return
 
 
 class ObservedStore(MemberStore):
-    """A member's store as its agent sees it: tells what was written, and may refuse to be written to.
+    """A member's store as its agent sees it: notes what the agent writes, and may refuse its writes.
 
-    Server-side apply is a merge over the manifest that the object keeps. Managers of fields are not told apart, so
-    there are no conflicts.
+    Server-side apply is a merge over the manifest that the object keeps. Field managers are not told apart, so there
+    are no conflicts.
 
     Args:
         store: The store itself.
-        refuses: Message with which every object is refused; the agent's own books are kept all the same.
+        refuses: Message with which every object is refused; the agent can still write its own books.
     """
 
     def __init__(self, store: EmbeddedStore, refuses: str = "") -> None:
@@ -196,14 +196,14 @@ class ObservedStore(MemberStore):
         *,
         uid: str = "",
         resource_version: str = "",
-        foreground: bool = False,  # noqa: ARG002 - dependents go in the same moment
+        foreground: bool = False,  # noqa: ARG002 - the same transaction deletes the dependents
     ) -> None:
         """See `MemberStore.delete`."""
         self.deleted = True
         await self._store.delete(self._stored(kind), key, uid=uid, resource_version=resource_version)
 
     def _stored(self, kind: Kind) -> Kind:
-        """Return the kind as the store knows it: objects are kept in its preferred version."""
+        """Return the kind as the store knows it: the store keeps objects in its preferred version."""
         return self._store.kinds.find(*kind.group_kind) or kind
 
     def _check(self, kind: Kind) -> None:

@@ -1,14 +1,14 @@
 """Simulated members: the clusters behind the MemberClusters of an embedded hub.
 
-Each has its own store, in which its agent (`webhook.member`) applies the Works meant for it, and in
-which `webhook.embedded.kubelet` makes the objects ready. What a member reports and how it behaves
-is said in its MemberCluster: see `webhook.embedded.simulation`.
+Each has its own store, in which its agent (`webhook.member`) applies its Works, and in which
+`webhook.embedded.kubelet` makes the objects ready. The MemberCluster says what a member reports and how it behaves: see
+`webhook.embedded.simulation`.
 
-Only agents are played here. Like real ones they do what the InternalMemberCluster says (Join or Leave) and report
-into its status; the hub's part is that of `webhook.controllers.members`, as everywhere.
+Only the agents are simulated here. Like real ones they do what the InternalMemberCluster says (Join or Leave) and
+report into its status; the hub's part is that of `webhook.controllers.members`, as everywhere.
 
-Three watches on the hub serve all members. Everything that has to be done, now or later, is an entry
-of one agenda, handled by a few workers: a member at rest costs a place in a heap.
+Three watches on the hub serve all members. All work, due now or later, is an entry of one agenda, which a few workers
+handle: an idle member costs a place in a heap.
 
 Over 500 lines because the watches, the agenda and the entries on it share the members' state.
 
@@ -73,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Look(NamedTuple):
-    """What the member is told to do, or how it is to behave, has to be looked at."""
+    """The member's state or behaviour may have changed."""
 
     cluster: str
     what: str = "member"
@@ -108,7 +108,7 @@ _Entry: TypeAlias = _Look | _Beat | _Apply | _Settle
 
 @dataclass(slots=True)
 class _Member:
-    """What is remembered of a member; all of it can be found out again."""
+    """What is known of a member; a restart finds all of it again."""
 
     mark: tuple[Any, ...]
     behaviour: Behaviour
@@ -121,12 +121,12 @@ class _Member:
 
     @property
     def applies(self) -> bool:
-        """Whether its agent takes Works."""
+        """Whether its agent applies Works."""
         return self.state is MemberState.JOIN and not self.behaviour.silent
 
     @property
     def beats(self) -> bool:
-        """Whether its agent reports; one that has left does not, unless it is to stay leaving."""
+        """Whether its agent sends heartbeats; one that has left does not, unless it simulates a leave that hangs."""
         return self.state is MemberState.JOIN or (self.state is MemberState.LEAVE and self.behaviour.leaving)
 
 
@@ -137,9 +137,9 @@ class SimulatedMembers:
         hub: Where MemberClusters and Works are.
         data: Folder of the hub's data; the members' stores are ``members/<name>.db`` in it. None: in memory.
         now: The clock.
-        sleep: Waits for a number of seconds of that clock.
+        sleep: Sleeps for a number of seconds of that clock.
         workers: How many entries are handled at a time.
-        open_stores: How many files of members may be open while idle.
+        open_stores: How many files of members may stay open while idle.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class SimulatedMembers:
         self._recovered: set[str] = set()
 
     async def run(self) -> None:
-        """Play all members until cancelled."""
+        """Simulate all members until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._agenda.run())
@@ -181,17 +181,17 @@ class SimulatedMembers:
 
     @property
     def open_stores(self) -> int:
-        """How many stores of members are open."""
+        """The number of open stores of members."""
         return len(self._stores)
 
     @property
     def busy(self) -> bool:
-        """Whether something is being done right now, or could be at once."""
+        """Whether any work is running or ready to run."""
         return self._agenda.busy
 
     @asynccontextmanager
     async def store(self, cluster: str) -> AsyncIterator[EmbeddedStore]:
-        """Look into a member, while `run` is running.
+        """Open the store of a member, while `run` is running.
 
         Raises:
             NotFoundError: There is no such member.
@@ -202,7 +202,7 @@ class SimulatedMembers:
         async with self._stores.use(cluster) as store:
             yield store
 
-    # What is heard from the hub becomes entries of the agenda.
+    # Changes on the hub become entries of the agenda.
 
     async def _follow(
         self, kind: Kind, listed: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
@@ -252,7 +252,7 @@ class SimulatedMembers:
         else:
             known.mark, known.behaviour = mark, behaviour
         if news:
-            _log.warning("annotation not understood", extra={"cluster": name, "problem": behaviour.problem})
+            _log.warning("invalid annotation", extra={"cluster": name, "problem": behaviour.problem})
         self._agenda.add(_Look(name))
 
     def _member_gone(self, name: str) -> None:
@@ -317,7 +317,7 @@ class SimulatedMembers:
     def _take_up(self, cluster: str, work: str) -> None:
         member = self._members.get(cluster)
         if member is None or not member.applies:
-            return  # all Works are taken up when it joins
+            return  # `_look` takes up all Works when it joins
         if member.behaviour.slow:
             self._agenda.add_at(_Apply(cluster, work), self._now() + member.behaviour.slow)
         else:
@@ -330,7 +330,7 @@ class SimulatedMembers:
         self._paces.pop(entry, None)
         self._failures.pop(entry, None)
 
-    # The entries of the agenda, and what is done about them.
+    # How the entries of the agenda are handled.
 
     async def _worker(self) -> None:
         while True:
@@ -345,7 +345,7 @@ class SimulatedMembers:
                     "will try again", extra={"entry": entry.what, "cluster": entry.cluster, "error": str(error)}
                 )
                 self._retry(entry)
-            except Exception:  # noqa: BLE001 - the loop of the queue: a mistake of ours must not end the other members
+            except Exception:  # noqa: BLE001 - the loop of the queue: a bug must not stop the other members
                 _log.exception("failed", extra={"entry": entry.what, "cluster": entry.cluster})
                 self._retry(entry)
             finally:
@@ -367,7 +367,7 @@ class SimulatedMembers:
                 await self._settle(entry)
 
     async def _look(self, cluster: str) -> None:
-        """Have the agent do what it is told, and behave as the annotations say."""
+        """Bring the agent to the state that the hub wants and the behaviour that the annotations ask for."""
         member = self._members.get(cluster)
         if member is None:
             return
@@ -392,9 +392,9 @@ class SimulatedMembers:
                 await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, self._now(), joined=False)
 
     async def _keep_leaving(self, cluster: str, member: _Member) -> None:
-        """Ask a member that is to stay leaving to leave, and hold it; let any other go.
+        """Delete a member that simulates a leave that hangs, and hold it with a finalizer; release any other.
 
-        The hub lets go of it after the force-delete wait; our finalizer stays.
+        The hub gives it up after the force-delete wait; our finalizer stays.
         """
         try:
             document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
@@ -412,14 +412,14 @@ class SimulatedMembers:
             return
 
     async def _drop_works(self, cluster: str) -> None:
-        """Let go of the Works; what was placed stays on the member."""
+        """Take our finalizer off the Works; the placed objects stay on the member."""
         for work in (await self._hub.list(WORK, member_namespace(cluster))).items:
             if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
                 with suppress(NotFoundError):
                     await self._hub.replace(WORK, free)
 
     async def _beat(self, cluster: str) -> None:
-        """Report what the member's agent reports each period."""
+        """Send the member's heartbeat, and schedule the next one."""
         member = self._members.get(cluster)
         if member is None or not member.beats:
             return
@@ -437,13 +437,13 @@ class SimulatedMembers:
         period = spec_of(stored).get("heartbeatPeriodSeconds") or 60
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
-        else:  # all members start together; from then on they are spread over the period
+        else:  # all members start at the same time; this spreads them over the period
             due = now + timedelta(seconds=period * _dice(cluster))
             member.has_beaten = True
         self._agenda.add_at(_Beat(cluster), due)
 
     async def _adopt(self, key: Key, behaviour: Behaviour) -> None:
-        """Give a silent member the status that was written for it, once."""
+        """Give a silent member the status from its annotation, once."""
         document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)
         if document.get("status"):
             return
@@ -452,10 +452,10 @@ class SimulatedMembers:
             await self._hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": status})
 
     async def _count(self, cluster: str, member: _Member) -> None:
-        """Sum up what is placed on the member, if that has changed."""
+        """Sum up the requests of what is placed on the member, if that has changed."""
         if member.counted or not self._stores.exists(cluster):
             return
-        member.counted = True
+        member.counted = True  # before counting: a write meanwhile takes it back, and the next heartbeat counts again
         nodes = node_count(member.behaviour)
         placed: dict[str, int] = {}
         async with self._stores.use(cluster) as store:
@@ -468,7 +468,7 @@ class SimulatedMembers:
         member.namespaces = {item["metadata"]["name"]: _maker(item) for item in found}
 
     async def _apply(self, entry: _Apply) -> None:
-        """Reconcile one Work, and see to it that what was written on the member comes to life."""
+        """Reconcile one Work, and queue the objects that it wrote for the simulated controllers."""
         cluster = entry.cluster
         member = self._members.get(cluster)
         if member is None or not member.applies:
@@ -481,7 +481,7 @@ class SimulatedMembers:
                 key, now = Key(entry.work, member_namespace(cluster)), self._now()
                 word = partial(ask, self._hub, cluster, now)
                 outcome = await reconcile_work(key, self._hub, observed, now, member.fingerprints, word)
-            finally:
+            finally:  # also after a failure: a pass that stops halfway has written objects
                 self._look_after(cluster, member, observed)
         if outcome.gone:
             self._paces.pop(entry, None)
@@ -500,10 +500,10 @@ class SimulatedMembers:
             self._agenda.add(_Beat(cluster))
 
     async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
-        """After a start, look once at everything on the member that may have been on its way."""
+        """Once after a start, queue every object on the member that may have been between two states."""
         if cluster in self._recovered:
             return
-        self._recovered.add(cluster)
+        self._recovered.add(cluster)  # before the first await: other workers apply Works of the same member
         for kind in SIMULATED_KINDS:
             for document in (await store.list(kind)).items:
                 self._agenda.add(_Settle(cluster, kind, key_of(document)))
@@ -527,5 +527,5 @@ def _maker(namespace: JsonObject) -> str:
 
 
 def _dice(seed: str) -> float:
-    """Return a number from 0 to 1 that looks like chance and is always the same for one *seed*."""
+    """Return a number from 0 to 1 that looks random and is always the same for one *seed*."""
     return zlib.crc32(seed.encode()) / 0xFFFFFFFF

@@ -1,6 +1,6 @@
-"""The objects of the embedded store in memory: what every read is answered from.
+"""The objects of the embedded store in memory, from which it answers every read.
 
-Documents in here are shared with every reader and never changed, only replaced.
+Documents in here are shared with every reader; they are never changed, only replaced.
 """
 
 from bisect import bisect_left, insort
@@ -45,7 +45,7 @@ class ObjectTable:
         return shelf.documents.get(key) if shelf else None
 
     def put(self, kind: KindId, key: Key, document: JsonObject) -> None:
-        """Add the object, or put it in the place of its older state."""
+        """Add the object, or replace its older state."""
         shelf = self._shelves.get(kind)
         if shelf is None:
             shelf = self._shelves[kind] = _Shelf()
@@ -63,7 +63,7 @@ class ObjectTable:
             self._events[kind, key] = None
 
     def remove(self, kind: KindId, key: Key) -> None:
-        """Take the object out; it must be there."""
+        """Remove the object; it must exist."""
         shelf = self._shelves[kind]
         document = shelf.documents.pop(key)
         del shelf.order[bisect_left(shelf.order, (key.namespace, key.name))]
@@ -99,7 +99,7 @@ class ObjectTable:
                 yield kind, key
 
     def place_of(self, uid: str) -> Place | None:
-        """Return where the object of that uid is, if it exists."""
+        """Return where the object with that uid is, if it exists."""
         return self._by_uid.get(uid)
 
     def dependents_of(self, uid: str) -> list[Place]:
@@ -121,7 +121,7 @@ def _keys(shelf: _Shelf, namespace: str | None) -> Iterator[Key]:
 
 
 def owner_references(document: JsonObject) -> list[dict[str, Any]]:
-    """Return ``metadata.ownerReferences``; of a stored object, so their shape is right."""
+    """Return ``metadata.ownerReferences`` of a stored object, whose shape has been checked."""
     references: list[dict[str, Any]] = document["metadata"].get("ownerReferences", [])
     return references
 

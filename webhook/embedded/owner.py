@@ -1,4 +1,4 @@
-"""The owner of a data folder: whoever holds the token that is kept in it, and may therefore do everything."""
+"""The owner of a data folder: a client with the token that is kept in it may do everything."""
 
 import hmac
 from typing import Final
@@ -11,7 +11,7 @@ OWNER: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:
 
 
 class OwnerToken:
-    """The one token there is; who has it may do everything.
+    """The only token of the hub; a client that has it may do everything.
 
     Args:
         token: Not empty.
@@ -24,18 +24,18 @@ class OwnerToken:
 
     @property
     def audience(self) -> str:
-        """None: the token is for this hub alone."""
+        """Empty: the token is for this hub alone."""
         return ""
 
     def known(self, token: str) -> UserInfo | None:
-        """Return the owner when it is their token; how much of it is right cannot be told from the time this takes."""
+        """Return the owner if *token* is theirs; compares in constant time, so that timing reveals no part of it."""
         given = token.encode("utf-8", "surrogateescape")
         return OWNER if hmac.compare_digest(given, self._token) else None
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return the owner when it is their token."""
+        """Return the owner if *token* is theirs."""
         return self.known(token)
 
     async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
-        """Let whoever is let in do everything."""
+        """Allow an authenticated client everything."""
         return True

@@ -1,7 +1,8 @@
-"""Nodes of pools on an embedded hub: nobody else is there to report on them, so what a file says of them is reported.
+"""Nodes of pools on an embedded hub: no kubelet reports on them, so their status comes from the file that defines them.
 
-A Node's status comes from its kubelet, a NodeClaim's from the provisioner; the store takes neither from whoever makes
-the object. What the file says is kept in an annotation, as for a MemberCluster, and written as the status from there.
+A Node's status comes from its kubelet, a NodeClaim's from the provisioner; the store does not take a status from the
+client that creates the object. An annotation keeps the status in the file, as for a MemberCluster, and it is written
+from there.
 
 Source: nodepool-disruption.md 4.1.
 """
@@ -23,7 +24,7 @@ from webhook.kube.change import Change
 from webhook.kube.ports import ConflictError, Key, NotFoundError, key_of
 
 REPORTED = (NODE, NODE_CLAIM)
-"""Kinds whose status is played."""
+"""Kinds whose status is simulated."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class SimulatedNodes:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to report still."""
+        """Whether any status is still to be written."""
         return bool(self._waiting)
 
     async def run(self) -> None:
@@ -65,7 +66,7 @@ class SimulatedNodes:
     async def _report(self) -> None:
         while True:
             kind, key = await self._changed.get()
-            with suppress(NotFoundError, ConflictError):  # gone, or changed: then it is told of again
+            with suppress(NotFoundError, ConflictError):  # gone, or changed: that change queues it again
                 document = await self._store.get(kind, key)
                 status = wanted_status(document)
                 if status is not None and status != document.get("status"):
@@ -74,7 +75,7 @@ class SimulatedNodes:
 
 
 def wanted_status(document: JsonObject) -> JsonObject | None:
-    """Return the status that a document asks for in its annotation; None when it asks for none, or makes no sense."""
+    """Return the status in a document's annotation; None when there is none, or it is not a JSON object."""
     text = annotations_of(document).get(SIMULATE_STATUS)
     if text is None:
         return None
@@ -84,6 +85,6 @@ def wanted_status(document: JsonObject) -> JsonObject | None:
         status = None
     if not isinstance(status, dict):
         name = document["metadata"]["name"]
-        log.warning("annotation is no JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
+        log.warning("annotation is not a JSON object", extra={"object": name, "annotation": SIMULATE_STATUS})
         return None
     return status

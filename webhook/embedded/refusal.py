@@ -1,4 +1,4 @@
-"""What the embedded store says to an object that it does not take."""
+"""The error with which the embedded store refuses an object."""
 
 from scorer.api.kinds import Kind
 from scorer.api.quoting import quote

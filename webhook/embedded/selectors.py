@@ -58,7 +58,7 @@ def _values(tokens: "_Tokens") -> Iterator[str]:
 
 
 class _Tokens:
-    """The words and signs of a selector, one after the other."""
+    """The tokens of a selector, in order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -104,7 +104,7 @@ def parse_field_selector(text: str) -> dict[tuple[str, str], bool]:
         By field and value, whether they must be equal.
 
     Raises:
-        ValueError: Not a selector, or of a field that cannot be selected by.
+        ValueError: Not a selector, or one by a field that is not supported.
     """
     terms = {}
     for term in filter(None, text.split(",")):

@@ -1,4 +1,4 @@
-"""How people say what a simulated member looks like and how it behaves.
+"""How users describe what a simulated member looks like and how it behaves.
 
 **Figures.** Write the MemberCluster as a hub would show it, with ``status.properties`` and
 ``status.resourceUsage``::
@@ -14,25 +14,25 @@
         allocatable: {cpu: "396", memory: 1580Gi}
         available: {cpu: "248", memory: 880Gi}
 
-A hub drops the status of a new object, so whoever sends it there first calls `keep_status`, which
-moves the status into the annotation ``harbormaster.dev/simulate-status`` (JSON). It can be written
-directly, too. A property may be given as plain text instead of ``{value: …}``. Without ``available``
-everything allocatable is. What is placed on the member is taken off ``available``. Only with
-``status.namespaces`` (also an empty one) does the member report its namespaces.
+A hub drops the status of a new object, so the client first calls `keep_status`, which moves the status into the
+annotation ``harbormaster.dev/simulate-status`` (JSON). That can be written directly, too. A property may be given as
+plain text instead of ``{value: …}``. Without ``available``, everything allocatable is available. The requests of
+placed objects are subtracted from ``available``. The member reports its namespaces only with ``status.namespaces``,
+which may be empty.
 
-**Behaviour.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma separated:
+**Behaviour.** Annotation ``harbormaster.dev/simulate`` of the MemberCluster, comma-separated:
 
 * ``silent``: its agent does nothing; its last report is what was written, heartbeat included;
   ``silent=14m``: the last heartbeat was 14 minutes before the member was added;
-  deleted, it is waited for as the hub waits for any agent that does not answer;
+  when it is deleted, the hub waits for it as for any agent that does not answer;
 * ``unhealthy``: its API server is not ready;
-* ``leaving``: it is asked to leave as soon as it has joined, and stays leaving, for which the MemberCluster has the
+* ``leaving``: it is told to leave as soon as it has joined, and never finishes, because the MemberCluster gets the
   finalizer ``harbormaster.dev/simulate-leaving``.
 
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
 ``slow=3s`` makes its agent take up each changed Work that much later.
 
-A mistake in any of them is shown by the condition ``ClusterPropertyCollectionSucceeded``.
+The condition ``ClusterPropertyCollectionSucceeded`` reports a mistake in any of them.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
 def keep_status(document: JsonObject) -> JsonObject:
-    """Return a MemberCluster with its status moved into the annotation that keeps it; other objects unchanged."""
+    """Return an object of a kind in `KEPT` with its status moved into the annotation; others unchanged."""
     status = document.get("status")
     metadata = document.get("metadata")
     if group_kind(document) not in KEPT or not status or not isinstance(metadata, Mapping):
@@ -80,8 +80,8 @@ class Behaviour:
         silent: The agent does nothing.
         silent_for: Age of the last heartbeat of a silent member; None: as written.
         unhealthy: The API server is not ready.
-        leaving: The member is leaving and never gets away.
-        refuses: The member takes no object.
+        leaving: The member is leaving and never finishes.
+        refuses: The member refuses every object.
         slow: How much later the agent takes up a changed Work.
         status: The status as written, empty when there is none.
         problem: What is wrong with the annotations.
@@ -98,7 +98,7 @@ class Behaviour:
 
 
 def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
-    """Read the annotations of a MemberCluster; mistakes become `Behaviour.problem`, the rest counts."""
+    """Read the annotations of a MemberCluster; mistakes go into `Behaviour.problem`, the rest takes effect."""
     behaviour = Behaviour()
     problems = []
     for annotation, read in ((SIMULATE, _read_simulate), (SIMULATE_APPLY, _read_apply)):
@@ -165,7 +165,7 @@ def _map(parent: Mapping[str, Any], field: str) -> Mapping[str, Any]:
 
 
 def silent_status(behaviour: Behaviour, now: datetime, *, generation: int) -> JsonObject:
-    """Return the status of a silent member: as written, or with a last heartbeat of the age asked for."""
+    """Return the status of a silent member: as written, or with a last heartbeat of the requested age."""
     status = dict(behaviour.status or {})
     if "properties" in status:
         status["properties"] = {
@@ -197,7 +197,7 @@ def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping
     Args:
         behaviour: With the figures as written.
         placed: What the Pods placed there request, resource name to 10^-9 units.
-        namespaces: Namespace to the Work that made it; counts only if namespaces are reported.
+        namespaces: Namespace to the Work that created it; used only if namespaces are reported.
     """
     status = behaviour.status or {}
     usage = status.get("resourceUsage") or {}
@@ -224,7 +224,7 @@ def _property(value: Any) -> str:
 
 
 def _less(text: str, nano: int) -> str:
-    """Return the quantity *text* less an amount, not below zero, in a unit like that of *text*."""
+    """Return the quantity *text* minus an amount, not below zero, in a unit like that of *text*."""
     quantity = read_quantity(text)
     if quantity is None or nano <= 0:
         return text

@@ -1,13 +1,12 @@
 """The embedded store: the semantics of an API server in one process over one SQLite file.
 
-Reads are answered from memory. A write is checked against memory, takes the next resource version, and is
-one transaction of the journal together with everything that follows from it (dependents and content that
-go, the namespace that was waiting for them), so that a killed process leaves all of it or nothing. It is
-durable before its caller goes on; in write-ahead mode that costs a few tens of microseconds, so writes are
-not grouped. Only then do watchers hear of it.
+Reads are answered from memory. A write is checked against memory, takes the next resource version, and is one
+transaction of the journal together with its consequences (dependents and content are deleted, and the namespace that
+was waiting for them), so that a killed process leaves all of it or nothing. It is durable before its caller continues;
+in write-ahead mode that costs a few tens of microseconds, so writes are not grouped. Watchers see it only after that.
 
 Differences from an API server, all on purpose: those that `webhook.kube.ports.Store` lists, owners are found by uid
-alone, and the oldest Events go when there are more than `MOST_EVENTS`.
+alone, and the oldest Events are deleted when there are more than `MOST_EVENTS`.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ from webhook.kube.ports import (
 )
 
 MOST_EVENTS: Final = 1000
-"""Events (of both groups together) a store keeps: those written last."""
+"""How many Events (of both groups together) a store keeps: those written last."""
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_ATTEMPTS: Final = 8
@@ -66,9 +65,9 @@ def random_suffix(length: int) -> str:
 
 
 class EmbeddedStore(Store):
-    """An open store; see `Store` for what its methods promise.
+    """An open store; see `Store` for the contract of its methods.
 
-    Not for use by several threads. With ``dry_run`` a write checks everything and stores nothing.
+    Not thread-safe. With ``dry_run`` a write checks everything and stores nothing.
     """
 
     def __init__(self, journal: Journal, now: Callable[[], datetime], most_events: int) -> None:
@@ -89,16 +88,16 @@ class EmbeddedStore(Store):
         retained: int = RETAINED,
         most_events: int = MOST_EVENTS,
     ) -> "EmbeddedStore":
-        """Open the store in a file, made if need be; None: in memory only.
+        """Open the store in a file, created if need be; None: in memory only.
 
         Args:
             path: The file; SQLite keeps a second one beside it while the store is open.
             now: The clock for ``creationTimestamp`` and ``deletionTimestamp``.
-            retained: Versions a watch can resume from.
-            most_events: Events to keep.
+            retained: How many versions back a watch can resume.
+            most_events: How many Events to keep.
 
         Raises:
-            StoreError: Of a newer schema, not ours, damaged, in use, or not accessible.
+            StoreError: The file is of a newer schema, not ours, damaged, in use, or not accessible.
         """
         journal = Journal.open(path, retained=retained)
         store = cls(journal, now, most_events)
@@ -131,7 +130,7 @@ class EmbeddedStore(Store):
         return len(self._table)
 
     def objects(self, kind: Kind) -> Sequence[JsonObject]:
-        """Return the objects of *kind*, by namespace and name, to callers that cannot wait: admission rules."""
+        """Return the objects of *kind*, by namespace and name, for callers that cannot await: admission rules."""
         self._check_open()
         return self._table.documents(kind.group_kind)
 
@@ -169,13 +168,15 @@ class EmbeddedStore(Store):
         Args:
             kind: What to watch.
             since: The last resource version already known.
-            namespace: Only what is in it; None: everything.
+            namespace: Only objects in it; None: all.
             selects: Objects whose labels enter the selection are ADDED, those that leave it DELETED.
-            bookmark_every: Silence after which a bookmark is sent; None: never.
+            bookmark_every: How long without an event until a bookmark is sent; None: never.
         """
         self._check_open()
         if not since.isascii() or not since.isdecimal() or len(since) > 19:
             raise ExpiredError(f"resource version {since[:64]!r} is not one of this store: list again")
+        # The watcher reads the past as it is made, and no await lies between that and its registration: no change falls
+        # between the two.
         watcher = Watcher(self._journal, kind.group_kind, int(since), selects, bookmark_every, namespace)
         self._watchers.setdefault(kind.group_kind, weakref.WeakSet()).add(watcher)
         return watcher
@@ -222,9 +223,12 @@ class EmbeddedStore(Store):
                 write.delete(kind.group_kind, current)
 
     async def _turn(self) -> None:
-        """Let others run before a write: a loop of writes never waits otherwise."""
+        """Let other tasks run before a write: a loop of writes would never yield otherwise.
+
+        Before the checks of the write, not after: between them and the journal nothing awaits, so they still hold.
+        """
         await asyncio.sleep(0)
-        self._check_open()
+        self._check_open()  # the store may have been closed meanwhile
 
     def _check_open(self) -> None:
         if self._closed:
@@ -255,7 +259,7 @@ class EmbeddedStore(Store):
 
     @contextmanager
     def _write(self) -> Iterator[Write]:
-        """Collect a write and what follows from it; store all and tell the watchers, or undo all and raise."""
+        """Collect a write and its consequences; store all and notify the watchers, or undo all and raise."""
         write = Write(self._table, self.kinds, self._journal.version, self._now, self._most_events)
         try:
             yield write
@@ -269,12 +273,12 @@ class EmbeddedStore(Store):
             if watchers := self._watchers.get(row.kind):
                 for watcher in tuple(watchers):
                     watcher.offer(change)
-        with suppress(StoreError):  # what was written is safe; a disk that is full shows at the next write
+        with suppress(StoreError):  # the write is safe; a full disk will fail the next one
             self._journal.compact()
 
 
 def _key_given(kind: Kind, document: JsonObject) -> Key:
-    """Return the key an update names; what is missing or no text names no object."""
+    """Return the key that an update names. Raises `InvalidObjectError` when a part of it is missing or no string."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         metadata = {}

@@ -1,4 +1,4 @@
-"""The kinds a store serves: those known by table, and those its CustomResourceDefinitions define."""
+"""The kinds a store serves: the built-in table, and those that its CustomResourceDefinitions define."""
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -27,12 +27,12 @@ class StoredKinds:
 
     @property
     def custom(self) -> Mapping[tuple[str, str], Kind]:
-        """What the CustomResourceDefinitions define, by group and kind; a live view."""
+        """The kinds that CustomResourceDefinitions define, by group and kind; a live view."""
         return MappingProxyType(self._custom)
 
     @property
     def live(self) -> dict[tuple[str, str], Kind]:
-        """The same, to be part of a larger mapping."""
+        """The same as a plain dict, for use in a larger mapping."""
         return self._custom
 
     def find(self, group: str, kind: str) -> Kind | None:
@@ -48,7 +48,7 @@ class StoredKinds:
         return self._by_name.get(name)
 
     def define(self, definition: JsonObject) -> None:
-        """Learn what a CustomResourceDefinition says; one that is broken or misnamed defines nothing."""
+        """Add the kind that a CustomResourceDefinition defines; a malformed or misnamed one defines nothing."""
         name = definition["metadata"]["name"]
         self.forget(name)
         kind = kind_of_definition(definition)
@@ -67,7 +67,7 @@ class StoredKinds:
 
 
 class EmbeddedKinds:
-    """What an embedded hub serves: all kinds, at once when they are defined.
+    """The kinds that an embedded hub serves; new ones as soon as they are defined.
 
     Args:
         kinds: Of the store.
@@ -79,7 +79,7 @@ class EmbeddedKinds:
         self.kinds: Mapping[tuple[str, str], Kind] = MappingProxyType(ChainMap(dict(KINDS), kinds.live))
 
     async def refresh(self) -> None:
-        """See `webhook.kube.ports.ServedKinds`: nothing has to be asked."""
+        """See `webhook.kube.ports.ServedKinds`: the view is live, so there is nothing to do."""
 
 
 def kind_of_definition(definition: JsonObject) -> Kind | None:

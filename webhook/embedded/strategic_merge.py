@@ -1,8 +1,7 @@
-"""Strategic merge patches of Kubernetes' own kinds: what ``kubectl apply`` and ``kubectl edit`` send of them.
+"""Strategic merge patches of built-in kinds: what ``kubectl apply`` and ``kubectl edit`` send for them.
 
-Maps are merged as by a merge patch. Lists whose items have a name of their own are merged item by item: a patch that
-kubectl made says by which member it tells them apart (``$setElementOrder``), for one written by hand the kind does.
-Every other list is one value.
+Maps are merged as by a merge patch. Lists whose items have a merge key are merged item by item: a patch from kubectl
+names the key itself (``$setElementOrder``), for a patch written by hand the kind decides. Any other list is one value.
 
 Source: Kubernetes apimachinery ``pkg/util/strategicpatch``, StrategicMergePatch.
 """
@@ -24,17 +23,17 @@ _SETS: Final = frozenset({("metadata", "finalizers")})
 _KEYS: Final[Mapping[Path, str]] = {
     ("metadata", "ownerReferences"): "uid",
     ("status", "conditions"): "type",
-    ("imagePullSecrets",): "",  # of a ServiceAccount: an agent merges them, not to take away what others have added
+    ("imagePullSecrets",): "",  # of a ServiceAccount: an agent merges them, to keep what other writers have added
 }
-"""Where an API server tells items apart otherwise than an agent that applies a Work."""
+"""Where an API server uses another merge key than an agent that applies a Work."""
 
 
 class BadPatchError(ValueError):
-    """A patch that makes no sense; the message says where."""
+    """An invalid patch; the message says where."""
 
 
 class _Item(NamedTuple):
-    """One item of a list, by what tells it apart from the others: a member of it, or it is that itself."""
+    """One item of a list with what identifies it: the value of its merge key, or the item itself."""
 
     name: object
     value: Any
@@ -44,9 +43,9 @@ class _ListPatch(NamedTuple):
     """What a patch says about one list.
 
     Args:
-        items: What is to be in it, and perhaps what is not.
-        order: The names of all that the author of the patch knows to be in it; None: those of *items*.
-        gone: Plain values that are to go.
+        items: Items to add or change, or, with a directive, to remove.
+        order: The names of all items that the author of the patch knows; None: those of *items*.
+        gone: Plain values to remove.
     """
 
     items: Sequence[Any] | None
@@ -55,15 +54,15 @@ class _ListPatch(NamedTuple):
 
 
 def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonObject:
-    """Return *target* with *patch* applied; the arguments stay as they are.
+    """Return *target* with *patch* applied; the arguments are not changed.
 
     Args:
-        kind: Of the object, one of Kubernetes' own.
+        kind: Of the object; a built-in one.
         target: The object.
-        patch: What is to be different; null removes a member.
+        patch: The changes; null removes a field.
 
     Raises:
-        BadPatchError: A directive, or an item of a list that is merged, is not what it has to be.
+        BadPatchError: A directive, or an item of a list that is merged, is malformed.
     """
     return _merged_map(kind, (), target, patch)
 
@@ -94,7 +93,7 @@ def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -
 
 
 def _members(patch: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of what a patch is about."""
+    """Yield the names of the fields that a patch is about."""
     for name in patch:
         if name not in (_DIRECTIVE, _RETAIN_KEYS):
             yield name.removeprefix(_ORDER).removeprefix(_GONE)
@@ -117,7 +116,7 @@ def _merged_list(kind: Kind, path: Path, here: Sequence[Any], patch: _ListPatch)
 
 
 def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
-    """Return the member that tells the items of a list apart; empty: they are plain values, or the list is one."""
+    """Return the merge key of a list; empty: its items are plain values, or the list is one value."""
     first = order[0] if order else None
     if isinstance(first, Mapping) and len(first) == 1:
         return str(next(iter(first)))
@@ -127,7 +126,7 @@ def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
 def _merged_items(
     kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
 ) -> tuple[list[_Item], list[object]]:
-    """Return the items of the list, in no order yet, and the names of those that the patch puts there."""
+    """Return the items of the list, not in order yet, and the names of those that the patch adds or changes."""
     left, ours = list(before), []
     for value in items:
         directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
@@ -149,7 +148,7 @@ def _merged_items(
 
 
 def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[object]) -> Iterator[_Item]:
-    """Yield *items* in *order*; what is not in it keeps its place before or after those, as far as it had one."""
+    """Yield *items* in *order*; items that are not in it stay before or after the others, as they were."""
     wanted = {name: rank for rank, name in enumerate(order)}
     had = {name: rank for rank, name in enumerate(before)}
     ours = deque(sorted((item for item in items if item.name in wanted), key=lambda item: wanted[item.name]))
@@ -163,7 +162,7 @@ def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[
 
 
 def _name(value: Any, key: str, path: Path) -> object:
-    """Return what tells an item of a list apart."""
+    """Return what identifies an item of a list."""
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
         wanted = f"an object with a {key}" if key else "a plain value"

@@ -1,4 +1,4 @@
-"""Which object or collection a URL of the embedded API server means."""
+"""Which object or collection a URL of the embedded API server names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Target:
 
     Args:
         kind: The kind.
-        version: The version asked for, one of the kind's.
+        version: The requested version, one of the kind's.
         namespace: None: all of them, or the kind has none.
         name: Empty: the collection.
         subresource: ``status`` or empty.
@@ -38,7 +38,7 @@ class Target:
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` as asked for."""
+        """``apiVersion`` as requested."""
         return api_version(self.kind.group, self.version)
 
     @property
@@ -51,7 +51,7 @@ class Target:
         return ("GET",) if self.kind.namespaced and self.namespace is None else ("GET", "POST")
 
     def present(self, document: JsonObject) -> JsonObject:
-        """Return the object as it was asked for: every version of a kind shows the same object."""
+        """Return the object in the requested version; all versions of a kind have the same content."""
         version = self.api_version
         return document if document.get("apiVersion") == version else document | {"apiVersion": version}
 
@@ -60,7 +60,7 @@ def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequenc
     """Read the part of the path after group and version.
 
     Raises:
-        ApiError: 404, there is nothing like that.
+        ApiError: 404, there is no such resource.
     """
     namespace: str | None = None
     rest = tuple(segments)

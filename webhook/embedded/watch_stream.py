@@ -1,4 +1,4 @@
-"""A watch of the embedded API server: one JSON object per line for as long as the client stays."""
+"""A watch of the embedded API server: one JSON object per line until the client leaves."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -24,11 +24,11 @@ _END_OF_LIST: Final = {"k8s.io/initial-events-end": "true"}
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What a client asks for.
+    """The options of a client's request.
 
     Args:
         since: Resource version to start after; empty or ``0``: begin with all objects as ADDED.
-        labels: What to select.
+        labels: Selects objects by their labels.
         accepts: Whether an object is selected by its fields.
         bookmarks: Whether to send bookmarks.
         marks_end_of_list: Whether to send one after the objects that exist already.
@@ -56,8 +56,8 @@ async def stream(
         request: The request.
         store: Where to watch.
         target: What to watch.
-        options: How.
-        started: Is told of the watcher, to be able to end it when the server stops.
+        options: How to watch.
+        started: Called with the watcher, which has to be ended when the server stops.
 
     Raises:
         ExpiredError: The version to start from is gone; nothing was sent.

@@ -1,7 +1,7 @@
 """One watch on one kind: reads the past from the journal, then follows.
 
-A watcher that falls far behind drops what waits for it and reads it from the journal again, so a reader
-that does not read costs little memory.
+A watcher that falls far behind drops its backlog and later reads it from the journal again, so a slow reader costs
+little memory.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ class Change(NamedTuple):
     """What happened to one object.
 
     Args:
-        version: Resource version that the change made.
-        type: As seen without any selector.
+        version: Resource version of the change.
+        type: As seen without a selector.
         document: The object afterwards; of a deletion, its last state.
         old_labels: Its labels before.
     """
@@ -47,14 +47,14 @@ class Change(NamedTuple):
 
 
 class Watcher(AsyncIterator[WatchEvent]):
-    """Yields what happens to one kind after a resource version.
+    """Yields the changes to one kind after a resource version.
 
     Args:
-        journal: Where the past is; checked at once for *since*.
+        journal: Where the past is; read at once, from *since*.
         kind: Group and kind.
         since: The last version already known.
         selects: Objects that enter the selection are ADDED, those that leave it DELETED.
-        bookmark_every: Silence after which a bookmark is yielded; None: never.
+        bookmark_every: How long without an event until a bookmark is yielded; None: never.
         namespace: Only objects in it; None: all.
 
     Raises:
@@ -83,9 +83,9 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._catch_up()
 
     def offer(self, change: Change) -> None:
-        """Take note of the newest change."""
+        """Note the newest change."""
         if self._behind:
-            pass
+            pass  # appended now, it would come before older changes that are still to be read from the journal
         elif len(self._backlog) < LONGEST_BACKLOG:
             self._backlog.append(change)
         else:
@@ -95,7 +95,7 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._wake.set()
 
     def end(self, failure: str = "") -> None:
-        """Let the reader stop, also one that waits right now; with a message it ends in a `StoreError`."""
+        """Stop the reader, even if it is waiting; with a message, it gets a `StoreError`."""
         self._end = failure
         self._wake.set()
 
@@ -113,12 +113,12 @@ class Watcher(AsyncIterator[WatchEvent]):
                     return event
             if self._behind:
                 continue
-            self._wake.clear()
+            self._wake.clear()  # nothing awaits since the backlog was empty, so no change is forgotten by this
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._wake.wait()
             except TimeoutError:
-                if not self._backlog and not self._behind:  # nothing came in the same moment
+                if not self._backlog and not self._behind:  # else a change came at the moment of the timeout
                     self._position = self._journal.version
                     return WatchEvent(EventType.BOOKMARK, {}, str(self._position))
 

@@ -1,7 +1,7 @@
-"""One write to the embedded store with everything that follows from it: all of it is stored, or nothing.
+"""One write to the embedded store with its consequences: all of it is stored, or nothing.
 
-What follows: dependents go with their last owner, a namespace or definition that is being deleted loses its
-content and then goes itself, and the oldest Events make room for new ones.
+The consequences: dependents are deleted with their last owner, a namespace or definition that is being deleted loses
+its content and then goes itself, and the oldest Events make room for new ones.
 """
 
 from collections import deque
@@ -22,14 +22,14 @@ from webhook.kube.ports import EventType, Key, key_of
 
 
 class Write:
-    """A write on its way: applied to memory already, not yet in the journal.
+    """A write in progress: applied to memory already, not yet in the journal.
 
     Args:
-        table: Changed as the write goes on; `undo` takes everything back.
+        table: Changed as the write proceeds; `undo` takes everything back.
         kinds: Likewise.
-        version: The newest resource version before.
+        version: The newest resource version before the write.
         now: The clock.
-        most_events: Events to keep.
+        most_events: How many Events to keep.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Write:
         self.changes: list[Change] = []
 
     def put(self, kind: KindId, document: JsonObject, *, shared: bool = False) -> JsonObject:
-        """Store the new state of an object and return it; one that waited only for its finalizers goes.
+        """Store the new state of an object and return it; delete an object that was only waiting for its finalizers.
 
         Args:
             kind: Group and kind.
-            document: The new state, but for the resource version.
-            shared: Nobody else can change any part of *document*, so it needs no copy.
+            document: The new state, except for the resource version.
+            shared: No caller can change any part of *document*, so it needs no copy.
         """
         place = kind, key_of(document)
         if self._is_released(place, document):
@@ -61,7 +61,7 @@ class Write:
         return self._record(place, document, EventType.MODIFIED, shared=shared)
 
     def delete(self, kind: KindId, current: JsonObject) -> None:
-        """Delete the object, or mark it when finalizers or content hold it; its content is deleted too."""
+        """Delete the object and its content; mark the object as being deleted while finalizers or content hold it."""
         place = kind, key_of(current)
         if not current["metadata"].get("finalizers") and not self._has_content(place):
             self._record(place, current, EventType.DELETED)
@@ -73,7 +73,7 @@ class Write:
                 self.delete(held[0], document)
 
     def settle(self) -> None:
-        """Do what follows, until nothing does."""
+        """Work off the consequences, until there are none left."""
         while True:
             while self._suspects:
                 self._look_at(self._suspects.popleft())
@@ -85,7 +85,7 @@ class Write:
                     self._record(place, document, EventType.DELETED)
 
     def undo(self) -> None:
-        """Put everything in memory back as it was."""
+        """Restore everything in memory as it was."""
         for (kind, key), document in reversed(self._before):
             if document is not None:
                 self._table.put(kind, key, document)

@@ -1,7 +1,7 @@
-"""What happens to an object between the wire and the store, in the order of an API server.
+"""What happens to an object between the request and the store, in the order of an API server.
 
-Unknown fields go, nulls go, the defaults of the schema come in, the mutating hook changes, the validating hook
-judges. The same functions stand behind the HTTPS hooks, so this door cannot be more lenient than that one.
+Unknown fields and nulls are dropped, the defaults of the schema filled in, the mutating hook is called and then the
+validating one. The HTTPS hooks use the same functions, so this way in cannot be more lenient.
 
 Source: placement-api.md 2.8.
 """
@@ -29,10 +29,10 @@ FIELD_VALIDATIONS: Final = get_args(FieldValidation)
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """Says what becomes of one request's write.
+    """Decides on the write of one request.
 
     Args:
-        context: What rules may look at.
+        context: What rules may read.
         validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
     """
@@ -45,8 +45,8 @@ class WriteRules:
         """Return *document* as it is to be stored, and warnings.
 
         Args:
-            target: What is written to.
-            document: As it came, of the version of *target*.
+            target: What the request writes.
+            document: As received, in the version of *target*.
             old: The stored object on an update.
 
         Raises:
@@ -90,9 +90,9 @@ class WriteRules:
 
 
 def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* with what a write to the object itself cannot change: status and deletion mark.
+    """Return *document* with the stored status and deletionTimestamp, which a write to the object cannot change.
 
-    A mark that only the writer sets does not count: it would let the write past every rule.
+    A deletionTimestamp that the author made up does not count: it would let the write past every rule.
     """
     document = dict(document)
     if kind.has_status:
