@@ -1,1 +1,1 @@
-"""What is answered about the fleet: scores, explanations, views, plans, what kube-schedulers ask."""
+"""Answers about the fleet: scores, explanations, views, plans, and answers to kube-schedulers."""

@@ -1,8 +1,7 @@
-"""The engine over the present state of the hub: what the HTTP handlers ask.
+"""The engine over the present state of the hub, for the HTTP handlers.
 
-Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a
-question asked twice within a step gets the same bytes, and moves even when nothing reports, so that
-silence is noticed.
+Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a question asked twice
+within a step gets the same bytes, and it moves even when no member reports, so that answers show their silence.
 
 Source: serving.md 3.1 and 3.2.
 """
@@ -33,7 +32,7 @@ from webhook.kube.cache import Cache
 from webhook.kube.children import children
 
 STEP = timedelta(seconds=10)
-"""How long one instant is used."""
+"""How long answers use the same instant."""
 
 
 class HubAdvisor:
@@ -42,7 +41,7 @@ class HubAdvisor:
     Args:
         cache: The hub's objects.
         now: The clock.
-        history: Knows what made the scheduler decide last; None: nobody does.
+        history: Knows what made the scheduler decide last; None: that is not known.
     """
 
     def __init__(self, cache: Cache, now: Callable[[], datetime], history: RunHistory | None = None) -> None:
@@ -53,14 +52,14 @@ class HubAdvisor:
 
     @property
     def fleet_revision(self) -> str:
-        """Names the fleet and the step that would be judged now."""
+        """The fleet and the step that would be judged now."""
         return self._revision(self._now())
 
     def _revision(self, now: datetime) -> str:
         return f"{self._cache.fleet.revision}/{(now - self._start) // STEP}"
 
     def evaluate(self, question: Question) -> Verdict:
-        """Filter and rank as a first run would, whatever is placed already."""
+        """Filter and rank as a first run would, regardless of what is placed already."""
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
         moment = self._now()
@@ -76,14 +75,14 @@ class HubAdvisor:
         return Verdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
 
     def explain(self, question: Question) -> JsonObject:
-        """Explain the decision as it stands now, bindings included."""
+        """Explain the present decision, bindings included."""
         return self.explaining(question)()
 
     def explaining(self, question: Question) -> Callable[[], JsonObject]:
         """See `Advisor.explaining`.
 
-        It is decided here, so that the columns stay, and again where it is explained, on a copy of the fleet to which
-        nobody else adds columns.
+        Decides here, so that the shared fleet keeps the columns, and again where the answer is made, perhaps in another
+        thread, on a copy of the fleet to which no other task adds columns meanwhile.
         """
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
@@ -165,7 +164,7 @@ class HubAdvisor:
         return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
 
     def _instant(self, question: Question, moment: datetime) -> datetime:
-        """Return the start of the step of *moment*; clusters given with the question are judged by the clock itself."""
+        """Return the start of the step of *moment*; for clusters given with the question, *moment* itself."""
         if question.clusters is not None:
             return moment
         return self._start + (moment - self._start) // STEP * STEP
@@ -174,7 +173,7 @@ class HubAdvisor:
         return self._deciding(ref, now)(self._cache.fleet)
 
     def _deciding(self, ref: PlacementRef, now: datetime) -> Callable[[Fleet], Schedule]:
-        """Look up what the decision on a placement depends on, and return what decides on a fleet."""
+        """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
         bindings = children(self._cache, family.binding, ref)
         snapshots = children(self._cache, family.policy_snapshot, ref)

@@ -1,4 +1,4 @@
-"""Tells viewers when something they see is different."""
+"""Tells viewers when the objects that they show have changed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ from webhook.kube.change import Change
 
 
 class HubChanges:
-    """Watches the cache for what views are made of.
+    """Watches the cache for changes of the objects that views show.
 
     Args:
         cache: The hub's objects.
@@ -27,7 +27,7 @@ class HubChanges:
             cache.subscribe(family.binding, partial(self._on_binding, family))
 
     def everything(self) -> ViewChange:
-        """Return the change that covers all there is."""
+        """Return the change that covers everything."""
         refs = (str(family.ref(document)) for family in FAMILIES for document in self._cache.list(family.placement))
         return ViewChange(self._cache.revision, clusters=True, placements=frozenset(refs))
 
@@ -50,5 +50,5 @@ class HubChanges:
         self._tell(ViewChange(self._cache.revision, clusters=change.came_or_went, placements=frozenset({ref})))
 
     def _tell(self, change: ViewChange) -> None:
-        for viewer in tuple(self._viewers.values()):
+        for viewer in tuple(self._viewers.values()):  # a copy: a viewer may unsubscribe while it is called
             viewer(change)

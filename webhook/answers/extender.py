@@ -1,7 +1,7 @@
 """The scheduler extender over the present state of the hub.
 
-What an answer needs of nodes, node pools, upgrade runs and aliases is kept as changes come in, so that a call looks at
-nothing but its candidates.
+What answers need of nodes, node pools, upgrade runs and aliases is updated with each change, so that a call reads only
+its candidates.
 
 Source: serving.md 2.
 """
@@ -36,7 +36,7 @@ from webhook.kube.trimming import essential_node
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
-"""Annotation of a member cluster: other names that nodes call it by, separated by commas."""
+"""Annotation of a member cluster: other names by which nodes refer to it, separated by commas."""
 WATCHED: Final = (
     kinds.MEMBER_CLUSTER,
     kinds.NODE,
@@ -46,7 +46,7 @@ WATCHED: Final = (
 )
 _LIVE: Final = frozenset({BindingState.SCHEDULED, BindingState.BOUND})
 _MOST_REMEMBERED: Final = 1024
-"""Placements that are kept read."""
+"""How many parsed placements are kept."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class HubExtender:
     """Answers kube-schedulers from a cache.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
+        cache: The hub's objects; it is told to watch the kinds that answers need.
         settings: How to answer.
         now: The clock.
     """
@@ -79,7 +79,7 @@ class HubExtender:
 
     @property
     def synced(self) -> bool:
-        """Whether all that answers depend on has been listed once."""
+        """Whether all kinds that answers depend on have been listed once."""
         return all(shelf.synced.is_set() for shelf in self._shelves)
 
     def read_args(self, document: JsonObject) -> ExtenderArgs:
@@ -103,7 +103,7 @@ class HubExtender:
         return filter_nodes(args, self._surroundings(), self._rules)
 
     def prioritize(self, args: ExtenderArgs) -> list[JsonObject]:
-        """Return how much each candidate is liked.
+        """Return the score of each candidate.
 
         Raises:
             scorer.extender.reading.MalformedArgsError: There is no pod, or no list of candidates.
@@ -111,7 +111,7 @@ class HubExtender:
         return prioritize(args, self._surroundings(), self._rules)
 
     def preempt(self, args: PreemptionArgs) -> JsonObject:
-        """Return on which of the candidates room may be made.
+        """Return on which of the candidates pods may be preempted.
 
         Raises:
             scorer.extender.reading.MalformedArgsError: There is no pod.
@@ -191,7 +191,7 @@ def _weight(pool: JsonObject | None) -> int:
 
 
 class _Nodes:
-    """The nodes that are known, and those of node pools as a fleet of their own."""
+    """The known nodes, and those of node pools as a separate fleet."""
 
     def __init__(self, cluster_labels: tuple[str, ...]) -> None:
         self.by_name: dict[str, Node] = {}
@@ -201,7 +201,7 @@ class _Nodes:
         self._changed: set[str] = set()
 
     def take(self, change: Change) -> None:
-        """Take in a changed node."""
+        """Handle a changed node."""
         name = change.document["metadata"]["name"]
         before, node = self.by_name.get(name), None
         if change.new is not None:
@@ -217,7 +217,7 @@ class _Nodes:
             self._changed.add(name)
 
     def weigh(self, pool: str, weight: int) -> None:
-        """Take in the weight of a pool."""
+        """Note the weight of a pool."""
         if self._weights.get(pool, 0) == weight:
             return
         if weight:
@@ -228,7 +228,7 @@ class _Nodes:
         self._changed.clear()
 
     def of_pools(self, given: Collection[Node]) -> Fleet:
-        """Return the nodes of node pools as a fleet: the known ones, but those given as they are given."""
+        """Return the nodes of node pools as a fleet; nodes in *given* take precedence over the known ones."""
         if self._fleet is None:
             self._fleet = Fleet.of(self._as_member(node) for node in self.by_name.values() if node.is_of_pool)
         elif self._changed:
@@ -245,7 +245,7 @@ class _Nodes:
 
 
 class _Aliases:
-    """Where each member cluster stands in the fleet, by its names."""
+    """The row of each member cluster in the fleet, by its names."""
 
     def __init__(self) -> None:
         self._by_cluster: dict[str, tuple[str, ...]] = {}
@@ -253,7 +253,7 @@ class _Aliases:
         self._rows: dict[str, int] | None = None
 
     def take(self, change: Change) -> None:
-        """Take in a changed member cluster."""
+        """Handle a changed member cluster."""
         name = change.document["metadata"]["name"]
         text = (dict_at(change.new, "metadata").get("annotations") or {}).get(ALIASES) or ""
         aliases = tuple(alias for part in str(text).split(",") if (alias := part.strip()))
@@ -266,7 +266,7 @@ class _Aliases:
         self._rows = None
 
     def rows(self, fleet: Fleet) -> Mapping[str, int]:
-        """Return the rows of *fleet* by name and alias; a name outranks an alias, and the first cluster a later one."""
+        """Return the rows of *fleet* by name and alias; names win over aliases, earlier clusters over later ones."""
         if self._rows is None or self._names is not fleet.names:
             self._names = fleet.names
             rows = {name: row for row, name in enumerate(fleet.names)}

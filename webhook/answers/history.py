@@ -1,9 +1,9 @@
-"""The last decisions on every placement, so that a change of mind can be compared with what was decided before.
+"""The last decisions on every placement, so that a new decision can be compared with earlier ones.
 
-They are what the hub records: the status of the policy snapshots, as the cache sees it change. So whoever schedules,
-every replica that watches knows the same from its start on, and begins with what was recorded last; what came before
-that is not on the hub. When that last decision was made is what the objects tell that it has made. Nothing is computed
-when a member reports: its name is remembered when something changed that scheduling looks at.
+The decisions are read from the hub: from the status of the policy snapshots, as the cache sees it change. So whichever
+replica schedules, every replica that watches knows the same from its start on, beginning with the decision that was
+recorded last; the hub does not have earlier ones. The bindings of that last decision tell when it was made. Nothing is
+computed when a member reports: only its name is noted, if something changed that scheduling depends on.
 
 Source: scheduling.md 22, property 9.
 """
@@ -35,29 +35,29 @@ from webhook.kube.change import Change
 from webhook.kube.children import children
 
 MOST_RUNS: Final = 20
-"""So many runs of one placement are kept."""
+"""How many runs of one placement are kept."""
 LONGEST: Final = timedelta(days=7)
-"""So long they are kept; the last one of a placement always is."""
+"""How long they are kept; the last run of a placement always is."""
 MOST_DECISIONS: Final = 100_000
-"""So many decisions on clusters are kept over all placements; then those on placements at rest go first."""
+"""How many decisions on clusters are kept over all placements; beyond that, placements at rest lose theirs first."""
 MOST_MEMBERS: Final = 2_000
-"""So many members are remembered as changed."""
+"""How many changed members are remembered."""
 MOST_NAMED: Final = 10
 _RECORDED: Final = "Recorded"
 
 
 @dataclass(slots=True)
 class _Past:
-    """What is kept of one placement, the oldest run first."""
+    """The history of one placement, oldest run first."""
 
     runs: list[PastRun] = field(default_factory=list)
     pending: list[Trigger] = field(default_factory=list)
     mark: int = 0
-    """The last change of a member that had happened at the last run."""
+    """The number of the last change of a member before the last run."""
 
 
 class RunHistory:
-    """Keeps the last decisions, as many and as long as limits allow.
+    """Keeps the last decisions, within limits of number and age.
 
     Args:
         cache: The hub's objects.
@@ -77,7 +77,7 @@ class RunHistory:
         cache.subscribe(MEMBER_CLUSTER, self._members.note)
 
     def runs(self, ref: PlacementRef) -> list[JsonObject] | None:
-        """Return the last runs of a placement, the latest first; None when there is no such placement."""
+        """Return the last runs of a placement, latest first; None when there is no such placement."""
         family = FAMILY_OF.get(ref.kind)
         if family is None or self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return None
@@ -86,7 +86,7 @@ class RunHistory:
         return [run_document(run, before) for run, before in pairs][::-1]
 
     def last_trigger(self, ref: PlacementRef) -> JsonObject | None:
-        """Return what made the scheduler decide last, None when nothing was decided."""
+        """Return what made the scheduler decide last; None when there is no decision."""
         past = self._pasts.get(ref)
         return past.runs[-1].trigger.document() if past is not None and past.runs else None
 
@@ -95,9 +95,9 @@ class RunHistory:
             self._weight -= sum(map(_weight, past.runs))
 
     def _on_binding(self, family: Family, change: Change) -> None:
-        """Note a binding that is deleted although it is wanted: an eviction; all else the scheduler does itself.
+        """Note a binding that is deleted although it is wanted: an eviction; the scheduler does the others itself.
 
-        Those that are listed tell when the recorded decisions were made.
+        The bindings of the first list tell when the recorded decisions were made.
         """
         old, new = change
         if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
@@ -127,7 +127,7 @@ class RunHistory:
             self._record(ref, new)
 
     def _changes(self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject) -> Iterable[Trigger]:
-        """Yield what a change of a policy snapshot asks the scheduler to look at."""
+        """Yield the triggers that a change of a policy snapshot is for the scheduler."""
         name = new["metadata"]["name"]
         if old is None or not _is_latest(old):
             past = self._pasts.get(ref)
@@ -147,7 +147,8 @@ class RunHistory:
             yield Trigger("PlacementChanged", (str(ref),), f"generation {numbers} of the placement, the same policy")
 
     def _note(self, family: Family, ref: PlacementRef, trigger: Trigger) -> None:
-        if self._cache.get(family.placement, ref.name, ref.namespace) is None:  # gone, and this is its end
+        # After its placement is gone: an entry made now would stay, since no deletion of the placement follows.
+        if self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return
         past = self._past(ref)
         if len(past.pending) < MOST_NAMED:
@@ -159,7 +160,7 @@ class RunHistory:
         return self._pasts[ref]
 
     def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:
-        """Keep what had been recorded before anybody watched; snapshots are listed in any order."""
+        """Keep a decision that was recorded before this process watched; snapshots are listed in any order."""
         condition = scheduled(snapshot) or {}
         known = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
         time = max(_times(known), default=self._now())
@@ -173,10 +174,11 @@ class RunHistory:
         self._forget(ref)
 
     def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
-        """Move recorded decisions to when the last of their bindings was made.
+        """Move recorded decisions to when the last of their bindings was created.
 
-        The condition keeps the time when it became what it is: a decision on another number of clusters that is as
-        satisfied as the one before leaves no time of its own, but bindings. Kinds are listed in any order.
+        The condition keeps the time of its last transition: a decision on another number of clusters that is just as
+        satisfied as the one before leaves no time there, but bindings. Called for both kinds, since either may be
+        listed first.
         """
         past = self._pasts.get(ref)
         if past is None:
@@ -209,7 +211,7 @@ class RunHistory:
         self._forget(ref)
 
     def _trigger(self, past: _Past, moved: set[str]) -> Trigger:
-        """Return what has changed since the last run; of the members, first those that came in or went out."""
+        """Return what has changed since the last run; of the members, first those that were added or dropped."""
         members = self._members.since(past.mark, moved)
         words = ", ".join(f"{name} ({', '.join(aspects)})" for name, aspects in members[:MOST_NAMED])
         more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
@@ -221,7 +223,7 @@ class RunHistory:
         if members:
             named = tuple(name for name, _ in members[:MOST_NAMED])
             return Trigger("MembersChanged", named, f"since the last run these members changed: {words}{more}")
-        return Trigger("Unknown", (), "nothing was seen to change but the time")
+        return Trigger("Unknown", (), "no change was seen except the time")
 
     def _read(self, snapshot: JsonObject, time: datetime, trigger: Trigger, size: int | None) -> PastRun:
         condition = scheduled(snapshot) or {}
@@ -241,7 +243,7 @@ class RunHistory:
         )
 
     def _kept(self, runs: list[PastRun]) -> list[PastRun]:
-        """Return those that are not too many and not too old."""
+        """Return the latest runs, within the limits of number and age."""
         oldest = self._now() - LONGEST
         return [run for run in runs[-MOST_RUNS:-1] if run.until >= oldest] + runs[-1:]
 
@@ -259,7 +261,7 @@ class RunHistory:
 
 
 class _ChangedMembers:
-    """The members of which something changed that scheduling looks at, the latest change last.
+    """The members with changes that scheduling depends on, latest change last.
 
     Args:
         limits: How long a member may be silent.
@@ -271,7 +273,7 @@ class _ChangedMembers:
         self._changed: OrderedDict[str, dict[str, int]] = OrderedDict()
 
     def note(self, change: Change) -> None:
-        """Take in a change of a MemberCluster."""
+        """Handle a change of a MemberCluster."""
         aspects = changed_aspects(change, self._limits)
         if not aspects:
             return
@@ -284,7 +286,7 @@ class _ChangedMembers:
             self._changed.popitem(last=False)
 
     def since(self, mark: int, first: set[str]) -> list[tuple[str, list[str]]]:
-        """Return the members that changed after *mark*, and in what; those in *first* first, then the latest."""
+        """Return the members that changed after *mark*, and their aspects; those in *first* first, then the latest."""
         found = []
         for name in reversed(self._changed):
             aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]
@@ -295,7 +297,7 @@ class _ChangedMembers:
 
 
 def changed_aspects(change: Change, limits: EligibilityLimits) -> list[str]:
-    """Return what of a member cluster changed that scheduling looks at; an ordinary heartbeat changes nothing."""
+    """Return the changed aspects of a member cluster that scheduling depends on; none for an ordinary heartbeat."""
     old, new = change
     if old is None or new is None:
         return ["new"] if old is None else ["gone"]
@@ -322,7 +324,7 @@ def changed_aspects(change: Change, limits: EligibilityLimits) -> list[str]:
     if _conditions(agent_was) != _conditions(agent_now):
         found.append("health")
     if _silence(agent_was, agent_now) > limits.heartbeat:
-        found.append("heard of again")
+        found.append("reporting again")
     return found
 
 
@@ -350,7 +352,7 @@ def _conditions(agent: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
-    """Return how long nothing was heard of a member before it was heard of again."""
+    """Return how long a member was silent before its last heartbeat."""
     then, now = before.get("lastReceivedHeartbeat"), after.get("lastReceivedHeartbeat")
     if then is None or now is None or then == now:
         return timedelta()
@@ -361,7 +363,7 @@ def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
 
 
 def _times(texts: Iterable[object]) -> Iterator[datetime]:
-    """Yield the instants that can be read."""
+    """Yield the instants among *texts*; skip what is none."""
     for text in texts:
         with suppress(ValueError):
             yield parse_time(str(text))

@@ -1,7 +1,7 @@
 """What-if over the present state of the hub: ``/v1/plan``.
 
-The state is taken as it is at one moment, which costs the event loop next to nothing; judging and planning happen in a
-thread, one plan at a time, so that a large one holds up nobody but other plans.
+A plan works on a copy of the state at one moment, which is cheap to take; judging and planning run in a thread, one
+plan at a time, so that a large plan delays only other plans.
 
 Source: scheduling.md 22, property 10.
 """
@@ -29,24 +29,24 @@ from webhook.validation.context import Context, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 TURN_SECONDS: Final = 20.0
-"""How long a plan waits for those before it."""
+"""How long a plan waits for earlier ones."""
 MOST_WAITING: Final = 8
-"""So many plans wait; each may be large, and all of them are held in memory."""
+"""How many plans may wait; each may be large, and all of them are in memory."""
 MOST_RIGHTS: Final = 1000
-"""So many rights of the author are asked about for one plan."""
+"""How many rights of the author may be reviewed for one plan."""
 
 
 class BusyError(Exception):
-    """Too many plans are being made; another try may succeed."""
+    """Too many plans are being made; a retry may succeed."""
 
 
 class HubPlanner:
     """Plans over a cache, without writing anything.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
-        admission: Returns what admission rules may look at.
-        rights: Knows what authors may have placed.
+        cache: The hub's objects; it is told to watch the kinds that plans need.
+        admission: Returns what admission rules may read.
+        rights: Knows what authors may place.
         now: The clock.
     """
 
@@ -66,26 +66,28 @@ class HubPlanner:
 
         Args:
             proposal: What would be done.
-            user: Who would do it.
+            user: The author.
             audience: What they may be told about.
 
         Raises:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub.
-            NotReviewedError: The rights of the user cannot be found out, and nothing may be allowed without.
-            BusyError: Others are planning, or wait to.
+            NotReviewedError: The user's rights cannot be reviewed, and nothing may be allowed without that.
+            BusyError: Too many other plans are waiting, or they take too long.
         """
         if self._waiting >= MOST_WAITING:
-            raise BusyError(f"{self._waiting} others wait for their plan already")
+            raise BusyError(f"{self._waiting} other plans are waiting already")
         self._waiting += 1
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise BusyError(f"others have been planning for {TURN_SECONDS:g} s") from error
+            raise BusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
         finally:
             self._waiting -= 1
         try:
             context = replace(self._admission().asked_by(user), now=self._now().replace(microsecond=0))
+            # Both before the first await: the watch goes on while rights are reviewed, and the answer must name the
+            # revision that it was made from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
             document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
@@ -94,7 +96,7 @@ class HubPlanner:
         return {**document, "fleetRevision": revision}
 
     def _hub(self, context: Context) -> DocumentSet:
-        """Return the hub as it is now; the fleet as a copy, whose columns nobody else adds to."""
+        """Return a copy of the hub as it is now, for the thread; no other task adds columns to its fleet."""
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
         shelves: dict[tuple[str, str], Mapping[Key, JsonObject]] = {}
@@ -120,11 +122,11 @@ def _is_known(kind: Kind, context: Context) -> bool:
 async def _reviews(
     proposal: Proposal, context: Context, hub: DocumentSet, rights: Rights, audience: Audience
 ) -> Mapping[Identity, Reviewed]:
-    """Ask for the rights of the author, as the validating hook does.
+    """Review the rights of the author, as the validating hook does.
 
     Raises:
-        ProposalError: It would take too many questions.
-        NotReviewedError: They cannot be found out, and without them nothing may be allowed.
+        ProposalError: There are too many to review.
+        NotReviewedError: They cannot be reviewed, and nothing may be allowed without that.
     """
     needs, count = {}, 0
     for at, each in enumerate(proposal.objects):
@@ -138,7 +140,7 @@ async def _reviews(
         needs[identity] = rights.needed(write, context.user, context)
         count += len(needs[identity])
         if count > MOST_RIGHTS:
-            detail = f"what is selected up to here takes {count} rights; at most {MOST_RIGHTS} are asked about"
+            detail = f"the objects up to here need {count} rights; at most {MOST_RIGHTS} can be reviewed"
             raise ProposalError([Misfit(f"/objects/{at}", "too-many", detail)])
     found = {}
     for identity, needed in needs.items():

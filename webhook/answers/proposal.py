@@ -1,4 +1,4 @@
-"""A proposal: what somebody would do to a hub, judged by admission and planned by the engine, without doing it.
+"""A proposal: changes that a user would make to a hub, judged by admission and planned by the engine but not made.
 
 The server and the command line share all of it: they differ in where the hub comes from, a cache or files.
 
@@ -38,13 +38,13 @@ _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
 )
-"""What of ``metadata`` a writer does not decide."""
+"""Fields of ``metadata`` that only the API server sets."""
 _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
 
 MOST_NAMED: Final = 20
-"""Members that are named to somebody who names one that is not there."""
+"""How many members an answer names to a user who named one that does not exist."""
 NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
-NO_AGENT: Final = "status: it names no agent: taken for a member that has joined, is healthy and has just reported"
+NO_AGENT: Final = "status: it names no agent: it counts as joined, healthy and having just reported"
 
 
 class Given(NamedTuple):
@@ -55,12 +55,12 @@ class Given(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What no two objects have in common."""
+        """What identifies the object."""
         return identity_of(self.document)
 
 
 class Deleted(NamedTuple):
-    """An object that would be deleted, by the name of its kind."""
+    """An object that would be deleted, with the name of its kind."""
 
     kind: str
     name: str
@@ -69,14 +69,14 @@ class Deleted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be done, all at once.
+    """The proposed changes, all made at once.
 
     Args:
-        objects: To be created, or to take the place of what is there.
+        objects: Objects to create or replace.
         adopted: Objects that are on the hub already, but are judged as if they were created now.
-        deleted: To be deleted.
-        lost: Member clusters to be gone.
-        drained: Member clusters to be tainted and emptied.
+        deleted: Objects to delete.
+        lost: Member clusters that would be gone.
+        drained: Member clusters to taint and empty.
     """
 
     objects: Sequence[Given] = ()
@@ -87,7 +87,7 @@ class Proposal:
 
 
 class Misfit(NamedTuple):
-    """One part of a proposal that does not fit the hub: JSON Pointer, kind of mistake, words."""
+    """One part of a proposal that does not fit the hub: JSON Pointer, kind of mistake, message."""
 
     pointer: str
     code: str
@@ -95,7 +95,7 @@ class Misfit(NamedTuple):
 
 
 class ProposalError(Exception):
-    """A proposal that does not fit the hub; every mistake is named."""
+    """A proposal that does not fit the hub; lists every mistake."""
 
     def __init__(self, mistakes: Sequence[Misfit]) -> None:
         super().__init__("; ".join(f"{each.pointer}: {each.detail}" for each in mistakes))
@@ -104,20 +104,20 @@ class ProposalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who is told, and about what.
+    """What the caller may see, and asks for.
 
     Args:
-        kinds: The kinds of placements they may know of.
-        only: The placements they ask about; None: all.
+        kinds: The kinds of placements that the caller may see.
+        only: The placements that the caller asks about; None: all.
     """
 
     kinds: Collection[Kind] = frozenset(PLACEMENTS)
     only: Collection[Identity] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
-        """Say whether objects of a group and kind may be told about.
+        """Say whether the caller may see objects of a group and kind.
 
-        Only placements may be a secret, and with them what is made for them: its names are made of theirs.
+        Only placements may be hidden, and the objects made for them, whose names derive from theirs.
         """
         if identity not in FIELDS:
             return True
@@ -133,7 +133,7 @@ _NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
 
 @dataclass(slots=True)
 class _Judged:
-    """What admission makes of a proposal."""
+    """The verdicts of admission on a proposal, and what it lets through."""
 
     admission: list[JsonObject] = field(default_factory=list)
     objects: list[JsonObject] = field(default_factory=list)
@@ -153,14 +153,14 @@ def plan(
 
     Args:
         hub: The hub as it is.
-        proposal: What would be done to it; what admission refuses of it is left out.
-        context: Of admission: who asks, the kinds of the hub, the switches, the instant to judge by. What it knows of
-            other objects does not count, *hub* does.
-        audience: Who is told.
-        reviews: What came of asking for the rights of the author, by object.
+        proposal: The changes; the plan leaves out those that admission refuses.
+        context: Of admission: the author, the kinds of the hub, the switches, the instant to judge by. Its other
+            objects are not used, those of *hub* are.
+        audience: What the caller may see.
+        reviews: The reviews of the author's rights, by object.
 
     Raises:
-        ProposalError: Something is named that is not on the hub, or named twice.
+        ProposalError: The proposal names an object that is not on the hub, or one object twice.
     """
     deleted = _resolved(hub, proposal, context.kinds, audience)
     written = [as_written(each, stored(hub, each, audience), context.now) for each in proposal.objects]
@@ -192,7 +192,7 @@ def plan(
 
 
 def _is_readable(document: JsonObject) -> bool:
-    """Say whether an object has the shape of its kind; one that has not is refused, and no other is judged by it."""
+    """Say whether an object has the shape of its kind; one that has not is refused, and judges no other object."""
     model = MODELS.get(group_kind(document))
     if model is None:
         return True
@@ -204,17 +204,17 @@ def _is_readable(document: JsonObject) -> bool:
 
 
 def stored(hub: DocumentSet, each: Given, audience: Audience) -> JsonObject | None:
-    """Return what an object would take the place of, None when that is nothing, or not for this caller to know."""
+    """Return the object that another would replace; None when there is none, or the caller may not see it."""
     if not audience.knows(each.kind.group_kind):
         return None
     return hub.find(each.kind, each.identity.name, each.identity.namespace)
 
 
 def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
-    """Return an object as it would reach admission, and what has been assumed about it.
+    """Return an object as it would reach admission, and the assumptions made about it.
 
-    As ``kubectl apply``, a write changes what of ``metadata`` it names. Status is not for writers, except that of a
-    member cluster in thought: what is given of it counts, member by member, the rest is as stored.
+    As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
+    status, except that of a hypothetical member cluster: the given fields count, the others are as stored.
     """
     document, notes = each.document, []
     if stored is not None:
@@ -241,7 +241,7 @@ def _agent(now: datetime) -> JsonObject:
 
 
 def _fleet_in_thought(fleet: Fleet, written: Sequence[tuple[JsonObject, Any]], lost: Sequence[str]) -> Fleet:
-    """Return the fleet that admission looks at; a member that cannot be read is refused by its own verdict."""
+    """Return the fleet that admission judges by; a member that cannot be read is refused by its own verdict."""
     members = []
     for document, _ in written:
         if identity_of(document)[:2] == kinds.MEMBER_CLUSTER.group_kind:
@@ -258,7 +258,7 @@ def _verdict(
     verdict = rehearse(document, old, operation, context, reviewed)
     if has_rules(document):
         return verdict
-    return replace(verdict, warnings=())  # it would say that there are none, which nobody has asked
+    return replace(verdict, warnings=())  # it would only warn that the kind has no rules
 
 
 def has_rules(document: JsonObject) -> bool:
@@ -283,7 +283,7 @@ def _judge(
     if verdict.allowed and each.kind == kinds.MEMBER_CLUSTER:
         try:
             judged.members.append(MemberCluster.read(verdict.document))
-        except ValidationError as error:  # old mistakes that an update may leave alone
+        except ValidationError as error:  # admission tolerates old mistakes that an update leaves alone
             verdict = replace(verdict, errors=tuple(shape_errors(error)))
     elif verdict.allowed and audience.knows(each.kind.group_kind):
         judged.objects.append(verdict.document)
@@ -306,7 +306,7 @@ def _judge_deletion(judged: _Judged, identity: Identity, hub: DocumentSet, conte
 
 
 def _told(identity: Identity, operation: str, verdict: Verdict) -> JsonObject:
-    """Write a verdict; a refusal that blames no field has an empty path."""
+    """Return a verdict as JSON; a refusal that blames no field has an empty path."""
     errors = [_error(error) for error in verdict.errors]
     if verdict.refusal:
         errors.insert(0, {"field": "", "reason": verdict.reason, "message": printable(verdict.refusal), "rule": ""})
@@ -344,13 +344,13 @@ def _state(hub: DocumentSet, adopted: Sequence[JsonObject], now: datetime, audie
 
 
 def _defaulted(placement: JsonObject) -> JsonObject:
-    """Return a stored placement as it would be stored today, so that spelling out a default is no change."""
+    """Return a stored placement with today's defaults, so that spelling out a default is no change."""
     kind = KINDS[group_kind(placement)]
     return default(apply_schema_defaults(kind, placement), None, "CREATE").document
 
 
 def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience: Audience) -> list[Identity]:
-    """Return the identities of what is deleted.
+    """Return the identities of the deleted objects.
 
     Raises:
         ProposalError: A part of the proposal does not fit the hub, or another part.
@@ -380,7 +380,7 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience:
 
 
 def _kinds_named(word: str, known: KnownKinds) -> list[Kind]:
-    """Return the kinds of that name, ours first: some names are used in several groups."""
+    """Return the kinds of that name, ours first: several groups may use the same name."""
     every = (*OUR_KINDS, *KINDS.values(), *known.custom.values())
     return list(dict.fromkeys(kind for kind in every if kind.kind == word))
 
@@ -417,7 +417,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
 
 
 def _names_of(fleet: Fleet) -> str:
-    """Return the names of the members, cut."""
+    """Return the names of the members, up to a limit."""
     names = sorted(fleet.names)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"the fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"

@@ -1,4 +1,4 @@
-"""Questions about a fleet, what is answered, and who answers."""
+"""Questions about a fleet, the answers, and the protocol of the code that answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from scorer.api.references import PlacementRef
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A placement, and the clusters it is asked about.
+    """A placement, and the clusters that the question is about.
 
     Args:
-        placement: One on the hub, or a policy that exists nowhere yet.
+        placement: One on the hub, or a policy that is not on the hub.
         names: Only these clusters; None: no limit.
         selector: Only clusters with these labels; None: no limit.
-        clusters: A fleet that is not the real one; None: the real one.
-        anew: Explain what a first run would do, whatever is placed already.
+        clusters: A hypothetical fleet; None: the real one.
+        anew: Explain what a first run would do, regardless of what is placed already.
     """
 
     placement: PlacementRef | PlacementPolicy
@@ -55,12 +55,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the engine says about one question.
+    """The engine's answer to one question.
 
     Args:
-        fleet_revision: Names the state that was judged: same question and same revision, same verdict.
+        fleet_revision: Identifies the state that was judged: the same question at the same revision gets the same
+            verdict.
         policy_hash: ``sha256:…`` of the policy.
-        evaluated_at: The instant that ages were measured at; the same for the whole revision.
+        evaluated_at: The instant at which ages were measured; the same for the whole revision.
         eligible: In the order of the engine (scheduling.md 13).
         rejected: By name.
         turned_away: How many clusters of the whole fleet each plugin was the first to turn away.
@@ -79,7 +80,7 @@ class InvalidQuestionError(Exception):
 
     Args:
         pointer: JSON Pointer to the culprit in the request body.
-        detail: Plain words with the offending value.
+        detail: What is wrong, with the offending value.
     """
 
     def __init__(self, pointer: str, detail: str) -> None:
@@ -93,7 +94,7 @@ class Advisor(Protocol):
 
     @property
     def fleet_revision(self) -> str:
-        """Names the state that would be judged now."""
+        """The state that would be judged now."""
         ...
 
     def evaluate(self, question: Question) -> Verdict:
@@ -113,7 +114,7 @@ class Advisor(Protocol):
         ...
 
     def explaining(self, question: Question) -> Callable[[], JsonObject]:
-        """Look up what `explain` needs, and return what makes the answer of it: in any thread, as that takes a while.
+        """Look up what `explain` needs; return a function that makes the answer, slowly, in any thread.
 
         Raises:
             UnknownObjectError: No such placement or cluster.
@@ -140,7 +141,7 @@ class Advisor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """Something a viewer sees is different now.
+    """A change of what viewers show.
 
     Args:
         revision: Grows with every change.
@@ -159,10 +160,10 @@ class ViewChange:
 
 
 class Changes(Protocol):
-    """Tells viewers when to look again."""
+    """Tells viewers when to refresh."""
 
     def everything(self) -> ViewChange:
-        """Return the change that covers all there is, for a viewer who has seen nothing."""
+        """Return the change that covers everything, for a new viewer."""
         ...
 
     def subscribe(self, handler: Callable[[ViewChange], None]) -> Callable[[], None]:

@@ -1,6 +1,6 @@
-"""The answer to a ranking question as sequences over the engine's columns: only what is looked at is spelled out.
+"""The answer to a ranking question as lazy sequences over the engine's columns: items are built when they are read.
 
-A page of a long answer costs what the page costs, not what the fleet does.
+The cost of a page of a long answer depends on the page, not on the fleet.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class RankedClusters(Sequence[Eligible]):
     Args:
         run: The decision.
         selected: Names of the clusters that have the placement, or would get it.
-        wanted: Shape (clusters,): who is asked about; None: everybody.
+        wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
     def __init__(self, run: Schedule, selected: frozenset[str], wanted: BoolColumn | None) -> None:
@@ -78,7 +78,7 @@ class RejectedClusters(Sequence[Rejected]):
 
     Args:
         run: The decision.
-        wanted: Shape (clusters,): who is asked about; None: everybody.
+        wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
     def __init__(self, run: Schedule, wanted: BoolColumn | None) -> None:
@@ -132,5 +132,5 @@ def _rejected(name: str, why: Rejection) -> Rejected:
 
 
 def _is_resolvable(rejection: Rejection) -> bool:
-    """Say whether freeing capacity there could help: only readings of available capacity move by that."""
+    """Say whether freeing capacity there could help: that changes only properties of available capacity."""
     return "resources.kubernetes-fleet.io/available-" in rejection.message

@@ -1,4 +1,4 @@
-"""Time zones by name: everything is reckoned in UTC, and a zone is for showing it to people only."""
+"""Time zones by name: all calculations use UTC, and a zone serves only to show times to users."""
 
 import os
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def find_zone(name: str) -> ZoneInfo:
     if name and len(name) <= LONGEST_NAME:
         try:
             return ZoneInfo(name)
-        except (LookupError, ValueError, OSError):  # also what is a folder of the database, or no name of a file
+        except (LookupError, ValueError, OSError):  # also a folder of the database, or an impossible file name
             pass
     raise UnknownZoneError(f"{quote(name)} is no time zone such as {EXAMPLE} or UTC")
 

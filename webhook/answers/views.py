@@ -1,4 +1,4 @@
-"""Member clusters and placements as people look at them: one JSON object each, every state with its reason.
+"""Member clusters and placements for display: one JSON object each, every state with its reason.
 
 Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page shows nothing else.
 """
@@ -41,7 +41,7 @@ from scorer.rollout.stalling import STALLED, failed_object
 from webhook.kube.cache import Cache
 
 _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
-"""In these states not all is well, whether or not there are clusters enough."""
+"""States in which a placement does not count as satisfied, even if it has enough clusters."""
 
 _STATES = {
     Category.CLUSTER_LEAVING: "leaving",
@@ -112,7 +112,7 @@ def _properties(member: MemberCluster, now: datetime) -> JsonObject:
 
 
 def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
-    """Return a score that somebody else computed, and how long it counts, or for how long it has not."""
+    """Return an external score, and how long it is still valid, or since when it has expired."""
     reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
     entry: JsonObject = {"value": reading.text if reading else "", "age": None}
     if score is None:
@@ -136,7 +136,7 @@ def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
 
 
 def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonObject:
-    """Return one placement: what it wants and has, where, and why not everything is fine."""
+    """Return one placement: what it wants and has, where, and what is wrong with it."""
     ref = family.ref(document)
     spec, status = document["spec"], status_of(document)
     policy = spec.get("policy") or {}
@@ -152,7 +152,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
         if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
     }
     judged_again = bool(live) and is_judged_again(document)
-    if judged_again:  # until then the status names no cluster: what holds is what the bindings say
+    if judged_again:  # until the new decision the status names no cluster, so the bindings tell the state
         clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
     else:
         reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
@@ -191,7 +191,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
 
 
 def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
-    """Return what a binding says, as an entry of ``placementStatuses``."""
+    """Return the status of a binding as an entry of ``placementStatuses``."""
     found = (current_condition(binding, word) for word in expected_conditions(placement))
     return {
         "clusterName": str(binding["spec"]["targetCluster"]),
@@ -201,14 +201,14 @@ def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
 
 
 def _with_binding(entry: JsonObject, binding: JsonObject | None) -> JsonObject:
-    """Complete what is said of a cluster with what its binding says; what serves there, serves whoever fails."""
+    """Complete the entry of a cluster from its binding; what serves there counts even if the rollout has failed."""
     serves = _serves(entry, binding)
     failure = failure_of(binding) if binding is not None else ""
     return {**entry, "serves": serves} | ({"state": "failed", "detail": failure} if failure else {})
 
 
 def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
-    """Return which release is available on a cluster: ``new``, ``old``, or neither as far as is known."""
+    """Return which release is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
     if entry["state"] == "available":
         return "new"
     known = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
@@ -226,7 +226,7 @@ def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
 
 
 def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
-    """Return how far one picked cluster is: the first condition that is not True decides."""
+    """Return the progress of one picked cluster: the first condition that is not True decides."""
     for condition in entry.get("conditions") or ():
         if condition["type"] == "Scheduled" or (
             condition["status"] == TRUE and condition.get("observedGeneration") == generation
@@ -285,7 +285,7 @@ def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:
-    """Return how far a placement is on the clusters that are picked, and what is in the way."""
+    """Return the progress of a placement on its picked clusters, and what holds it up."""
     by_state: dict[str, list[JsonObject]] = {}
     for entry in clusters:
         by_state.setdefault(entry["state"], []).append(entry)
