@@ -47,7 +47,7 @@ from webhook.member.ownership import AnothersError, GoingError, applied_work, re
 from webhook.member.ports import MemberStore
 from webhook.member.removal import remove_content, remove_left_overs
 from webhook.member.requeue import Outcome
-from webhook.member.rescue import made_anew, take_back
+from webhook.member.rescue import recreated, take_back
 from webhook.member.steps import Steps
 from webhook.member.telling import tell
 from webhook.member.waves import plan_waves
@@ -123,7 +123,7 @@ async def reconcile_work(
     try:
         owner = await applied_work(key, member, us)
     except GoingError as error:
-        work, owner = await made_anew(error, work, hub, member, us, now)
+        work, owner = await recreated(error, work, hub, member, us, now)
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
         return await _store(work, refused_status(work, str(error), KnownKinds(member.served.kinds), now), hub)

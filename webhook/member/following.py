@@ -30,7 +30,7 @@ RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
 """The same when we may not read, or the kind is not served: an administrator has to change that first."""
 
-_NOBODY: Final = {OURS + "nobody": "true"}
+_NO_OBJECT: Final = {OURS + "nobody": "true"}
 """A label that no object carries: listing by it returns nothing but the resource version to watch from."""
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -78,7 +78,7 @@ async def follow(
     failures, said = 0, ""
     while True:
         try:
-            listing = await store.list(kind, namespace, _NOBODY if changes_only else None)
+            listing = await store.list(kind, namespace, _NO_OBJECT if changes_only else None)
             # Before the watch, which starts at this version: no change falls between the list and the watch.
             listener.listed(listing.items)
             failures, said = 0, ""

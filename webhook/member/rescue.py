@@ -37,7 +37,7 @@ from webhook.member.ownership import GoingError, applied_work
 from webhook.member.ports import MemberStore
 
 
-async def made_anew(
+async def recreated(
     going: GoingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
 ) -> tuple[JsonObject, JsonObject]:
     """Free an AppliedWork that another client deletes while its Work exists.
