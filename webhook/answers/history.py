@@ -290,7 +290,7 @@ class _ChangedMembers:
         found = []
         for name in reversed(self._changed):
             aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]
-            if not aspects:
+            if not aspects:  # in the order of the last change: all further ones are older
                 break
             found.append((name, aspects))
         return sorted(found, key=lambda entry: entry[0] not in first)

@@ -198,6 +198,8 @@ class Applying:
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
         if again is not None:
+            # While this worker still holds the entry: if the Work has changed meanwhile, the pass that this caused
+            # comes at once, and the agenda ignores the delay.
             self._agenda.add_at(name, self._time.steady() + again)
 
     def _backoff(self, name: str) -> timedelta:

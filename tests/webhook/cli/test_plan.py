@@ -88,7 +88,7 @@ class TestOnFiles:
             ("all", "CREATE"),
         ]
         assert plan["fleet"]["gained"] == ["oslo"]
-        assert "taken for a member that has joined" in result.stderr
+        assert "it counts as joined, healthy and having just reported" in result.stderr
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))
