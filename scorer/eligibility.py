@@ -1,4 +1,4 @@
-"""How long a cluster may be silent or unhealthy before it cannot be picked any more.
+"""How long a cluster may be silent or unhealthy before it is no longer eligible.
 
 Source: scheduling.md 5.
 """

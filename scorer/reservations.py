@@ -1,9 +1,10 @@
-"""Reservations: what has been let through and is not to be seen yet, written down where all replicas look.
+"""Reservations: permissions that were granted and do not show in any object yet, stored where all replicas read them.
 
-There is one Lease per thing that has a budget or is disrupted, a node pool, a placement or a member cluster, with its
-reservations as a list in an annotation. Whoever wants one more reads them, decides, and writes over the version that
-was read. What cannot be read is never taken for an empty list: whoever made it may be disrupting something at this
-moment.
+There is one Lease per thing that has a budget or is disrupted (a node pool, a placement or a member cluster), with its
+reservations as a list in an annotation. A replica that grants one more reads the list, decides, and writes over the
+version it has read: of two replicas that decide at once, one gets a conflict, and decides again with the other's
+reservation in the list. A list that cannot be read is never taken for an empty one: the client that holds one of its
+reservations may be disrupting something at this moment.
 
 Source: serving.md 3.1; nodepool-disruption.md 14.2.
 """
@@ -28,18 +29,18 @@ RESERVATIONS: Final = OURS + "reservations"
 """Annotation of a Lease: its reservations, as a JSON list."""
 GATE: Final = OURS + "gate"
 THING: Final = OURS + "reserved-thing"
-"""Annotations of a Lease: what its name is the hash of."""
+"""Annotations of a Lease: the two values that its name is the hash of."""
 
 DISRUPTION: Final = "disruption"
 """The gate of node pools; its things are their names."""
 MEMBER: Final = "member"
 """The gate of member clusters; its things are their names."""
 ROLLOUT: Final = "rollout"
-"""The gate of placements; its things are ``crp/web`` or ``rp/team/web``. Each reservation has another one beside it, of
-the member; see `beside`."""
+"""The gate of placements; its things are ``crp/web`` or ``rp/team/web``. With each reservation goes another one, of the
+member; see `beside`."""
 
 MOST_BYTES: Final = 200 * 1024
-"""So long the list may become; Kubernetes takes 256 KiB for all annotations of an object."""
+"""The longest list; Kubernetes takes 256 KiB for all annotations of an object together."""
 SHORTEST_SECONDS: Final = 10
 LONGEST_SECONDS: Final = 3600
 
@@ -58,15 +59,15 @@ class Thing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One permission that has been taken.
+    """One permission that has been granted.
 
     Args:
-        id: Unguessable; begins with what the Lease is found by, see `lease_of`.
-        holder: Who took it, in their own words.
-        identity: The authenticated name of whoever asked; nobody else may renew it or give it back.
+        id: Unguessable; begins with the part by which its Lease is found, see `lease_of`.
+        holder: Who took it, in the caller's own words.
+        identity: The authenticated name of the caller; no other caller may renew it or give it back.
         gate: The gate that granted it.
         granted: Names of nodes, or how many of them; the name of the member cluster at the other two gates.
-        expires: It counts before this instant, and not at it.
+        expires: It counts until just before this instant.
         question: What it was granted for: ``reason`` at the gate of node pools, ``kind`` at the other two.
     """
 
@@ -84,20 +85,20 @@ class Reservation:
         return self.question.get("reason") or self.question.get("kind") or ""
 
     def until(self, expires: datetime) -> Self:
-        """Return the same, up to another instant."""
+        """Return the same reservation with another end."""
         return replace(self, expires=expires)
 
 
 class UnreadableReservationsError(ValueError):
-    """A Lease does not tell what is reserved; the message says which Lease, what is wrong, and what to do."""
+    """The reservations in a Lease cannot be read; the message says which Lease, what is wrong, and what to do."""
 
 
 class TooManyReservationsError(ValueError):
-    """A Lease cannot hold any more of them."""
+    """The list no longer fits into the Lease."""
 
 
 class _Entry(ApiModel):
-    """A reservation as it is written."""
+    """A reservation as it is stored."""
 
     id: Annotated[str, Field(min_length=1)]
     holder: str
@@ -122,7 +123,10 @@ def reservation_id(gate: str, thing: str, secret: str) -> str:
 
 
 def beside(reservation: Reservation) -> Reservation:
-    """Return the reservation of the member that belongs to one of a placement: whoever has this has that."""
+    """Return the member's half of a placement's reservation: the holder of the one holds the other.
+
+    Both ids share their secret part, so that the member's half is derived from this one, and needs no record.
+    """
     assert not isinstance(reservation.granted, int)
     (cluster,) = reservation.granted
     secret = reservation.id.partition("-")[2]
@@ -130,17 +134,17 @@ def beside(reservation: Reservation) -> Reservation:
 
 
 def lease_of(identity: str) -> str:
-    """Return the name of the Lease that the reservation of this id is in; empty: it is no such id."""
+    """Return the name of the Lease that holds the reservation of this id; empty when this is not such an id."""
     digits, dash, secret = identity.partition("-")
     well_made = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
     return LEASE_PREFIX + digits if well_made else ""
 
 
 def thing_of(lease: JsonObject) -> Thing | None:
-    """Return what a Lease is about; None: it is not one of reservations.
+    """Return the thing whose reservations a Lease holds; None when it is a Lease of another kind.
 
     Raises:
-        UnreadableReservationsError: Its name is the hash of something else than it says.
+        UnreadableReservationsError: Its name is not the hash of the thing that its annotations name.
     """
     metadata = lease["metadata"]
     if not metadata["name"].startswith(LEASE_PREFIX):
@@ -148,16 +152,16 @@ def thing_of(lease: JsonObject) -> Thing | None:
     annotations = metadata.get("annotations") or {}
     gate, name = annotations.get(GATE), annotations.get(THING)
     if gate is None or name is None or lease_name(gate, name) != metadata["name"]:
-        raise _unreadable(lease, f"its annotations {GATE} and {THING} are not what its name is made of")
+        raise _unreadable(lease, f"its annotations {GATE} and {THING} do not match its name")
     return Thing(gate, name)
 
 
 def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
-    """Return what is written in a Lease, expired entries included.
+    """Return the reservations in a Lease, expired ones included.
 
     Raises:
-        UnreadableReservationsError: The annotation is missing or is no list of reservations, or the Lease is about
-            something else than its name says.
+        UnreadableReservationsError: The annotation is missing or is not a list of reservations, or the Lease names
+            another thing than its name is the hash of.
     """
     thing_of(lease)
     text = annotations_of(lease).get(RESERVATIONS)
@@ -179,6 +183,8 @@ def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
 
 def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) -> JsonObject:
     """Return a Lease that holds these reservations and no others.
+
+    The rest of the document stays, its resource version too: the write fails when another replica wrote first.
 
     Raises:
         TooManyReservationsError: They do not fit into an annotation.
@@ -213,13 +219,13 @@ def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reserv
 
 
 def end_of(now: datetime, lasts: timedelta) -> datetime:
-    """Return the first whole second that is not sooner than *lasts* from now: so Leases tell it, and nobody loses."""
+    """Return the first whole second at least *lasts* from now, since a Lease stores whole seconds; none gets less."""
     exact = now + lasts
     return exact.replace(microsecond=0) + timedelta(seconds=1 if exact.microsecond else 0)
 
 
 def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:
-    """Leave out the reservations of members that belong to one of a placement: whoever has this has that."""
+    """Leave out each member's half of a placement's reservation, so that the pair is listed once; see `beside`."""
     found = tuple(reservations)
     halves = {beside(each).id for each in found if each.gate == ROLLOUT and not isinstance(each.granted, int)}
     return tuple(each for each in found if each.id not in halves)
@@ -253,6 +259,6 @@ def _entry(reservation: Reservation) -> JsonObject:
 def _unreadable(lease: JsonObject, what: str) -> UnreadableReservationsError:
     metadata = lease["metadata"]
     return UnreadableReservationsError(
-        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} does not tell what is reserved: {what}; "
-        "nothing is granted there until it is put right, or deleted when nothing is under way"
+        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} holds reservations that cannot be read: {what}; "
+        "nothing is granted there until the Lease is repaired, or deleted while no disruption is under way"
     )

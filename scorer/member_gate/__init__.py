@@ -1,1 +1,1 @@
-"""Disruption of member clusters: what holds one."""
+"""Disruption of member clusters: what holds a member."""

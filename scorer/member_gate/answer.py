@@ -1,4 +1,4 @@
-"""What somebody is told who asks whether a member cluster may be disrupted now.
+"""The answer to a caller that asks whether a member cluster may be disrupted now.
 
 Source: serving.md 3.1; upgrade-runs.md 6.5.
 """
@@ -14,11 +14,11 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.member_gate.holds import Hold
 
 ASK_AGAIN: Final = timedelta(seconds=10)
-"""After that long one may ask again when no instant is known (serving.md 3.1)."""
+"""How long a caller waits before it asks again, when no better instant is known (serving.md 3.1)."""
 
 
 class MemberReason(StrEnum):
-    """What the answer comes to: it is allowed, or nothing is left to do, or the first thing in the way."""
+    """The answer in one word: allowed, nothing left to do, or the first obstacle."""
 
     ALLOWED = "Allowed"
     NOTHING_TO_DO = "NothingToDo"
@@ -66,7 +66,7 @@ class MemberAnswer:
     """The answer about one member.
 
     Args:
-        reason: What it comes to.
+        reason: The answer in one word.
         message: For people.
         detail: What else is known: run, stage, budget, who holds the member.
         retry_after: When to ask again.
@@ -92,7 +92,8 @@ class MemberAnswer:
         return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, after)
 
     def document(self) -> JsonObject:
-        """Return it as it is sent."""
+        """Return the answer as it is sent."""
+        # At least a second: a hold that ends at this very instant must not make the caller ask in a tight loop.
         seconds = 0 if self.allowed else max(1, math.ceil(self.retry_after.total_seconds()))
         return {
             "allowed": self.allowed,

@@ -1,11 +1,13 @@
-"""One gate for every disruption of a member cluster: whoever comes second waits, and is told for what.
+"""One gate for every disruption of a member cluster: the second to arrive waits, and is told what it waits for.
 
 Four things disrupt a member: an eviction takes a placement off it, a rolling update and a staged update change what is
-placed there, an upgrade changes the cluster itself. Two of one kind are no matter of this gate: each kind has budgets
-of its own, and a member may well lose two placements at once. Two of different kinds wait for one another.
+placed there, an upgrade changes the cluster itself. This gate does not keep apart two disruptions of the same kind:
+each kind has its own budgets, and a member may well lose two placements at once. Two of different kinds wait for one
+another.
 
-What holds a member is told by what goes on there, as objects of the hub say, and by reservations: of our controllers,
-which take one before they begin, and of anybody else who asks for one.
+Two sources say what holds a member: the objects on the hub, which show what is under way there, and the reservations.
+Our controllers take a reservation before they begin, and any other client may ask for one. The objects alone would not
+do: between the decision to disrupt and the write that shows it, a second disruption could get through.
 
 Source: serving.md 3.1; upgrade-runs.md 3.4 and 8.1; staged-updates.md 6.3 and 8.
 """
@@ -35,10 +37,10 @@ class Hold:
     """One reason why a member may not be disrupted in another way now.
 
     Args:
-        kind: What goes on; None: a reservation for something that is not known here, which every kind waits for.
-        by: Who is at it, such as ``eviction/off-bravelion``: the holder of the reservation where there is one.
+        kind: What is under way; None: a reservation for an unknown purpose, which every kind waits for.
+        by: Who disrupts the member, such as ``eviction/off-bravelion``: the holder of the reservation, if there is one.
         message: For people: which member, and what happens to it.
-        until: When it ends by itself; None: when it is done.
+        until: When the hold ends by itself; None: when the disruption is done.
     """
 
     kind: MemberDisruption | None
@@ -53,19 +55,20 @@ _ORDER: Final = {kind: place for place, kind in enumerate(MemberDisruption)}
 def waits_for(kind: MemberDisruption, holds: Iterable[Hold]) -> Hold | None:
     """Return what a disruption of this kind waits for; None: it need not wait.
 
-    Of several the one of the first kind counts, and of that the first by name: the answer stays the same while they do.
+    Of several holds, the one of the first kind is returned, and among those the first by name: equal holds always give
+    the same answer.
     """
     others = (hold for hold in holds if hold.kind is not kind)
     return min(others, key=lambda hold: (-1 if hold.kind is None else _ORDER[hold.kind], hold.by), default=None)
 
 
 def eviction_holder(name: str) -> str:
-    """Return who holds a member for an eviction."""
+    """Return the name of the holder of a member during an eviction."""
     return f"eviction/{name}"
 
 
 def rollout_holder(placement: str) -> str:
-    """Return who holds a member for the rolling update of a placement, such as ``crp/web``."""
+    """Return the name of the holder of a member during the rolling update of a placement, such as ``crp/web``."""
     return f"rollout/{placement}"
 
 
@@ -91,7 +94,7 @@ def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterato
 
 
 def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
-    """Return the hold of whoever has reserved a placement, such as ``crp/web``, on a cluster; None: nobody has."""
+    """Return the hold of the reservation of a placement, such as ``crp/web``, on a cluster; None: not reserved."""
     for each in reservations:
         if not isinstance(each.granted, int) and cluster in each.granted:
             kind = MemberDisruption(each.purpose) if each.purpose in tuple(MemberDisruption) else None
@@ -102,7 +105,7 @@ def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservati
 
 
 def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
-    """Return the members that a ClusterUpgradeRun is upgrading, with the hold of each, as far as it can be read."""
+    """Return the hold of each member that a ClusterUpgradeRun is upgrading, as far as the run can be read."""
     name = name_of(run)
     return {
         member: Hold(MemberDisruption.UPGRADE, f"upgrade/{name}", f"member {member} is being upgraded by run {name}")
@@ -114,9 +117,9 @@ def upgrade_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
 
 
 def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
-    """Return the members that a staged update run is working on, with the hold of each, as far as it can be read.
+    """Return the hold of each member that a staged update run is working on, as far as the run can be read.
 
-    A run that has ended works on nothing, whatever it has left half done.
+    A run that has ended works on no member, even if it left one half updated.
     """
     name, namespace = name_of(run), namespace_of(run)
     full = f"{namespace}/{name}" if namespace else name

@@ -18,7 +18,7 @@ SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 
 
 class InvalidIdentityError(ValueError):
-    """Nobody can be given access by this identity; the message names the field and its value."""
+    """This identity cannot be given access; the message names the field and its value."""
 
 
 def agent_rules() -> list[JsonObject]:
@@ -68,7 +68,7 @@ def agent_role_binding(cluster: str, identity: object) -> JsonObject:
 
 
 def subject(identity: object) -> JsonObject:
-    """Return who an identity is in a role binding; the API group is that of RBAC for a User or Group, else empty.
+    """Return an identity as the subject of a role binding; the API group is RBAC's for a User or Group, else empty.
 
     Raises:
         InvalidIdentityError: It cannot be the subject of a role binding.
@@ -100,6 +100,6 @@ def _text(identity: Mapping[str, Any], field: str) -> str:
 
 
 def _head(kind: Kind, name: str, cluster: str) -> JsonObject:
-    """Return the first members of a document; the label lets the hub find all of a kind by one question."""
+    """Return the head of a document; its label lets the hub find all objects of the kind with one list request."""
     metadata = {"name": name, "namespace": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}

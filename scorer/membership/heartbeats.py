@@ -1,19 +1,20 @@
-"""When a heartbeat was received, by the hub's clock: clocks of agents may be wrong.
+"""When a heartbeat was received, by the hub's clock, because an agent's clock may be wrong.
 
-An agent writes its own time into the InternalMemberCluster. What is stored in the MemberCluster, and what scheduling
-judges a member by, is the hub's:
+An agent writes its own time into the InternalMemberCluster. The MemberCluster stores the hub's time, and scheduling
+judges a member by that:
 
-* a heartbeat that differs from the one heard before was received **now**; the same one keeps its time;
-* of the first heartbeat heard by this process of an agent that is stored with an earlier one (the hub was restarted,
-  or another replica leads), nobody knows when it came. The stored time counts, moved on by as much as the agent's own
-  clock has between the two reports (``resourceUsage.observationTime`` of either), at most to now. A clock that is
-  wrong by a constant does no harm, a member that died while no hub was running stays as old as it is, and an agent
-  that says nothing of its clock keeps the stored time until its next heartbeat;
-* of the very first heartbeat of all, the agent's word is taken, at most now. An agent whose clock is slow is taken
-  for older than it is by that much, for one period.
+* a heartbeat that differs from the last one heard was received **now**; an unchanged one keeps its time;
+* when this process hears an agent for the first time, and an earlier heartbeat of it is stored (the hub was restarted,
+  or another replica became the leader), the time of arrival is unknown. The stored time is then advanced by as much as
+  the agent's own clock advanced between the two reports (``resourceUsage.observationTime`` of both), at most to now. A
+  constant clock error does no harm, a member that died while no hub was running keeps its age, and an agent that does
+  not report its clock keeps the stored time until its next heartbeat;
+* for an agent's very first heartbeat, the hub takes the agent's time, at most now. A heartbeat from a slow clock looks
+  that much older than it is, for one period.
 
-What is heard is kept by the caller, as a `Heard` per member. Losing it is a restart; keeping it while somebody
-else listened is a mistake: whoever starts to lead begins with nothing heard.
+The caller keeps what was heard, as a `Heard` per member. Losing it has the effect of a restart. A replica that becomes
+the leader must begin with an empty one: while it did not lead, another replica listened, and what this one had heard
+is out of date.
 
 Source: scheduling.md 5 and 19.
 """
@@ -46,13 +47,13 @@ Heard: TypeAlias = Mapping[str, Heartbeat]
 
 
 def hear(reported: Mapping[str, Any], stored: Mapping[str, Any], heard: Heard, now: datetime) -> Heard:
-    """Return what has been heard by now.
+    """Return the last heartbeats, with those of this report.
 
     Args:
         reported: ``status`` of the InternalMemberCluster.
         stored: ``status`` of the MemberCluster.
         heard: What this process had heard before.
-        now: The hub's clock.
+        now: The time by the hub's clock.
     """
     before = {agent["type"]: agent for agent in agents_of(stored)}
     found = dict(heard)
@@ -81,13 +82,13 @@ def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _moved(reported: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
-    """Return how far the agent's clock went between two reports; nothing when they do not say, or it went back."""
+    """Return how far the agent's clock advanced between two reports; zero if they do not say, or it was set back."""
     then, since = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, reported))
     return max(timedelta(), since - then) if then is not None and since is not None else timedelta()
 
 
 def read_time(text: object) -> datetime | None:
-    """Return an instant that an agent wrote, None when it is none."""
+    """Return an instant that an agent wrote; None when the text is not an instant."""
     if not isinstance(text, str):
         return None
     try:

@@ -1,12 +1,12 @@
-"""Whose a member cluster is, and whose an AppliedWork on it: a member is known by its hub and by its name there.
+"""Which member a cluster is, and which member owns an AppliedWork: its hub and its name there identify a member.
 
 An AppliedWork is found by the name of its Work, and Works of two members, or of two hubs, may well have the same name.
-An agent at the wrong cluster would find the AppliedWorks of another there, take what they own for its own, and delete
-it with its Works. So whose something is has to be written on it, and is asked before anything is done.
+An agent that runs on the wrong cluster would find another member's AppliedWorks there, take what they own for its own,
+and delete it with its Works. So the owner is written on each AppliedWork, and the agent checks it before it acts.
 
-A hub is told apart by the uid of its namespace kube-system: it stays with restarts and upgrades, comes back with a
-backup of etcd, and no other cluster has it. The loop writes it on every InternalMemberCluster, since an agent may not
-read that namespace. A hub of another make says nothing; then the names alone are compared.
+A hub is identified by the uid of its namespace kube-system: the uid survives restarts and upgrades, a restored backup
+of etcd brings it back, and no other cluster has it. The loop writes it on every InternalMemberCluster, since an agent
+may not read that namespace. A hub of another make does not write it; then the names alone are compared.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ class HubMember:
     """A member as one hub knows it.
 
     Args:
-        hub: The uid of the hub; empty: the hub does not say.
+        hub: The uid of the hub; empty: the hub does not identify itself.
         namespace: The member's namespace there.
     """
 
@@ -38,7 +38,7 @@ class HubMember:
 
     @classmethod
     def named(cls, cluster: str, hub: str = "") -> "HubMember":
-        """Return the member of this name."""
+        """Return the member with this name."""
         return cls(hub, member_namespace(cluster))
 
     @property
@@ -47,15 +47,16 @@ class HubMember:
         return self.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
     def may_be(self, other: "HubMember") -> bool:
-        """Say whether *other*, as it was written down, is this one: a hub that was not written down may be any.
+        """Say whether *other*, as recorded, may be this member: a hub that was not recorded may be any hub.
 
-        A hub that does not say which it is, is not the one that was written down.
+        If a hub was recorded, one that does not identify itself is not that hub.
         """
         return self.namespace == other.namespace and other.hub in ("", self.hub)
 
     def __str__(self) -> str:
         return (
-            f"member {self.cluster or '(none)'} of {f'hub {self.hub}' if self.hub else 'a hub that does not say which'}"
+            f"member {self.cluster or '(none)'} of "
+            f"{f'hub {self.hub}' if self.hub else 'a hub that does not identify itself'}"
         )
 
 
@@ -63,13 +64,13 @@ class Standing(Enum):
     """How an AppliedWork stands to the member that finds it."""
 
     OURS = "it is ours"
-    UNMARKED = "it may be ours, and its hub was not written down"
-    LET_GO = "whoever had it has let go of it: it may be taken over"
-    ANOTHERS = "it is another's"
+    UNMARKED = "it may be ours: no hub is recorded on it"
+    LET_GO = "its member has let go of it: another may take it over"
+    ANOTHERS = "it is another member's"
 
 
 def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
-    """Return whose an AppliedWork is, as it says itself."""
+    """Return the member that an AppliedWork names as its own."""
     return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
@@ -84,33 +85,33 @@ def standing(applied_work: Mapping[str, Any], us: HubMember) -> Standing:
 
 
 def is_ours(applied_work: Mapping[str, Any], us: HubMember) -> bool:
-    """Say whether what an AppliedWork owns is ours."""
+    """Say whether the objects that an AppliedWork owns are ours."""
     return standing(applied_work, us) in (Standing.OURS, Standing.UNMARKED)
 
 
 def is_let_go(applied_work: Mapping[str, Any]) -> bool:
-    """Say whether its member has left, or was taken over: nobody removes what it owns, and anybody may take it over."""
+    """Say whether its member has left or was taken over: no agent removes what it owns, and any may take it over."""
     return LET_GO in annotations_of(applied_work)
 
 
 def let_go(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork that its member has let go of."""
+    """Return an AppliedWork marked as let go of by its member."""
     return with_metadata(applied_work, annotations={LET_GO: "true"})
 
 
 def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:
-    """Return an AppliedWork as ours."""
+    """Return an AppliedWork marked as ours."""
     marked = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, LET_GO: None})
     return with_spec(marked, workNamespace=us.namespace)
 
 
 def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:
-    """Say why a cluster must not be this member, empty when it may.
+    """Say why a cluster must not join as this member; empty when it may.
 
     Args:
-        recorded: Whose the cluster was when an agent joined last; None: nobody's, or none that wrote it down.
-        applied_works: On the cluster. They decide when nothing is recorded: some are another's, and none is ours.
-        us: Who wants to join.
+        recorded: The member as which an agent last joined here; None: none has, or it left no record.
+        applied_works: On the cluster. Without a record they decide: refused if some are another's and none is ours.
+        us: The member that wants to join.
     """
     if recorded is not None:
         return "" if us.may_be(recorded) else f"this cluster is recorded as {recorded}, not as {us}"
@@ -118,5 +119,5 @@ def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], u
     foreign = [each for found, each in standings if found is Standing.ANOTHERS]
     if foreign and len(foreign) == sum(found is not Standing.LET_GO for found, _ in standings):
         name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])
-        return f"on this cluster there is what was placed for {theirs} (AppliedWork {name}), and nothing of {us}"
+        return f"this cluster holds objects placed for {theirs} (AppliedWork {name}), and none placed for {us}"
     return ""

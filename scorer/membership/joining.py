@@ -1,10 +1,10 @@
-"""What the hub keeps for a member that joins, and how each piece is put right when it was changed or deleted by hand.
+"""The objects that the hub keeps for a member, and how each is repaired after a user changes or deletes it by hand.
 
-Every ``plan_`` function answers None when nothing is to be done: a second pass writes nothing. What others
+Every ``plan_`` function returns None when there is nothing to do: a second pass writes nothing. What other writers
 have added (labels, annotations, further finalizers) stays.
 
-Differs from the reference: the pieces carry no owner reference to the MemberCluster. A foreground deletion of
-it would delete the namespace, and with it the Works, before the agent has let go of what they placed.
+Differs from the reference: these objects carry no owner reference to the MemberCluster. A foreground deletion of the
+MemberCluster would delete the namespace, and with it the Works, before the agent has let go of what they placed.
 
 Source: rollout.md 21.1.
 """
@@ -27,7 +27,7 @@ from scorer.api.names import (
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
 
 HEARTBEAT_PERIOD_SECONDS = 60
-"""Period of a member that names none."""
+"""Period of a member that does not set one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,11 @@ class Repair:
 
     Args:
         kind: Of the object.
-        document: As it should be stored; with a resource version: over that version.
-        stored: As it is stored; None: it is not there.
-        anew: What differs cannot be changed: delete the object, then create it.
-        reason: Of the event that tells of the repair.
+        document: As it should be stored. With a resource version, the write replaces that version alone, so that a
+            change that another writer makes meanwhile is not lost.
+        stored: As it is stored; None: there is no such object.
+        recreate: The field that differs is immutable: delete the object, then create it.
+        reason: Of the event that reports the repair.
         message: Of the event.
     """
 
@@ -48,11 +49,11 @@ class Repair:
     stored: JsonObject | None
     reason: str
     message: str
-    anew: bool = False
+    recreate: bool = False
 
 
 def plan_member(member: JsonObject) -> JsonObject | None:
-    """Return a MemberCluster with its finalizer and the label of its name."""
+    """Return a MemberCluster with its finalizer and its name as a label; None when it has both."""
     metadata = member["metadata"]
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
     if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
@@ -63,7 +64,7 @@ def plan_member(member: JsonObject) -> JsonObject | None:
 
 
 def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:
-    """Keep the member's namespace, marked as the fleet's."""
+    """Keep the member's namespace, labelled as the fleet's."""
     metadata = {"name": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     wanted = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
     return _repair(NAMESPACE, wanted, stored, ("NamespaceCreated", "NamespacePatched"))
@@ -78,7 +79,7 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
     """Keep the RoleBinding of the member's agent.
 
     Raises:
-        scorer.membership.access.InvalidIdentityError: Nobody can be bound.
+        scorer.membership.access.InvalidIdentityError: The identity cannot be the subject of a role binding.
     """
     wanted = agent_role_binding(cluster, identity)
     reasons = ("RoleBindingCreated", "RoleBindingUpdated")
@@ -88,13 +89,13 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
 def plan_internal_member(
     member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
 ) -> Repair | None:
-    """Keep the InternalMemberCluster, by which the agent is told what to do, and by which hub.
+    """Keep the InternalMemberCluster, which tells the agent what to do, and which hub says so.
 
     Args:
         member: The MemberCluster.
         stored: The InternalMemberCluster; None: there is none.
         state: What the agent is to do.
-        hub_uid: See `scorer.membership.identity`; empty: not known, and what is written stays.
+        hub_uid: See `scorer.membership.identity`; empty: not known, and the stored one stays.
     """
     cluster, spec = member["metadata"]["name"], spec_of(member)
     period = spec.get("heartbeatPeriodSeconds") or HEARTBEAT_PERIOD_SECONDS
@@ -121,14 +122,14 @@ def _repair(
     *fields: str,
     fixed: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the field that cannot be changed; an empty annotation is not wanted."""
+    """Compare labels, annotations, *fields* and the immutable field *fixed*; an annotation wanted empty is removed."""
     name, (made, changed) = wanted["metadata"]["name"], reasons
     if stored is None:
         metadata = {**wanted["metadata"], "annotations": _merged({}, annotations_of(wanted))}
         return Repair(kind, {**wanted, "metadata": metadata}, None, made, f"{kind.kind} {name} was created")
     if fixed and stored.get(fixed) != wanted[fixed]:
         return Repair(
-            kind, wanted, stored, changed, f"{kind.kind} {name} was made anew: its {fixed} differed", anew=True
+            kind, wanted, stored, changed, f"{kind.kind} {name} was recreated: its {fixed} differed", recreate=True
         )
     wrong = [field for field in fields if stored.get(field) != wanted[field]]
     metadata = stored["metadata"]
@@ -141,9 +142,9 @@ def _repair(
     if not wrong:
         return None
     document = {**stored, **{field: wanted[field] for field in fields}, "metadata": metadata}
-    return Repair(kind, document, stored, changed, f"{kind.kind} {name}: {', '.join(wrong)} put right")
+    return Repair(kind, document, stored, changed, f"{kind.kind} {name}: {', '.join(wrong)} repaired")
 
 
 def _merged(found: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return *found* with what is wanted; what is wanted empty is taken off."""
+    """Return *found* updated with *wanted*; keys that are wanted empty are removed."""
     return {key: text for key, text in {**found, **wanted}.items() if text or key not in wanted}

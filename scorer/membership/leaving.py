@@ -1,8 +1,8 @@
 """How a member leaves: its agent lets go of the Works first, and what they placed stays on the member.
 
-The hub waits for the agent to say that it has left, and no longer than the force-delete wait. Then the remaining Works
-lose their finalizers before they are deleted: an agent that is still there must not take their end for an order to
-delete what they placed.
+The hub waits until the agent reports that it has left, but no longer than the force-delete wait. Then it removes the
+finalizers of the remaining Works before it deletes them. The order matters: an agent that is still running could take
+the deletion of a Work that still has its finalizer for an order to delete what the Work placed.
 
 Source: rollout.md 20 and 21.2.
 """
@@ -19,14 +19,14 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
-"""So long after its deletion a member that does not answer is waited for."""
+"""How long to wait, after its deletion, for a member whose agent does not answer."""
 
 
 class Stage(Enum):
-    """How far a member has got."""
+    """How far the departure of a member has got."""
 
-    ASKED = "its agent is to leave"
-    CLEARING = "its Works and its namespace go"
+    ASKED = "its agent has been told to leave"
+    CLEARING = "its Works and its namespace are being deleted"
     GONE = "nothing of it is left on the hub"
 
 
@@ -35,9 +35,9 @@ class Departure:
     """Where a leaving member stands.
 
     Args:
-        stage: What is to be done now.
-        remaining: So long the agent is still waited for; None: not at all.
-        forced: The agent was waited for in vain.
+        stage: What to do now.
+        remaining: How much longer to wait for the agent; None: not at all.
+        forced: The wait ended without an answer from the agent.
     """
 
     stage: Stage
@@ -54,21 +54,23 @@ def departure(
     wait: timedelta = FORCE_DELETE_AFTER,
     expected: Iterable[str] = EXPECTED_AGENTS,
 ) -> Departure:
-    """Say what comes next for a member that has a deletion mark.
+    """Say what comes next for a member that is being deleted.
 
     Args:
         member: The MemberCluster.
         namespace: The member's namespace on the hub; None: gone.
         internal: Its InternalMemberCluster; None: gone.
-        now: The hub's clock.
-        wait: How long after the deletion mark the agent is waited for.
+        now: The time by the hub's clock.
+        wait: How long to wait for the agent, counted from the deletion timestamp.
         expected: Types of agents that have to leave.
     """
     if namespace is None:
         return Departure(Stage.GONE)
     if is_deleting(namespace):
         return Departure(Stage.CLEARING)
-    if internal is None:  # nobody was told to join, unless there are reports: then somebody deleted it by hand
+    if internal is None:
+        # No agent was ever told to join, unless one has reported: then a user deleted the InternalMemberCluster by
+        # hand while the agent may still be running, and the hub waits as if it were there.
         has_left = joined_state(status_of(member), expected)[0] is False
         if has_left or not status_of(member).get("agentStatus"):
             return Departure(Stage.CLEARING)
@@ -82,12 +84,13 @@ def departure(
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Say whether the agents have left because they were told to."""
+    # A report alone does not prove it: it may be from an earlier departure, before the member joined again.
     told = spec_of(internal).get("state") == MemberState.LEAVE
     return told and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:
-    """Return a Work without finalizers, None when it has none."""
+    """Return a Work without finalizers; None when it has none."""
     metadata = work["metadata"]
     if not metadata.get("finalizers"):
         return None

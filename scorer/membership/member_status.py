@@ -1,11 +1,11 @@
 """Status of a MemberCluster: what its agents report, and whether the member has joined.
 
 Copied from the InternalMemberCluster: agents, resource usage, properties, namespaces and further conditions. Two things
-are not taken over as they are: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
-(`scorer.membership.heartbeats`): a condition whose status changed did so when the heartbeat came that said so.
+are not copied as they are: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
+(`scorer.membership.heartbeats`): a condition changed when the heartbeat that reported the change arrived.
 
-An InternalMemberCluster that no agent has written to says nothing; when it takes the place of one that was deleted by
-hand, what was reported before stays, and grows old.
+An InternalMemberCluster to which no agent has written yet reports nothing; when it replaces one that a user deleted by
+hand, the earlier report stays in the MemberCluster, and grows old.
 
 Source: rollout.md 17 and 21.1; scheduling.md 19.
 """
@@ -24,14 +24,14 @@ from scorer.membership.heartbeats import Heard, agents_of, read_time
 JOINED: Final = "Joined"
 READY_TO_JOIN: Final = "ReadyToJoin"
 EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
-"""Types of agents that every member has to have."""
+"""Types of agents that every member must have."""
 
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces")
 
 
 @dataclass(frozen=True, slots=True)
 class MemberEvent:
-    """Something worth telling of a MemberCluster."""
+    """An event to record about a MemberCluster."""
 
     reason: str
     message: str
@@ -40,7 +40,7 @@ class MemberEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """The status to store, and what is worth an event."""
+    """The status to store, and the events to record."""
 
     status: JsonObject
     events: tuple[MemberEvent, ...] = ()
@@ -50,7 +50,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
     """Say whether the expected agents have joined (True), have left (False), or neither (None), and why.
 
     Args:
-        status: With ``agentStatus``; agents that nobody expects do not count.
+        status: With ``agentStatus``; agents that are not expected do not count.
         expected: Types of agents.
     """
     agents = {agent["type"]: agent for agent in agents_of(status)}
@@ -82,11 +82,11 @@ def member_status(
 
     Args:
         member: The MemberCluster.
-        internal: Its InternalMemberCluster; None: not there.
-        heard: When the heartbeats came, from `scorer.membership.heartbeats.hear`.
-        now: The hub's clock.
-        problem: Why the hub cannot let the agent in; empty when it can.
-        expected: Types of agents that the member has to have.
+        internal: Its InternalMemberCluster; None: there is none.
+        heard: When the heartbeats arrived, from `scorer.membership.heartbeats.hear`.
+        now: The time by the hub's clock.
+        problem: Why the hub cannot give the agent access; empty when it can.
+        expected: Types of agents that the member must have.
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
@@ -134,14 +134,14 @@ def _received(
         reported: As the agent wrote them.
         before: As the hub stored them.
         generation: Of the MemberCluster.
-        came: When the report came.
+        came: When the report arrived.
     """
     known = {entry.get("type"): entry for entry in before}
     made = []
     for entry in reported:
         at = came
         if entry.get("type") not in known and (said := read_time(entry.get("lastTransitionTime"))) is not None:
-            at = min(came, said)  # nothing tells better
+            at = min(came, said)  # a new condition: the hub knows only what the agent says, and that it was not later
         made.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
     return merge_conditions(known.values(), made)
 
@@ -168,7 +168,7 @@ def _own_conditions(
 def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> Iterator[MemberEvent]:
     """Yield an event for each change of state that is worth one.
 
-    A member whose agents have not reported yet is no cause for a warning; one whose agents had, is.
+    A member whose agents have never reported is no cause for a warning; one whose agents had joined or left is.
     """
     known = {entry.get("type"): entry.get("status") for entry in before}
     for entry in mine:

@@ -1,1 +1,1 @@
-"""Staged updates: what a stage lets happen."""
+"""Staged updates: what a stage allows."""

@@ -1,4 +1,4 @@
-"""Is it a cluster's turn in a staged update run? Read off what the run has recorded; nothing is worked out anew.
+"""Is it a cluster's turn in a staged update run? The run's own record answers; nothing is computed again.
 
 Source: staged-updates.md 6 to 9.
 """
@@ -21,17 +21,17 @@ from scorer.api.staged_update import (
 from scorer.member_gate.answer import MemberAnswer, MemberReason
 
 _LONGEST_WAIT: Final = timedelta(hours=2562047)
-"""What 64 bits of nanoseconds hold."""
+"""The most that 64 bits of nanoseconds hold, as Go's durations do."""
 
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
-    """Say whether nothing happens in a run any more: it succeeded, was aborted, or could not be initialised."""
+    """Say whether a run is over: it succeeded, was aborted, or could not be initialised."""
     said = run.status.conditions
     return _status(said, "Succeeded") != "" or _status(said, "Initialized") == FALSE
 
 
 def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
-    """Say whether a run is to change a cluster, as far as it has been initialised."""
+    """Say whether a run includes a cluster, as far as it has been initialised."""
     return any(entry.cluster_name == cluster for stage in _stages(run) for entry in stage.clusters)
 
 
@@ -44,7 +44,7 @@ def staged_turn(
         run: The run, with its record.
         cluster: The member.
         now: Decides how long a wait still takes.
-        promised: Other clusters that count as being changed until the run has done so.
+        promised: Other clusters that count as being changed: reserved, but the run has not recorded their start yet.
     """
     name = run.metadata.name
     detail = {"run": name}
@@ -75,7 +75,7 @@ def staged_turn(
 
 
 def _behind(run: ClusterStagedUpdateRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
-    """Say what keeps an earlier stage from being over: its clusters, or what it waits for afterwards."""
+    """Say why an earlier stage is not over: its clusters, or a task after them."""
     name, before = run.metadata.name, earlier.stage_name
     detail = {**detail, "waitsForStage": before}
     if any(_status(entry.conditions, "Succeeded") != TRUE for entry in earlier.clusters):
@@ -112,15 +112,15 @@ def _in_stage(
 
 
 def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
-    message = f"{when}, somebody has to approve" + (f" {request}" if request else "")
+    message = f"{when}, approval {f'of {request} ' if request else ''}is required"
     found = {"approvalRequest": request} if request else {}
     return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, {**detail, **found})
 
 
 def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -> timedelta:
-    """Return how long the wait after a stage still takes; it began when the stage was done with its clusters.
+    """Return how long the wait after a stage still takes; it began when the stage had updated all its clusters.
 
-    One that cannot be read, or is longer than can be counted, does not end by itself: `_LONGEST_WAIT`.
+    A wait that cannot be read, or that is too long to compute, does not end by itself: `_LONGEST_WAIT`.
     """
     plan, said = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()

@@ -1,1 +1,1 @@
-"""Upgrades of clusters: what an upgrade lets happen."""
+"""Upgrades of clusters: what an upgrade run allows."""

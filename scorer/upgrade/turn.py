@@ -1,4 +1,4 @@
-"""Is it a member's turn in an upgrade run? Read off what the run has recorded; nothing is worked out anew.
+"""Is it a member's turn in an upgrade run? The run's own record answers; nothing is computed again.
 
 Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
 """
@@ -27,7 +27,7 @@ _HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, Upgrade
 
 
 def has_ended(run: ClusterUpgradeRun) -> bool:
-    """Say whether nothing happens in a run any more; one that has failed or is stopped can be started again."""
+    """Say whether a run is over; one that has failed or is stopped is not, as it can be started again."""
     return run.status.state in _OVER
 
 
@@ -84,7 +84,7 @@ def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold:
 def _turn(
     run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str], now: datetime
 ) -> MemberAnswer | None:
-    """Say what has to come before the group of a member; None: it is its turn."""
+    """Say what has to happen before it is the turn of a member's group; None: it is its turn."""
     for earlier in run.status.stages:
         if earlier is stage:
             break
@@ -115,7 +115,7 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: dict[str, str]
 def _slots(
     run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str]
 ) -> MemberAnswer | None:
-    """Say whose upgrades have to end before another one may begin; None: there is room."""
+    """Say which upgrades have to end before another may begin; None: there is room."""
     name = run.metadata.name
     for what, busy, most in (
         (f"stage {stage.name}", [each for one in stage.groups for each in _running(one)], stage.max_concurrency),
@@ -140,7 +140,7 @@ def _gate(gate: GateReport, where: str, detail: dict[str, str], now: datetime) -
     starts = gate.absolute_start_time
     after = starts - now if starts is not None and starts > now else ASK_AGAIN
     found = {"gate": gate.gate} if gate.gate else {}
-    message = f"{where}, the gate {shown} is not done" if shown else f"{where}, a gate is not done"
+    message = f"{where}, the gate {shown} has not completed" if shown else f"{where}, a gate has not completed"
     return MemberAnswer(MemberReason.GATE_PENDING, message, {**detail, **found}, after)
 
 

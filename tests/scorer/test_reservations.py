@@ -112,8 +112,10 @@ def written(granted, expires):
 @pytest.mark.parametrize(
     ("annotations", "says"),
     [
-        pytest.param({}, "not what its name is made of", id="none"),
-        pytest.param({GATE: "disruption", THING: "other", RESERVATIONS: "[]"}, "not what its name", id="another-pool"),
+        pytest.param({}, "do not match its name", id="none"),
+        pytest.param(
+            {GATE: "disruption", THING: "other", RESERVATIONS: "[]"}, "do not match its name", id="another-pool"
+        ),
         pytest.param(GOOD, f"no annotation {RESERVATIONS}", id="no-list"),
         pytest.param({**GOOD, RESERVATIONS: ""}, "EOF while parsing", id="empty"),
         pytest.param({**GOOD, RESERVATIONS: "null"}, "valid array", id="null"),

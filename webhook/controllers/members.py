@@ -340,11 +340,11 @@ class _AccessBook:
         """
         kind, key = repair.kind, key_of(repair.document)
         known = self._known.pop((kind, key), None)
-        if repair.anew:
+        if repair.recreate:
             assert known is not None
             self._hub.writes += 1
             await self._hub.store.delete(kind, key, uid=_uid(known.document))
-        write = self._hub.store.create if repair.stored is None or repair.anew else self._hub.store.replace
+        write = self._hub.store.create if repair.stored is None or repair.recreate else self._hub.store.replace
         self._hub.writes += 1
         try:
             self._known[kind, key] = _Known(home, await write(kind, repair.document))

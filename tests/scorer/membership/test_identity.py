@@ -68,7 +68,7 @@ def test_which_cluster_is_refused(recorded, applied, message):
 
 
 def test_a_hub_that_does_not_say_which_it_is_is_not_the_one_that_was_written_down():
-    assert "a hub that does not say which" in refusal(US, [], HubMember.named("berlin"))
+    assert "a hub that does not identify itself" in refusal(US, [], HubMember.named("berlin"))
 
 
 def test_what_another_has_let_go_of_is_no_reason_to_refuse():

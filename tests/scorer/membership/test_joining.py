@@ -1,4 +1,4 @@
-"""What the hub keeps for a member, and how it is put right."""
+"""What the hub keeps for a member, and how it is repaired."""
 
 import copy
 
@@ -71,7 +71,7 @@ def test_what_was_changed_by_hand_is_put_right(name, change, reason):
     stored["metadata"] |= change.get("metadata", {})
     repair = PLANS[name](stored)
     assert repair.reason == reason
-    assert not repair.anew
+    assert not repair.recreate
     assert repair.document["metadata"]["resourceVersion"] == "7", "over the version that was read"
     assert repair.document["metadata"]["annotations"] == {"note": "by hand"}, "what others added stays"
     assert PLANS[name](repair.document) is None
@@ -80,7 +80,7 @@ def test_what_was_changed_by_hand_is_put_right(name, change, reason):
 def test_a_role_binding_to_another_role_is_made_anew():
     stored = as_stored(PLANS["role-binding"](None).document)
     repair = PLANS["role-binding"](stored | {"roleRef": {"kind": "ClusterRole", "name": "cluster-admin"}})
-    assert repair.anew
+    assert repair.recreate
     assert "resourceVersion" not in repair.document["metadata"]
     assert repair.document["roleRef"]["name"] == "fleet-role-lion"
 

@@ -168,13 +168,13 @@ def test_the_detail_says_what_is_waited_for():
         pytest.param(
             after_one(cluster("a", *DONE), after=[wait("WaitTimeElapsed"), approval("ApprovalRequestCreated")]),
             "WaitingForApproval",
-            "after stage one of run spring, somebody has to approve",
+            "after stage one of run spring, approval is required",
             id="an-approval",
         ),
         pytest.param(
             after_one(cluster("a", *DONE), after=[approval(request="spring-after-one")]),
             "WaitingForApproval",
-            "after stage one of run spring, somebody has to approve spring-after-one",
+            "after stage one of run spring, approval of spring-after-one is required",
             id="an-approval-by-name",
         ),
         pytest.param(
@@ -205,7 +205,7 @@ def test_a_stage_may_have_to_be_approved_before_it_begins():
     waiting = stage("one", cluster("b"), before=[approval(request="spring-before-one")])
     assert turn(run_of(waiting)) == (
         "WaitingForApproval",
-        "before stage one of run spring, somebody has to approve spring-before-one",
+        "before stage one of run spring, approval of spring-before-one is required",
         ASK_AGAIN,
     )
     assert turn(run_of(stage("one", cluster("b"), before=[approval("ApprovalRequestApproved")])))[0] == "Allowed"

@@ -170,14 +170,18 @@ def test_a_later_stage_is_not_looked_at():
 @pytest.mark.parametrize(
     ("gates", "message", "after"),
     [
-        pytest.param([gate()], "a gate is not done", ASK_AGAIN, id="no-name"),
-        pytest.param([gate(gate="v131-g")], "the gate v131-g is not done", ASK_AGAIN, id="its-name"),
+        pytest.param([gate()], "a gate has not completed", ASK_AGAIN, id="no-name"),
+        pytest.param([gate(gate="v131-g")], "the gate v131-g has not completed", ASK_AGAIN, id="its-name"),
         pytest.param(
-            [gate(gate="v131-g", displayName="Ask Ann")], "the gate Ask Ann is not done", ASK_AGAIN, id="shown"
+            [gate(gate="v131-g", displayName="Ask Ann")], "the gate Ask Ann has not completed", ASK_AGAIN, id="shown"
         ),
-        pytest.param([gate("Completed"), gate(gate="two")], "the gate two is not done", ASK_AGAIN, id="the-second"),
-        pytest.param([gate(absoluteStartTime=format_time(NOW + SOON))], "a gate is not done", SOON, id="scheduled"),
-        pytest.param([gate(absoluteStartTime=format_time(NOW))], "a gate is not done", ASK_AGAIN, id="due"),
+        pytest.param(
+            [gate("Completed"), gate(gate="two")], "the gate two has not completed", ASK_AGAIN, id="the-second"
+        ),
+        pytest.param(
+            [gate(absoluteStartTime=format_time(NOW + SOON))], "a gate has not completed", SOON, id="scheduled"
+        ),
+        pytest.param([gate(absoluteStartTime=format_time(NOW))], "a gate has not completed", ASK_AGAIN, id="due"),
     ],
 )
 def test_a_gate_that_is_not_done_is_named_with_its_place(gates, message, after):

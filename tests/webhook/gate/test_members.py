@@ -468,7 +468,7 @@ async def test_a_lease_of_a_placement_that_cannot_be_read_holds_it(store):
         hub.reservations._cache.shelf(LEASE).put(edited)
         answer = told(hub.gate.rollout(WEB, "b"))
         assert answer["reason"] == "MemberHeld"
-        assert "does not tell what is reserved" in answer["message"]
+        assert "holds reservations that cannot be read" in answer["message"]
         with pytest.raises(UnreadableReservationsError):
             await reserve(hub.gate, "b")
 
@@ -590,7 +590,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         ),
         pytest.param(
             "WaitingForApproval",
-            "after stage one of run spring, somebody has to approve spring-after-one",
+            "after stage one of run spring, approval of spring-after-one is required",
             [
                 stage(
                     "one",
@@ -607,7 +607,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         ),
         pytest.param(
             "WaitingForApproval",
-            "before stage two of run spring, somebody has to approve spring-before-two",
+            "before stage two of run spring, approval of spring-before-two is required",
             [
                 stage("one", entry("a", *DONE), done=True),
                 stage("two", entry("b"), beforeStageTaskStatus=[task("Approval", request="spring-before-two")]),

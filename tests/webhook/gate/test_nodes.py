@@ -156,11 +156,11 @@ async def test_what_cannot_be_read_shuts_its_pool_alone(gates, store):
     lease = await store.get(kinds.LEASE, Key(lease_name(DISRUPTION, "batch"), NAMESPACE))
     annotations = {**lease["metadata"]["annotations"], RESERVATIONS: "[{}]"}
     await store.replace(kinds.LEASE, {**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
-    with pytest.raises(UnreadableReservationsError, match="put right"):
+    with pytest.raises(UnreadableReservationsError, match="is repaired"):
         await reserve(gates, drifted("batch", 1))
 
     await until(lambda: unreadable(gates))
-    with pytest.raises(UnreadableReservationsError, match="put right"):
+    with pytest.raises(UnreadableReservationsError, match="is repaired"):
         await ask(gates, drifted("batch", 1))
     assert {view.name: view.counts().deleting for view in gates.nodes.views()} == {"batch": 6, "web": 0}
     assert (await ask(gates, drifted("web", 2))).allowed
