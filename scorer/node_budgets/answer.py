@@ -1,4 +1,4 @@
-"""What the gate of node pools says.
+"""The answers of the gate of node pools.
 
 Source: nodepool-disruption.md 14.2.
 """
@@ -12,7 +12,7 @@ from scorer.node_budgets.blockers import Blocker
 
 
 class Verdict(StrEnum):
-    """What the gate says."""
+    """The answer in one word."""
 
     ALLOWED = "Allowed"
     WINDOW_CLOSED = "WindowClosed"
@@ -24,18 +24,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """What the gate says of one named node."""
+    """The gate's answer about one named node."""
 
     name: str
     blockers: tuple[Blocker, ...] = ()
 
     @property
     def disruptable(self) -> bool:
-        """Whether nothing but a budget holds it."""
+        """Whether nothing holds the node, budgets apart."""
         return not self.blockers
 
     def document(self) -> JsonObject:
-        """Return it as it stands on the wire."""
+        """Return the answer as it is sent."""
         blockers = [
             {
                 "reason": str(blocker.reason),
@@ -50,25 +50,25 @@ class NodeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the gate says; members as in nodepool-disruption.md 14.2.
+    """The gate's answer; its fields are those of nodepool-disruption.md 14.2.
 
     Args:
-        allowed: All is granted; in mode upTo something is, or nothing was asked for.
-        granted: Names of nodes, or how many where none were named.
-        limit: `scorer.node_budgets.budgets.UNLIMITED` is none.
-        disrupting: Nodes that use the budgets up.
+        allowed: Everything asked for is granted; in mode upTo at least one node is, or none was asked for.
+        granted: Names of nodes, or their number when the question names none.
+        limit: `scorer.node_budgets.budgets.UNLIMITED` means no limit.
+        disrupting: Nodes that count against the budgets.
         remaining: How many more may go.
         total: Nodes of the pool.
         active: Positions of the budgets in force.
-        binding: Positions of those that set the limit.
+        binding: Positions of the budgets that set the limit.
         nodes: One entry per named node, in the order of the question.
-        verdict: In one word.
-        next_open: When the budgets let go what was asked for, or what is reserved for others comes to its end; None:
-            not known, or never.
+        verdict: The answer in one word.
+        next_open: When the budgets allow what was asked for, or the reservations in the way end; None: not known, or
+            never.
         retry_after_seconds: When to ask again.
         searched_until: Where the search for *next_open* gave up, if it did.
         message: For people.
-        reservation: Id and end of what was reserved.
+        reservation: Id and end of the reservation, if one was made.
     """
 
     allowed: bool
@@ -88,7 +88,7 @@ class Answer:
     reservation: tuple[str, datetime] | None = None
 
     def document(self) -> JsonObject:
-        """Return it as it stands on the wire."""
+        """Return the answer as it is sent."""
         made: JsonObject = {
             "allowed": self.allowed,
             "granted": self.granted if isinstance(self.granted, int) else list(self.granted),

@@ -1,8 +1,8 @@
 """What keeps one node from being disrupted, whatever its pool's budgets say.
 
-The reference looks until it finds the first thing in the way. Here all that pods and their budgets hold is told at
-once, so that nobody has to ask as often as there are reasons; only a node that is going already, or not there yet, has
-a single blocker, in the reference's order. What only a provisioner knows is not looked at: pending pods that a node is
+The reference stops at the first obstacle. Here the answer lists every pod and PodDisruptionBudget in the way, so that
+an operator sees all of them at once; only a node that is already going, or not ready to be disrupted yet, has a single
+blocker, in the reference's order. Facts that only a provisioner knows are left out: the pending pods that a node is
 nominated for, and instance types.
 
 Source: nodepool-disruption.md 5.2 to 5.4 and 13; Karpenter v1.15.0 ``pkg/controllers/state/statenode.go``,
@@ -43,7 +43,7 @@ _POD_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "labels",
 
 
 class DisruptionClass(StrEnum):
-    """How much a disruption respects the pods of a node.
+    """How far a disruption respects the pods of a node.
 
     GRACEFUL waits for every pod; EVENTUAL only where the claim sets no terminationGracePeriod.
     """
@@ -53,7 +53,7 @@ class DisruptionClass(StrEnum):
 
 
 class BlockReason(StrEnum):
-    """What is in the way, in one word."""
+    """The obstacle in one word."""
 
     RESERVED = "Reserved"
     NO_CLAIM = "NoNodeClaim"
@@ -74,8 +74,8 @@ class Blocker:
         reason: One of `BlockReason`.
         message: For people, naming object and value.
         until: When it ends by itself; None when that is not known.
-        source: What holds: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``, ``Pod NAMESPACE/NAME`` or
-            ``PodDisruptionBudget NAMESPACE/NAME``.
+        source: The object in the way: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``,
+            ``Pod NAMESPACE/NAME`` or ``PodDisruptionBudget NAMESPACE/NAME``.
     """
 
     reason: str
@@ -86,17 +86,17 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """What matters of a pod on a node.
+    """A pod on a node, as far as disruption depends on it.
 
     Args:
         namespace: Its own.
         name: Its own.
-        labels: By which budgets select it.
-        active: It neither has finished nor is being deleted.
-        evictable: It would be evicted: active, no mirror pod, and does not tolerate the taint of a disruption.
+        labels: PodDisruptionBudgets select it by these.
+        active: It has not finished and is not being deleted.
+        evictable: A drain would evict it: it is active, no mirror pod, and does not tolerate the disruption taint.
         unready: Its condition ``Ready`` is False.
-        protected: Its do-not-disrupt annotation can be understood.
-        protected_for: For how long after its start; None: for ever.
+        protected: It has a valid do-not-disrupt annotation.
+        protected_for: How long after its start; None: without end.
         started: When it started; None: not yet.
     """
 
@@ -111,7 +111,7 @@ class NodePod:
     started: datetime | None = None
 
     def is_protected(self, now: datetime) -> bool:
-        """Say whether do-not-disrupt still holds; without a start it does."""
+        """Say whether do-not-disrupt still holds; for a pod that has not started it does."""
         if not self.protected:
             return False
         end = self.protected_until
@@ -119,7 +119,7 @@ class NodePod:
 
     @property
     def protected_until(self) -> datetime | None:
-        """When do-not-disrupt ends; None: never, or that is not known yet."""
+        """When do-not-disrupt ends; None: never, or not known yet."""
         if self.protected_for is None or self.started is None:
             return None
         try:
@@ -135,10 +135,10 @@ class PodGuard:
     Args:
         namespace: Its own.
         name: Its own.
-        equal: Labels that the pods it guards have; None: it guards no pod.
-        expressions: What else has to hold for them.
-        disruptions_allowed: How many of them may be evicted now.
-        frees_unready: It does not hold pods that are not ready.
+        equal: The labels that a pod must have to be guarded; None: it guards no pod.
+        expressions: The expressions that such a pod must match as well.
+        disruptions_allowed: How many guarded pods may be evicted now.
+        frees_unready: It does not guard pods that are not ready.
     """
 
     namespace: str
@@ -149,7 +149,7 @@ class PodGuard:
     frees_unready: bool = False
 
     def guards(self, labels: Mapping[str, str]) -> bool:
-        """Say whether a pod of its namespace with *labels* is among its own; a selector without sense takes all."""
+        """Say whether it guards a pod of its namespace with *labels*; an invalid selector guards every pod."""
         if self.equal is None or not self.equal.items() <= labels.items():
             return False
         if self.expressions is None:
@@ -161,7 +161,7 @@ class PodGuard:
 
 
 def read_node_pod(document: JsonObject) -> NodePod:
-    """Read a pod. What has a wrong type counts as absent; a do-not-disrupt that makes no sense protects nothing."""
+    """Read a pod. A field of the wrong type counts as absent; an invalid do-not-disrupt annotation has no effect."""
     status = status_of(document)
     protected, protected_for = _protection(annotation(document, DO_NOT_DISRUPT))
     active = status.get("phase") not in ("Failed", "Succeeded") and not is_deleting(document)
@@ -198,7 +198,7 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
 
 
 def essential_pod(pod: JsonObject) -> JsonObject:
-    """Return what `read_node_pod` looks at, and where the pod runs; whole, a pod is twenty times as large."""
+    """Return the fields that `read_node_pod` reads, and the pod's node; a whole pod is twenty times as large."""
     metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
     kept: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
     if DO_NOT_DISRUPT in (annotations := annotations_of(pod)):
@@ -218,7 +218,7 @@ def essential_pod(pod: JsonObject) -> JsonObject:
 
 
 def state_blockers(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:  # noqa: ARG001
-    """Return what the node itself has against its disruption; class and instant make no difference."""
+    """Return what keeps a node from being disrupted, pods and pool apart; class and instant make no difference."""
     going = _going(node)
     if going is not None:
         return (going,)
@@ -236,15 +236,16 @@ def node_blockers(
     *,
     pods_unknown: str = "",
 ) -> tuple[Blocker, ...]:
-    """Return all that keeps *node* from being disrupted, but for its pool.
+    """Return everything that keeps *node* from being disrupted, its pool apart.
 
     Args:
         node: The node.
         class_: Of the disruption.
-        now: The instant; aware.
+        now: The instant, with a time zone.
         pods: On the node.
         guards: PodDisruptionBudgets by namespace.
-        pods_unknown: Why the pods are not known; empty when they are. Then the node is held: nobody knows by what.
+        pods_unknown: Why the pods are not known; empty when they are. A node whose pods are not known is held: any of
+            them may be protected.
     """
     own = state_blockers(node, class_, now)
     if _going(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):
@@ -255,12 +256,12 @@ def node_blockers(
 
 
 def template_blocker(pool: str) -> Blocker:
-    """Return what the template of *pool* has against the disruption of its nodes, when it is annotated so."""
+    """Return the blocker of the nodes of *pool* while its template carries the do-not-disrupt annotation."""
     return _do_not_disrupt(f"the template of NodePool {pool}", TEMPLATE_SOURCE)
 
 
 def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker:
-    """Return what keeps a node that has been promised already: to whom and until when, where that is known."""
+    """Return the blocker of a node that is already reserved, with the holder and the end if they are known."""
     said = "the node is reserved for a disruption already"
     if holder and until is not None:
         said = f"{said}, by {holder} until {format_time(until)}"
@@ -329,7 +330,7 @@ def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Block
 
 
 def _protection(text: str) -> tuple[bool, timedelta | None]:
-    """Return whether an annotation protects, and for how long; None: for ever."""
+    """Return whether an annotation protects, and for how long; None: without end."""
     if text == "true":
         return True, None
     if (duration := _positive_duration(text)) is None:
@@ -338,7 +339,7 @@ def _protection(text: str) -> tuple[bool, timedelta | None]:
 
 
 def _positive_duration(text: str) -> timedelta | None:
-    """Read a duration as Go writes them, such as ``4h`` or ``1.5h``; None when it is none, or not positive."""
+    """Read a duration as Go writes it, such as ``4h`` or ``1.5h``; None when it is invalid, or not positive."""
     try:
         nanoseconds = parse_go_duration(text)
     except ValueError:
@@ -352,7 +353,7 @@ def _is_mirror(pod: JsonObject) -> bool:
 
 
 def _tolerates_disruption(pod: JsonObject) -> bool:
-    """Say whether a pod tolerates the taint that a disruption puts on the node, which has no value."""
+    """Say whether a pod tolerates the taint that a disruption puts on the node; that taint has no value."""
     for toleration in dicts_at(pod, "spec", "tolerations"):
         if toleration.get("effect") not in (None, "", "NoSchedule"):
             continue

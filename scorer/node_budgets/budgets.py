@@ -1,8 +1,8 @@
 """What the disruption budgets of a pool allow at one instant.
 
-A pool may lose as many nodes for a reason as the strictest budget in force for that reason says, less those it
-is losing already. A budget that cannot be understood holds back everything, for every reason: better a pool
-that stands still than one that is drained by a typing error.
+For each reason a pool may lose as many nodes as the strictest budget in force for that reason allows, less those it is
+already losing. A budget that is invalid blocks every disruption, for every reason: a pool that stands still is better
+than one that a typing error drains.
 
 Source: nodepool-disruption.md 4.1 to 4.5; seed 002; Karpenter ``pkg/apis/v1/nodepool.go``.
 """
@@ -23,7 +23,7 @@ UNLIMITED: Final = 2**31 - 1
 """Stands for "no limit"; also the largest number of nodes a budget may name."""
 
 FOREVER: Final = 2**63
-"""Minutes of a window that never ends."""
+"""Stands for the minutes of a window that never ends."""
 
 _LONGEST_CACHED: Final = 256
 _NODES: Final = re.compile(r"(?:100|[0-9]{1,2})%|[0-9]+", re.ASCII)
@@ -31,10 +31,10 @@ _NODES: Final = re.compile(r"(?:100|[0-9]{1,2})%|[0-9]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NodeCounts:
-    """The nodes of one pool that budgets look at (nodepool-disruption.md 4.1).
+    """The nodes of one pool that budgets count (nodepool-disruption.md 4.1).
 
     Args:
-        total: All of them, those below included.
+        total: All of them, including those below.
         deleting: Marked for deletion, or rebooting.
         not_ready: Not ready, and not already counted as deleting.
 
@@ -53,7 +53,7 @@ class NodeCounts:
             )
 
     def disrupting(self, reason: str) -> int:
-        """Return the nodes that use a budget up; nodes that are not ready do not hold back their own repair."""
+        """Return how many nodes count against a budget; unready nodes do not, for their own repair."""
         return self.deleting + (0 if reason == DisruptionReason.UNHEALTHY else self.not_ready)
 
 
@@ -63,10 +63,10 @@ class Allowance:
 
     Args:
         limit: The strictest value; `UNLIMITED` when no budget in force applies, 0 when one is unusable.
-        disrupting: Nodes being lost already.
+        disrupting: Nodes that the pool is already losing.
         active: Positions of the budgets in force, whatever their reasons.
         binding: Positions of the budgets in force for the reason whose value is the limit.
-        unusable: Positions and mistakes of the budgets that cannot be understood.
+        unusable: Positions and mistakes of the invalid budgets.
     """
 
     limit: int
@@ -85,7 +85,7 @@ def budget_window(budget: Budget) -> Window:
     """Return when *budget* is in force.
 
     Raises:
-        ValueError: The schedule or the duration cannot be understood, or a duration has no schedule.
+        ValueError: The schedule or the duration is invalid, or a duration has no schedule.
     """
     if len(budget.schedule or "") + len(budget.duration or "") > _LONGEST_CACHED:
         return _read_window(budget.schedule, budget.duration)
@@ -101,7 +101,7 @@ def _read_window(schedule: str | None, duration: str | None) -> Window:
 
 
 _cached_window = lru_cache(maxsize=65536)(_read_window)
-"""As many as a thousand pools of fifty budgets have."""
+"""Enough for a thousand pools of fifty budgets each."""
 
 
 def is_active(budget: Budget, now: datetime) -> bool:
@@ -114,12 +114,12 @@ def is_active(budget: Budget, now: datetime) -> bool:
 
 
 def applies_to(budget: Budget, reason: str) -> bool:
-    """Say whether *budget* is about *reason*; an empty list of reasons is about none."""
+    """Say whether *budget* applies to *reason*; with an empty list of reasons it applies to none."""
     return budget.reasons is None or reason in budget.reasons
 
 
 def allowed_disruptions(budget: Budget, total: int) -> int:
-    """Return how many of *total* nodes *budget* lets go while in force; a share is rounded up.
+    """Return how many of *total* nodes *budget* allows to go while it is in force; a percentage is rounded up.
 
     Raises:
         ValueError: ``nodes`` is neither a number up to 2147483647 nor a percentage of 0% to 100%.
@@ -129,7 +129,7 @@ def allowed_disruptions(budget: Budget, total: int) -> int:
 
 
 def _number(nodes: str) -> int:
-    """Return the number of nodes, or of percent; raises like `allowed_disruptions`."""
+    """Return the number of nodes, or the percentage; raises like `allowed_disruptions`."""
     if len(nodes) > LONGEST_NODES or not _NODES.fullmatch(nodes):
         raise ValueError(f"nodes {nodes[:64]!r} is neither a number nor a percentage of 0% to 100%")
     if nodes.endswith("%"):
@@ -146,15 +146,15 @@ def allowance(budgets: Sequence[Budget], counts: NodeCounts, reason: str, now: d
 
 
 class PoolBudgets(tuple[Budget, ...]):
-    """The budgets of a pool, understood once for all questions about it.
+    """The budgets of a pool, parsed once for all questions about it.
 
-    What keeps a pool keeps its budgets in this form: to read fifty of them takes longer than to answer about them.
+    Code that keeps a pool keeps its budgets in this form: parsing fifty of them takes longer than an answer.
     """
 
     readings: "tuple[Reading, ...]"
-    """What each of them says, in the same order."""
+    """Each budget as parsed, in the same order."""
     mistakes: tuple[tuple[int, str], ...]
-    """Positions and mistakes of those that cannot be understood, in force or not."""
+    """Positions and mistakes of the invalid budgets, in force or not."""
 
     def __new__(cls, budgets: Iterable[Budget] = ()) -> Self:
         """Read *budgets*."""
@@ -164,7 +164,7 @@ class PoolBudgets(tuple[Budget, ...]):
         return made
 
     def at(self, now: datetime) -> "Standing":
-        """Return which of them are in force at *now*, which has a time zone.
+        """Return which budgets are in force at *now*, which has a time zone.
 
         Raises:
             ValueError: *now* has no time zone.
@@ -184,22 +184,22 @@ class PoolBudgets(tuple[Budget, ...]):
 
 
 def understood(budgets: Iterable[Budget]) -> PoolBudgets:
-    """Return *budgets* understood; those that are already come back as they are."""
+    """Return *budgets* parsed; a `PoolBudgets` is returned as it is."""
     return budgets if isinstance(budgets, PoolBudgets) else PoolBudgets(budgets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """What of a pool's budgets is in force at one instant.
+    """Which of a pool's budgets are in force at one instant.
 
     Args:
         budgets: Of the pool.
-        now: The instant, aware.
-        moment: The minute it lies in.
-        is_odd: Whether that is near one of the ends of the calendar, where windows begin or end within a minute.
-        left: For so many minutes from the beginning of that one each is in force, at least; 0: it is not in force, or
-            nobody knows when it is.
-        active: Positions of those in force.
+        now: The instant, with a time zone.
+        moment: The minute that contains it.
+        is_odd: Whether it is near one of the ends of the calendar, where windows may begin or end within a minute.
+        left: For each budget, how many minutes from the start of that minute it is in force, at least; 0: it is not in
+            force, or it is invalid.
+        active: Positions of the budgets in force.
     """
 
     budgets: PoolBudgets
@@ -210,7 +210,7 @@ class Standing:
     active: tuple[int, ...]
 
     def allowance(self, counts: NodeCounts, reason: str) -> Allowance:
-        """Return what is allowed for *reason*."""
+        """Return what the budgets allow for *reason*."""
         readings = self.budgets.readings
         disrupting = counts.disrupting(reason)
         if self.budgets.mistakes:
@@ -234,18 +234,18 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What a budget says.
+    """A budget as parsed.
 
     Args:
-        window: When it is in force; None when that cannot be understood.
+        window: When it is in force; None when its schedule or duration is invalid.
         schedule: When its windows begin.
-        minutes: How long they are.
+        minutes: How long its windows are.
         always: Whether it is in force at every instant, or at none; None when that depends.
-        is_odd: Whether silences come on top of its windows (see `scorer.windows.windows.Window.silences`).
-        number: Of nodes, or percent of them.
-        is_share: Whether it is percent.
-        reasons: What it is about; None: everything.
-        mistake: Why it cannot be understood; empty when it can.
+        is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.Window.silences`).
+        number: The number of nodes, or the percentage.
+        is_share: Whether *number* is a percentage.
+        reasons: The reasons it applies to; None: every reason.
+        mistake: Why it is invalid; empty when it is not.
     """
 
     window: Window | None
@@ -259,9 +259,10 @@ class Reading:
     mistake: str
 
     def minutes_left(self, moment: Moment) -> int:
-        """Return for how many minutes, from the beginning of this one, it is in force at least; 0: it is not.
+        """Return for how many minutes at least, from the start of this one, it is in force; 0: it is not.
 
-        Only from the year 2 until `LAST_YEARS`, and not when it `is_odd`: then windows are made of whole minutes.
+        Valid only from the year 2 until `LAST_YEARS`, and when it is not `is_odd`: elsewhere windows do not consist of
+        whole minutes.
         """
         if self.schedule is None or self.always is not None:
             return FOREVER if self.always else 0
@@ -269,11 +270,11 @@ class Reading:
         return self.minutes - since if since is not None and since < self.minutes else 0
 
     def is_about(self, reason: str) -> bool:
-        """Say the same as `applies_to`."""
+        """Return the same as `applies_to`."""
         return self.reasons is None or reason in self.reasons
 
     def allowed(self, total: int) -> int:
-        """Return how many of *total* nodes it lets go while in force; a share is rounded up."""
+        """Return how many of *total* nodes it allows to go while it is in force; a percentage is rounded up."""
         return -(-self.number * total // 100) if self.is_share else self.number
 
 

@@ -1,6 +1,6 @@
-"""What the budgets of a pool let go over the next days, reason by reason.
+"""How many nodes the budgets of a pool allow to go over the next days, reason by reason.
 
-Every budget's windows are laid out minute by minute once; the strictest value in force is then the least of a column.
+The windows of every budget are laid out minute by minute once; the limit is then the minimum of each column.
 
 Source: nodepool-disruption.md 4.2 to 4.4, for all instants instead of one.
 """
@@ -26,9 +26,9 @@ class Span(NamedTuple):
     Args:
         start: In UTC.
         end: The first instant that is not part of it.
-        limit: How many nodes may be lost at once: `UNLIMITED`, or the strictest value in force; 0 while a budget in
-            force cannot be understood.
-        binding: Positions of the budgets whose value is the limit; none while a budget cannot be understood.
+        limit: How many nodes the pool may lose at once: `UNLIMITED`, or the strictest value in force; 0 while a budget
+            in force is invalid.
+        binding: Positions of the budgets whose value is the limit; none while an invalid budget is in force.
     """
 
     start: datetime
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 _SPAN: Final = partial(tuple.__new__, Span)
-"""Makes a span of a tuple, in a third of the time that `Span` itself takes."""
+"""Makes a span from a tuple in a third of the time that `Span` itself takes; a calendar has up to 100,000 of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ReasonCalendar:
 
     Args:
         spans: Without gaps; neighbours differ in limit or binding.
-        never_opens: No instant within 400 days of the start lets a single node go, even when none is going already. A
+        never_opens: At no instant within 400 days of the start may a single node go, even if none is going by then. A
             pool without nodes is judged as if it had one.
     """
 
@@ -61,8 +61,8 @@ class PoolCalendar:
     """What is allowed in a pool, from *start* to *end*.
 
     Args:
-        counts: The nodes it was worked out for.
-        unusable: Positions and mistakes of the budgets that cannot be understood.
+        counts: The nodes it was computed for.
+        unusable: Positions and mistakes of the invalid budgets.
     """
 
     start: datetime
@@ -73,7 +73,7 @@ class PoolCalendar:
 
 
 def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end: datetime) -> PoolCalendar:
-    """Return what *budgets* allow from *start* to *end*, which have time zones, if *counts* stay as they are.
+    """Return what *budgets* allow from *start* to *end*, which have time zones, if *counts* do not change.
 
     Raises:
         ValueError: *end* is not after *start*.
@@ -106,7 +106,7 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
 
 
 def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
-    """Return the instants of some seconds since the epoch; reasons share those that are *known*."""
+    """Return the instants of some seconds since the epoch; those in *known* are shared by all reasons."""
     found = seconds.tolist()
     new = [second for second in found if second not in known]
     known.update(zip(new, all_from_epoch(new), strict=True))
@@ -119,11 +119,12 @@ def _changes(
     """Find where something changes for one reason.
 
     Args:
-        limits: By position when a budget is in force and not overruled, shape (cuts,), and its value.
-        shut: When a budget that cannot be understood is in force, shape (cuts,).
+        limits: For each budget, by position: when it is in force while no invalid budget is, shape (cuts,), and its
+            value.
+        shut: When an invalid budget is in force, shape (cuts,).
 
     Returns:
-        The cuts from which on something is different, the first among them, and from there on the limit and the
+        The cuts at which something changes, the first cut included; and from each of them on, the limit and the
         positions of the binding budgets.
     """
     limit = np.where(shut, 0, UNLIMITED)

@@ -1,6 +1,6 @@
-"""What disruption budgets allow, now and later, as ``/v1/budgets`` says it.
+"""What disruption budgets allow, now and later, as ``/v1/budgets`` answers it.
 
-Made of values alone, so that the command line says the same of files.
+Made from values alone, so that the command line can give the same answer for files.
 
 Source: serving.md 3.1; nodepool-disruption.md 4, 14.2 and 14.3.
 """
@@ -22,12 +22,12 @@ from scorer.node_budgets.outlook import Outlook, Prospect, outlook
 from scorer.windows.windows import MINUTE
 
 LONGEST_DAYS: Final = 400
-"""So many days a calendar may have; nobody searches further either (nodepool-disruption.md 14.3)."""
+"""The longest calendar, in days; the search for an opening goes no further either (nodepool-disruption.md 14.3)."""
 REASONS: Final = tuple(DisruptionReason)
 MOST_POOL_DAYS: Final = 1400
-"""Days of all pools of one calendar together: a hundred pools for a fortnight, or three for a year."""
+"""Days of all pools of one calendar taken together: a hundred pools for a fortnight, or three for a year."""
 MOST_SPANS: Final = 100_000
-"""Spans of one calendar; a budget that comes and goes every other minute makes half of that in two weeks."""
+"""Spans of one calendar; a budget that opens and closes every other minute makes half of that in two weeks."""
 
 
 class TooLargeError(Exception):
@@ -40,8 +40,8 @@ class BudgetedPool:
 
     Args:
         name: Its name.
-        budgets: In the order they are written in.
-        counts: Its nodes, with those that reservations hold.
+        budgets: In the order in which they are written.
+        counts: Its nodes, those held by reservations counted as deleting.
     """
 
     name: str
@@ -50,10 +50,10 @@ class BudgetedPool:
 
 
 class Overviews:
-    """Makes the answers of ``GET /v1/budgets``; what is true until a window opens or closes is kept, pool by pool.
+    """Makes the answers of ``GET /v1/budgets``; keeps, pool by pool, what stays true until a window opens or closes.
 
     Args:
-        now: The clock; what pools will allow at quite another time is not kept.
+        now: The clock; answers about another time than now are not kept.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -63,7 +63,7 @@ class Overviews:
     def overview(
         self, pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS
     ) -> JsonObject:
-        """Return what *pools* allow at *at* by their present counts; the answer is not to be changed.
+        """Return what *pools* allow at *at* with their present counts; the caller must not change the answer.
 
         Returns:
             ``{"at", "items", "pools"}``: one item per pool and reason, one entry per pool with its budgets as written.
@@ -86,7 +86,8 @@ class Overviews:
         return {"at": text, "items": items, "pools": entries}
 
     def forget(self, others: Container[str]) -> None:
-        """Forget all pools but those of some names."""
+        """Forget all pools except those named in *others*."""
+        # Over a copy, and with a default: overviews may add pools at the same time, in another thread.
         for name in [name for name in tuple(self._known) if name not in others]:
             self._known.pop(name, None)
 
@@ -98,12 +99,12 @@ def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[Disr
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is said of a pool while its outlook holds.
+    """The answer about a pool while its outlook holds.
 
     Args:
-        outlook: What it allows.
-        items: By reason; where a node may go, ``nextOpen`` is left open.
-        entry: About the pool as a whole.
+        outlook: What the pool allows.
+        items: By reason; where a node may go now, ``nextOpen`` is filled in for each answer.
+        entry: The pool as a whole.
     """
 
     outlook: Outlook
@@ -144,7 +145,7 @@ class CalendarMaker:
         pools: How many pools there will be.
         start: Where the calendar begins.
         days: How long it is, in days of 24 hours.
-        zone: Every instant is said in this zone as well; None: in UTC only.
+        zone: Every instant is given in this zone as well; None: in UTC only.
 
     Raises:
         TooLargeError: More than `MOST_POOL_DAYS` days of all pools.
@@ -164,10 +165,10 @@ class CalendarMaker:
         self._spans = 0
 
     def add(self, pool: BudgetedPool) -> None:
-        """Add when *pool* allows how much, by its present counts.
+        """Add what *pool* allows at each time, with its present counts.
 
         Raises:
-            TooLargeError: With it there are more than `MOST_SPANS` spans.
+            TooLargeError: The calendar now has more than `MOST_SPANS` spans.
         """
         found = calendar(pool.budgets, pool.counts, self._start, self._end)
         self._spans += sum(len(each.spans) for each in found.reasons)
@@ -214,7 +215,7 @@ def _local(instant: datetime, zone: ZoneInfo) -> str:
 
 
 def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> JsonObject:
-    """Return what is the same for every reason; what is wrong with a budget shows whichever reason is asked about."""
+    """Return the part that is the same for every reason; mistakes in budgets show whichever reason was asked about."""
     counts = pool.counts
     return {
         "pool": pool.name,
@@ -226,7 +227,7 @@ def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> JsonObjec
 
 
 def _written(budget: Budget) -> JsonObject:
-    """Return a budget with what it says and nothing more."""
+    """Return a budget as written, without defaults."""
     document: JsonObject = {"nodes": budget.nodes}
     if budget.reasons is not None:
         document["reasons"] = list(budget.reasons)
@@ -238,7 +239,7 @@ def _written(budget: Budget) -> JsonObject:
 
 
 _LONGEST_REMEMBERED: Final = 8192
-"""Characters of the budgets of a pool whose lints are kept; fifty that can be understood have fewer."""
+"""The most characters that a pool's budgets may have for their lints to be cached; fifty valid budgets have fewer."""
 
 
 def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:

@@ -1,4 +1,4 @@
-"""May these nodes of a pool be disrupted for this reason now, and if not, when?
+"""May these nodes of a pool be disrupted now for a given reason, and if not, when?
 
 Source: nodepool-disruption.md 14.1, 14.2 and 14.4.
 """
@@ -25,20 +25,21 @@ from scorer.node_budgets.wording import (
 )
 
 _POLL_SECONDS: Final = 10
-"""When to ask again while nobody knows when it opens."""
+"""When the caller should ask again while the next opening is not known."""
 
 
 def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expiration: bool = False) -> Answer:
     """Answer one question about *pool*.
 
     Args:
-        question: What is asked; its own ``now`` goes before *now*.
-        pool: The pool, with what is held of it.
-        now: The present instant; aware.
-        graceful_expiration: Whether budgets and pods hold expiration; otherwise nothing does.
+        question: The question; its own ``now`` takes precedence over *now*.
+        pool: The pool, with the nodes that are held.
+        now: The present instant, with a time zone.
+        graceful_expiration: Whether budgets and pods hold expiration back; otherwise nothing does.
 
     Raises:
-        InvalidQuestion: Nodes that the pool does not have, or more than it has; an unknown reason.
+        InvalidQuestion: It names nodes that the pool does not have, asks for more than it has, or gives an unknown
+            reason.
     """
     now = question.now or now
     pool = pool.as_of(now)
@@ -58,7 +59,7 @@ def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expira
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A question with all that its answer depends on."""
+    """A question with everything that its answer depends on."""
 
     question: Question
     pool: PoolView
@@ -69,7 +70,7 @@ class _Case:
 
     @property
     def now(self) -> datetime:
-        """The instant that is asked about."""
+        """The instant that the question is about."""
         return self.standing.now
 
     def all_or_nothing(self) -> Answer:
@@ -83,7 +84,7 @@ class _Case:
         return self.granting(wanted, f"{nodes_in_words(wanted)} may be disrupted for {self.question.reason} now", nodes)
 
     def as_many_as_may(self) -> Answer:
-        """Grant the first nodes that may go, as many as the budgets let; refused only when that is none."""
+        """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
         wanted, remaining = self.question.wanted, self.allowed.remaining
         if remaining == 0:
             return self.refused_by_budgets(1)
@@ -106,7 +107,7 @@ class _Case:
     def granting(
         self, granted: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
     ) -> Answer:
-        """Answer that *granted* nodes may go; *opening* is when all may, now by default."""
+        """Answer that *granted* nodes may go; *opening* says when all of them may, now by default."""
         nodes = self.nodes() if nodes is None else nodes
         opening = opening or Opening(self.now, None, ())
         if self.question.nodes is None:
@@ -115,7 +116,7 @@ class _Case:
         return self._answered(Verdict.ALLOWED, message, nodes, opening, names[:granted])
 
     def refused_by_mistake(self, mistakes: Sequence[tuple[int, str]]) -> Answer:
-        """Answer that budgets cannot be used; *mistakes* are their positions, and what is wrong."""
+        """Answer that budgets are invalid; *mistakes* are their positions, and what is wrong with them."""
         said = "; ".join(
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
             for position, mistake in mistakes[:MOST_NAMED]
@@ -125,9 +126,9 @@ class _Case:
         return self._answered(Verdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> Answer:
-        """Answer that the budgets would let go what the nodes do not.
+        """Answer that the budgets would allow it, but the nodes themselves are blocked.
 
-        Where nothing but reservations keeps them, that ends with those.
+        Where only reservations block them, the answer says when those end.
         """
         ends = sorted(end for node in nodes if (end := _last_end(node.blockers)) is not None)
         opening = Opening(None, None, ())
@@ -138,12 +139,12 @@ class _Case:
         return self._answered(Verdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
 
     def refused_by_budgets(self, wanted: int) -> Answer:
-        """Answer that the budgets do not let *wanted* nodes go now.
+        """Answer that the budgets do not allow *wanted* nodes to go now.
 
-        In flight is also what opens no time by itself, but would if nothing were being disrupted: a window that is
-        closed and nodes that are on their way come together, and neither is for ever.
+        The verdict is InFlight also where no opening lies ahead with the present nodes in flight, but one would without
+        them: a window may be closed while nodes are on their way out, and both will pass.
         """
-        if mistakes := self.standing.budgets.mistakes:  # not in force now, but nobody knows what they would be later
+        if mistakes := self.standing.budgets.mistakes:  # not in force now, but what they were meant to do is not known
             return self.refused_by_mistake(mistakes)
         opening, alone = self.opening(wanted), None
         budgets_alone = opening_of(self.standing, self.counts, self.question.reason, wanted).instant
@@ -160,14 +161,14 @@ class _Case:
         return self._answered(verdict, self._why(verdict, opening, wanted, alone), self.nodes(), opening)
 
     def opening(self, wanted: int) -> Opening:
-        """Return when the budgets let *wanted* nodes go; where all of some are wanted, none is reserved then."""
+        """Return when the budgets allow *wanted* nodes; in mode all, not before the named nodes' reservations end."""
         start = self.now
         if self.question.mode is Mode.ALL and self.question.nodes:
             start = max([start, *(end for node in self.nodes() if (end := _last_end(node.blockers)) is not None)])
         return self.pool.opening(self.question.reason, wanted, start, self.question.observed)
 
     def nodes(self) -> tuple[NodeAnswer, ...]:
-        """Say of each named node what keeps it."""
+        """Return each named node with its blockers."""
         names = self.question.nodes or ()
         return tuple(NodeAnswer(name, self.pool.blockers_of(name, self.class_, self.now)) for name in names)
 
@@ -192,13 +193,13 @@ class _Case:
                 return f"{said}{going}; that stays so until the budgets or the nodes of the pool change"
 
     def _named(self, positions: Sequence[int]) -> str:
-        """Return budgets in words; the pool where there are none."""
+        """Return budgets in words; the pool if there are none."""
         budgets = ", ".join(describe_budget(each, self.pool.budgets[each]) for each in positions[:MOST_NAMED])
         more = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
         return f"{budgets}{more}" or f"NodePool {self.pool.name}"
 
     def _going(self) -> str:
-        """Return which nodes use the budgets up, to go into a sentence."""
+        """Return in words which nodes count against the budgets, as part of a sentence."""
         count = self.allowed.disrupting
         if count == 0:
             return ""
@@ -263,7 +264,7 @@ def _check(question: Question, pool: PoolView, counts: NodeCounts) -> None:
 
 
 def _unheld(question: Question, counts: NodeCounts, now: datetime) -> Answer:
-    """Answer for expiration where nothing holds it (nodepool-disruption.md 10)."""
+    """Answer for expiration where nothing holds it back (nodepool-disruption.md 10)."""
     disrupting = counts.disrupting(EXPIRED)
     return Answer(
         allowed=True,
@@ -295,7 +296,7 @@ def _blocked(nodes: Sequence[NodeAnswer]) -> str:
 
 
 def _last_end(blockers: Sequence[Blocker]) -> datetime | None:
-    """Return when the last of *blockers* ends, None when there is none, or one that is no reservation with an end."""
+    """Return when the last of *blockers* ends; None if there is none, or if one is not a reservation with an end."""
     ends = [blocker.until for blocker in blockers if blocker.reason == BlockReason.RESERVED and blocker.until]
     return max(ends) if ends and len(ends) == len(blockers) else None
 

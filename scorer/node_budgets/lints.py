@@ -1,12 +1,12 @@
-"""Budgets that can be understood and still do not do what they seem to.
+"""Budgets that are valid but do not do what they seem to.
 
-One place for all who say so: admission, the command line, the page. Of the budgets in force the strictest counts,
-and that is what people trip over: a zero without a schedule beside a window for the weekend (both published as an
-example) never lets anything go; windows alone limit nothing between them.
+Admission, the command line and the page all take their warnings from here. Of the budgets in force the strictest
+counts, and that is what people trip over: a zero without a schedule beside a window for the weekend (both published as
+an example) never lets a node go; windows alone limit nothing between them.
 
-What windows mean together is judged for those that are the same in every week (`Window.week`); of others
-nothing is said that would have to be guessed. A correction is offered where what was meant is plain, and only when
-the corrected budgets raise fewer of these findings and none besides.
+What windows mean together is judged only for those that are the same in every week (`Window.week`); about others the
+lints make no guesses. A correction is offered where the intention is plain, and only if the corrected budgets raise
+fewer of these findings, and no new ones.
 
 Source: nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.
 """
@@ -31,24 +31,24 @@ REASONS: Final = tuple(reason.value for reason in DisruptionReason)
 
 _NAMED_BUDGETS: Final = 5
 _MOST_BLOCKS: Final = 3
-"""Windows that a correction may need to close the rest of the week."""
+"""The most windows that a correction may use to close the rest of the week."""
 _DAY: Final = timedelta(days=1)
 _SOME_DAY: Final = date(2001, 1, 1)
 _ALL_CALENDARS: Final = 29 * 365 + 8
-"""Days of 28 years, after which weekdays and leap years are as they were, and of one year more."""
+"""Days of 28 years, after which weekdays and leap years repeat, and of one year more."""
 _MOST_FIXES: Final = 5
-"""Corrections that are looked for; who has more findings than that starts with these."""
+"""How many corrections are looked for; a user with more findings fixes these first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lint:
-    """One thing about the budgets of a pool that is probably not meant.
+    """One property of a pool's budgets that is probably a mistake.
 
     Args:
         rule: Id of the rule of admission, such as ``K-30``.
-        at: Where, seen from the list of budgets; empty for the list as a whole.
+        at: Where, relative to the list of budgets; empty for the list as a whole.
         message: Why, in plain words that follow the path.
-        reasons: The reasons for disruption that it is about, in the order of `DisruptionReason`.
+        reasons: The reasons for disruption that it affects, in the order of `DisruptionReason`.
         fix: The corrected list of budgets, as documents; None when there is no obvious one.
     """
 
@@ -62,8 +62,7 @@ class Lint:
 def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
     """Return what is odd about *budgets* (K-30 to K-34, K-38, K-39).
 
-    A budget that cannot be understood is left out, and then nothing is said about all of them together: it holds
-    back everything anyhow.
+    An invalid budget is left out, and then the budgets are not judged together: it blocks every disruption anyway.
     """
     found = list(_lints(budgets))
     rules = Counter(lint.rule for lint in found)
@@ -108,12 +107,12 @@ def _members(budget: JsonObject) -> list[str]:
 
 @dataclass(frozen=True)
 class _Known:
-    """A budget that has been understood.
+    """A valid budget.
 
     Args:
         index: Its position.
         budget: As written.
-        number: Of nodes, or percent.
+        number: The number of nodes, or the percentage.
         schedule: When its windows begin; None: always in force.
         duration: How long they stay open.
     """
@@ -140,7 +139,7 @@ class _Known:
 
     @cached_property
     def pattern(self) -> str:
-        """When its windows begin, the same text for the same fires; empty when there are none."""
+        """When its windows begin, as a text that is the same for the same fires; empty without any."""
         return "" if self.schedule is None else self.schedule.canonical
 
     @property
@@ -149,7 +148,7 @@ class _Known:
         return self.minutes == WHOLE_WEEK
 
     def is_stricter_than(self, other: "_Known") -> bool:
-        """Say whether it allows less than *other* at every size of the pool where they differ at all."""
+        """Say whether it allows less than *other* at every pool size at which they differ."""
         if self.number == 0 or other.number == 0:
             return self.number < other.number
         return self.is_percent == other.is_percent and self.number < other.number
@@ -159,7 +158,7 @@ class _Known:
         return self.budget.nodes.endswith("%")
 
     def outlasts(self, other: "_Known") -> bool:
-        """Say whether it is surely in force whenever *other* is."""
+        """Say whether it is certainly in force whenever *other* is."""
         if self.always:
             return True
         if self.minutes is not None and other.minutes is not None:
@@ -172,7 +171,7 @@ class _Known:
 
 @lru_cache(maxsize=1024)
 def _never_closes(schedule: Schedule, duration: timedelta) -> bool:
-    """Say whether windows that differ from week to week follow each other without a gap, whatever the calendar."""
+    """Say whether windows that differ from week to week follow each other without a gap, in any calendar year."""
     fires = schedule.firing_minutes()
     if duration < _DAY or not fires:
         return False
@@ -226,14 +225,14 @@ def _understood(index: int, budget: Budget) -> _Known | None:
 
 
 def _lint_reasons(index: int, budget: Budget) -> Iterator[Lint]:
-    """An empty list of reasons is no reason at all (K-34)."""
+    """An empty list of reasons means no reason, not every reason (K-34)."""
     if budget.reasons == ():
         message = "is empty, so the budget is about no reason at all; leave it out to mean every reason"
         yield Lint("K-34", (index, "reasons"), message, REASONS)
 
 
 def _lint_window(one: _Known) -> Iterator[Lint]:
-    """A window has a length (K-33), opens at all, and closes before it opens anew (K-32)."""
+    """A window has a length (K-33), opens at some time, and closes before it opens again (K-32)."""
     if one.schedule is None:
         return
     reasons, text = _ordered(one.reasons) or REASONS, one.budget.duration
@@ -278,7 +277,7 @@ def _lint_gaps(live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[Lint
 
 
 def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
-    """Windows that allow nothing leave no time open, each of them being closed at times (K-39)."""
+    """Windows that allow nothing cover the whole week together, though none of them does alone (K-39)."""
     zeros = [one for one in live if not one.number]
     closed = frozenset(
         reason
@@ -318,10 +317,10 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], known: S
 
 
 def _give_way(known: Sequence[_Known], strict: _Known, beaten: Sequence[_Known]) -> tuple[JsonObject, ...] | None:
-    """Return budgets in which *strict* leaves to *beaten* what they were meant for, None when that is not plain.
+    """Return budgets in which *strict* makes room for *beaten*; None when the intention is not plain.
 
-    Windows that allow more are the wish: *strict* gets the rest of the week as its own. So does a budget for some
-    reasons beside one for all: *strict* keeps the other reasons.
+    Windows that allow more show what the user wants: *strict* is restricted to the rest of the week. The same goes for
+    a budget for some reasons beside one for all: *strict* keeps the other reasons.
     """
     if not strict.always or not all(strict.is_stricter_than(one) for one in beaten):
         return None
@@ -345,7 +344,7 @@ def _in_the_rest_of_the_week(
     documents[strict.index] = [
         _document(strict.budget, schedule=block.schedule, duration=block.duration) for block in closed
     ]
-    if len({(one.is_percent, one.number) for one in beaten}) == 1:  # then it need not be said when
+    if len({(one.is_percent, one.number) for one in beaten}) == 1:  # then they need no windows
         for one in beaten:
             documents[one.index] = []
         documents[beaten[0].index] = [_document(beaten[0].budget, schedule=None, duration=None)]
@@ -355,7 +354,7 @@ def _in_the_rest_of_the_week(
 def _with_cap(
     known: Sequence[_Known], concerned: Sequence[_Known], unlimited: frozenset[str]
 ) -> tuple[JsonObject, ...] | None:
-    """Return *known* with a limit outside the windows: the largest number among them, or the default beside zeros."""
+    """Return *known* with a limit outside the windows: their largest number, or the default if all of them are zero."""
     if not all(unlimited <= one.reasons for one in concerned):
         return None
     reasons = {} if len(unlimited) == len(REASONS) else {"reasons": list(_ordered(unlimited))}
@@ -374,7 +373,7 @@ def _listed(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:
 
 
 def _joined(several: Iterable[_Known]) -> int:
-    """Return the minutes of the week in which one of *several* is surely in force."""
+    """Return the minutes of the week in which at least one of *several* is certainly in force."""
     minutes = 0
     for one in several:
         minutes |= one.minutes or 0

@@ -1,8 +1,8 @@
 """The nodes of a pool as budgets count them.
 
-A node belongs to a pool by its label, and counts once it has a NodeClaim and is initialized. What the reference also
-keeps in memory, the nodes of a command it has accepted, shows in the API as the taint that such a command puts on the
-node first; that is what is read here (nodepool-disruption.md 4.1, "held in memory").
+A node belongs to a pool by its label, and counts once it has a NodeClaim and is initialized. The reference also keeps
+the nodes of the commands that it has accepted in memory. In the API they show by the taint that such a command first
+puts on the node, and that is read here (nodepool-disruption.md 4.1, "held in memory").
 
 Source: nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go`` and
 ``pkg/controllers/state/statenode.go``.
@@ -33,15 +33,15 @@ class PoolNode:
 
     Args:
         name: Of the Node.
-        pool: What its label names.
+        pool: The NodePool that its label names.
         claim: Name of its NodeClaim; empty when it has none.
         deleting: Marked for deletion: claim or node is being deleted, or a disruption command has tainted the node.
         ready: The condition ``Ready`` is exactly True.
         rebooting: A reboot is in progress.
-        initialized: The label says so.
-        instance_gone: The claim says that its instance is being terminated.
+        initialized: Its label says that it is.
+        instance_gone: The claim reports that its instance is being terminated.
         do_not_disrupt: The node's annotation is exactly ``"true"``.
-        grace_bounded: The claim has a terminationGracePeriod, so that no pod can hold a drain for ever.
+        grace_bounded: The claim has a terminationGracePeriod, so that no pod can hold up a drain without end.
     """
 
     name: str
@@ -57,7 +57,7 @@ class PoolNode:
 
     @property
     def counts(self) -> bool:
-        """Whether budgets look at the node at all."""
+        """Whether budgets count the node at all."""
         return bool(self.claim) and not self.instance_gone and (self.initialized or self.rebooting)
 
     @property
@@ -67,10 +67,10 @@ class PoolNode:
 
 
 def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | None:
-    """Read a Node and its NodeClaim; None when the node has no label of a pool. What has a wrong type counts as absent.
+    """Read a Node and its NodeClaim; None when the node has no pool label. A field of the wrong type counts as absent.
 
-    A node that is being deleted counts as such from its own deletionTimestamp on; the reference waits for that of the
-    claim, which its node controller deletes right after.
+    A node counts as being deleted from its own deletionTimestamp on. The reference waits for the deletionTimestamp of
+    the claim, which its node controller deletes right after.
     """
     pool = label(node, NODE_POOL_LABEL)
     if not pool:
@@ -93,11 +93,11 @@ def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | Non
 
 
 def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCounts:
-    """Count the nodes of one pool; each once, what is both deleting and not ready as deleting.
+    """Count the nodes of one pool, each once; a node that is both deleting and not ready counts as deleting.
 
     Args:
         nodes: Of the pool.
-        held: Names of nodes that somebody has been promised; they count as deleting.
+        held: Names of reserved nodes; they count as deleting.
     """
     total = deleting = not_ready = 0
     for node in nodes:

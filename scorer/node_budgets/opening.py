@@ -1,13 +1,13 @@
-"""When a pool will let nodes go: the first instant at which no budget stands in the way any more.
+"""When a pool will let nodes go: the first instant at which no budget stands in the way.
 
-Neither the number of nodes nor what is being lost already is guessed at: both stay what they are now. That leaves a
-fixed set of budgets that stand in the way whenever they are in force, and the first instant that none of their windows
-covers. Mostly it is a few windows away, and then one goes there from end to end. Otherwise the windows are laid over
-one another as bits, one per minute, a few days first and then the rest, which finds in a few milliseconds what the
-reference's walk takes thousands of rounds for.
+The search assumes that the number of nodes, and the number that the pool is losing, stay what they are now. That leaves
+a fixed set of budgets that stand in the way whenever they are in force, and the answer is the first instant that none
+of their windows covers. Mostly it is a few windows away, and the search steps there from the end of one window to the
+end of the next. Otherwise the windows are laid over one another as bits, one per minute, first a few days and then the
+rest: this takes a few milliseconds where the reference walks thousands of rounds.
 
 Source: nodepool-disruption.md 14.3. It searches rounds of closing windows and gives up after 20000; the first instant
-without any window is the same, and is found without giving up.
+without any window is the same one, and this search does not give up before the horizon.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,20 +25,20 @@ from scorer.windows.windows import LAST_YEARS, MINUTE, WEEK_MINUTES, WHOLE_WEEK,
 HORIZON: Final = timedelta(days=400)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _STEPS: Final = 24
-"""So often one goes from the end of a window to that of another before everything is laid out as bits."""
+"""How many steps from one window's end to the next the search takes before it lays everything out as bits."""
 _LOOKS: Final = (2, 30, 400)
-"""Days after now until which each look reaches; most windows end in the first."""
+"""How far each look reaches, in days from now; most searches end in the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """When so many nodes may go.
+    """When the wanted number of nodes may go.
 
     Args:
-        instant: In UTC; None when there is no such instant as far as was looked.
-        searched_until: How far that was, when the answer may be different after it; None when there is an answer, or
-            when no time will help.
-        closing: Positions of the budgets that stand in the way now, or cannot be understood.
+        instant: In UTC; None when the search found no such instant.
+        searched_until: How far the search went, if there may be an opening later; None when it found one, or when there
+            will never be one.
+        closing: Positions of the budgets that stand in the way now, or are invalid.
     """
 
     instant: datetime | None
@@ -57,8 +57,8 @@ def next_open(
 ) -> Opening:
     """Return the first instant from *now* on at which *wanted* nodes may go for *reason*, within *horizon*.
 
-    A budget that cannot be understood keeps the pool shut, in force or not: what it was meant to be is not known.
-    *now* has a time zone.
+    An invalid budget keeps the pool shut, in force or not, since what it was meant to say is not known. *now* has a
+    time zone.
     """
     return opening_of(understood(budgets).at(now), counts, reason, wanted, horizon=horizon)
 
@@ -66,7 +66,7 @@ def next_open(
 def opening_of(
     standing: Standing, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
 ) -> Opening:
-    """Return the same as `next_open` for budgets of which is known what is in force now."""
+    """Return the same as `next_open`, for budgets whose standing at the instant is already known."""
     now = standing.now.astimezone(UTC)
     if wanted <= 0:
         return Opening(now, None, ())
@@ -94,12 +94,12 @@ def opening_of(
 
 
 def _end_of_windows(blockers: Iterable[Reading], moment: Moment, ahead: int) -> datetime | None:
-    """Go from end to end of windows; returns the first instant without any, None when that is not a few steps away.
+    """Step from window end to window end to the first instant without any; None if it is more than a few steps away.
 
     Args:
-        blockers: What must not be in force.
-        moment: From when on.
-        ahead: For so many minutes from there one of them is.
+        blockers: The budgets that must not be in force.
+        moment: Where to start.
+        ahead: For how many minutes from there at least one of them is in force.
     """
     changing = [reading for reading in blockers if reading.always is None]
     if any(reading.is_odd for reading in changing):
@@ -120,8 +120,8 @@ def first_gap(
     """Return the first instant from *now* on, within *horizon* of 400 days at most, at which none of *windows* is open.
 
     Returns:
-        The instant, or how far was looked in vain; neither when it is known to be in vain for ever: one of the
-            windows alone never closes, or those that are the same in every week leave no minute of it.
+        The instant, or how far the search went without finding one. Neither when there can never be one: a single
+            window never closes, or the windows that are the same in every week leave no minute of it free.
     """
     distinct = frozenset(windows)
     if any(window.is_constant for window in distinct):
@@ -158,14 +158,14 @@ def _pauses(window: Window) -> bool:
 
 @lru_cache(maxsize=2048)
 def _by_week(windows: frozenset[Window]) -> tuple[int, frozenset[Window]]:
-    """Return the minutes of a week in which some of *windows* are open every week, and the others."""
+    """Return the minutes that the weekly ones among *windows* cover in every week, and the other windows."""
     weeks = {window: window.week for window in windows}
     week = reduce(or_, (week for week in weeks.values() if week is not None), 0)
     return week, frozenset(window for window in windows if weeks[window] is None)
 
 
 def _repeated(week: int, first: int, count: int) -> int:
-    """Return *count* minutes from *first* on, counted from the epoch, of weeks that are all like *week*."""
+    """Return *week* repeated over *count* minutes from *first* on, counted from the epoch."""
     skipped = first % WEEK_MINUTES
     weeks = -(-(skipped + count) // WEEK_MINUTES)
     minutes = int.from_bytes(week.to_bytes(WEEK_MINUTES // 8, "little") * weeks, "little")
@@ -173,7 +173,7 @@ def _repeated(week: int, first: int, count: int) -> int:
 
 
 def _first_free(covered: int, minute: int, count: int, here: int, windows: Iterable[Window]) -> int | None:
-    """Return the first second from *here* on that neither *covered* nor a silence of *windows* holds.
+    """Return the first second from *here* on that neither *covered* nor a silence of *windows* covers.
 
     *covered* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.
     """

@@ -1,7 +1,7 @@
-"""What is allowed in a pool for every reason, and until when that stays so.
+"""What a pool's budgets allow for every reason, and until when that stays true.
 
-Whoever shows all pools again and again, as metrics and lists do, keeps what was found out about each until its budgets
-or nodes change, or a window opens or closes.
+Metrics and lists show all pools again and again: they keep the outlook of each pool until its budgets or nodes change,
+or a window opens or closes.
 
 Source: nodepool-disruption.md 4.2 to 4.4 and 14.3.
 """
@@ -17,18 +17,18 @@ from scorer.node_budgets.opening import Opening, opening_of
 from scorer.windows.windows import MINUTE, epoch_seconds
 
 LONGEST_MINUTES: Final = 240
-"""So long what was found out is taken for true at most; how far was searched moves on with the time of day."""
+"""How long an outlook is kept at most: the instant up to which the search went, which it shows, moves on with time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What is allowed for one reason.
+    """What the budgets allow for one reason.
 
     Args:
         reason: The reason.
-        allowed: What may go now.
+        allowed: How many nodes may go now.
         opening: When one more node may go; None: now.
-        never_opens: No instant within 400 days lets a single node go, even when none is going already. A pool without
+        never_opens: At no instant within 400 days may a single node go, even if none is going by then. A pool without
             nodes is judged as if it had one.
     """
 
@@ -40,12 +40,12 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is allowed in a pool for every reason.
+    """What the budgets of a pool allow for every reason.
 
     Args:
         budgets: Of the pool.
         counts: Its nodes.
-        minutes: In these, counted from the epoch, all of it is true.
+        minutes: The minutes, counted from the epoch, in which all of it is true.
         prospects: One per reason, in the order of `DisruptionReason`.
     """
 
@@ -55,7 +55,7 @@ class Outlook:
     prospects: tuple[Prospect, ...]
 
     def holds(self, budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> bool:
-        """Say whether it is what `outlook` would find for these budgets and nodes at *now*, which has a time zone."""
+        """Say whether `outlook` would return the same for these budgets and nodes at *now*, which has a time zone."""
         return (
             epoch_seconds(now) // 60 in self.minutes
             and self.counts == counts
@@ -64,9 +64,9 @@ class Outlook:
 
 
 def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Outlook:
-    """Find out what *budgets* allow at *now*, which has a time zone, and until when; *counts* staying as they are.
+    """Return what *budgets* allow at *now*, which has a time zone, and until when, if *counts* do not change.
 
-    Reasons for which the same budgets and nodes count are looked at once.
+    Reasons for which the same budgets and nodes count are computed once.
     """
     pool = understood(budgets)
     standing = pool.at(now)
@@ -93,9 +93,9 @@ def _prospect(standing: Standing, counts: NodeCounts, reason: str) -> tuple[Allo
 
 
 def _steady_minutes(standing: Standing) -> int:
-    """Return for how many minutes, this one included, no budget comes into force or ceases to be, as far as is plain.
+    """Return for how many minutes at least, including this one, no budget comes into force or goes out of force.
 
-    Of 29 February, and of the ends of the calendar, nothing is foretold.
+    It is 1, no more than this minute, with schedules of 29 February and at the ends of the calendar.
     """
     steady, start = LONGEST_MINUTES, standing.moment.start
     for reading, left in zip(standing.budgets.readings, standing.left, strict=True):

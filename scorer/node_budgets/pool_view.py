@@ -1,4 +1,4 @@
-"""One node pool at one instant: its nodes, what is held of them, and when its budgets let some go.
+"""One node pool at one instant: its nodes, which of them are held, and when its budgets let some go.
 
 Source: nodepool-disruption.md 4.1, 14.1 and 14.2.
 """
@@ -23,7 +23,7 @@ from scorer.node_budgets.wording import shortened
 from scorer.reservations import Reservation, held_nodes, in_force
 
 _MOST_ENDS: Final = 32
-"""Ends of reservations that are looked at when it is asked when a pool opens: the first ones, and the last."""
+"""How many ends of reservations the search for an opening tries: the first ones, and the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class PoolView:
     Args:
         name: Of the NodePool.
         budgets: Its disruption budgets; kept as `scorer.node_budgets.budgets.PoolBudgets`.
-        nodes: All nodes with its label, by name, also those that do not count yet.
-        held_nodes: Names of nodes that are promised to somebody.
-        held_count: How many more are promised without names.
-        reserved: The reservations among what is held, of which is known by whom and until when.
-        template_do_not_disrupt: The pool's template forbids disruption, and that holds for nodes that are there.
-        blockers: What keeps a node from being disrupted, but for what is held and the template.
-        counted: The nodes counted, with nothing held, where somebody knows; None: nobody has counted them.
+        nodes: All nodes with its label, by name, including those that do not count yet.
+        held_nodes: Names of nodes that are promised to a holder.
+        held_count: How many more are promised by number only.
+        reserved: The reservations behind what is held, where holder and end are known.
+        template_do_not_disrupt: The pool's template forbids disruption, and that applies to its existing nodes.
+        blockers: Returns what keeps a node from being disrupted, reservations and the template apart.
+        counted: The counts without anything held, where the caller keeps them; None: they are counted from *nodes*.
     """
 
     name: str
@@ -53,13 +53,13 @@ class PoolView:
     counted: NodeCounts | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budgets", understood(self.budgets))  # else every question would read them anew
+        object.__setattr__(self, "budgets", understood(self.budgets))  # else every question would parse them again
 
     def counts(self, observed: NodeCounts | None = None) -> NodeCounts:
-        """Count the nodes; what is held and not yet being deleted counts as if it were.
+        """Count the nodes; a held node counts as deleting, though it is not yet.
 
         Args:
-            observed: What somebody else has counted; nodes that are held count besides those.
+            observed: Counts that the caller made itself; held nodes are added to them.
         """
         held = [node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.going]
         if observed is not None:
@@ -70,7 +70,7 @@ class PoolView:
         return _with_deleting(counted, self.held_count)
 
     def blockers_of(self, name: str, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
-        """Return all that keeps one of the nodes from being disrupted, budgets apart."""
+        """Return everything that keeps one of the nodes from being disrupted, budgets apart."""
         node = self.nodes[name]
         found = self.blockers(node, class_, now)
         if name in self.held_nodes and not node.going:
@@ -78,7 +78,7 @@ class PoolView:
         return (*found, template_blocker(self.name)) if self.template_do_not_disrupt else found
 
     def disrupting(self, reason: str) -> tuple[str, ...]:
-        """Return the names of the nodes that use the budgets up for *reason*."""
+        """Return the names of the nodes that count against the budgets for *reason*."""
         return tuple(
             name
             for name, node in self.nodes.items()
@@ -91,18 +91,21 @@ class PoolView:
         return replace(self, held_nodes=self.held_nodes | frozenset(nodes), held_count=self.held_count + count)
 
     def with_reservations(self, reservations: Iterable[Reservation]) -> "PoolView":
-        """Return the pool with these reservations held as well; they are in force."""
+        """Return the pool with these reservations held as well; the caller passes only those in force."""
         more = tuple(reservations)
         return replace(self.with_held(*held_nodes(more)), reserved=(*self.reserved, *more))
 
     def counting(self) -> tuple[Reservation, ...]:
-        """Return the reservations that use a budget up, by their end: of a node that goes already it does itself."""
+        """Return the reservations that count against a budget, by their end.
+
+        A node that is already going counts by itself: its reservation must not count a second time.
+        """
         return tuple(sorted((each for each in self.reserved if self._counts(each)), key=lambda each: each.expires))
 
     def opening(self, reason: str, wanted: int, now: datetime, observed: NodeCounts | None = None) -> Opening:
-        """Return when the budgets let so many nodes go, now or later.
+        """Return when the budgets let *wanted* nodes go, now or later.
 
-        What is reserved is let go of at its end at the latest; all else stays as it is now.
+        It assumes that each reservation lasts until its end, and that everything else stays as it is now.
         """
 
         def opening(start: datetime) -> Opening:
@@ -133,13 +136,13 @@ class PoolView:
         return any((node := self.nodes.get(name)) and node.counts and not node.going for name in reservation.granted)
 
     def _reserved_blocker(self, name: str) -> Blocker:
-        """Return by whom a node is held the longest."""
+        """Return the blocker of the reservation that holds a node the longest."""
         holding = [each for each in self.reserved if not isinstance(each.granted, int) and name in each.granted]
         last = max(holding, key=lambda each: each.expires, default=None)
         return reserved_blocker() if last is None else reserved_blocker(shortened(last.holder), last.expires)
 
 
 def _with_deleting(counts: NodeCounts, more: int) -> NodeCounts:
-    """Return *counts* with *more* nodes being deleted; when there are not as many others, those not ready are."""
+    """Return *counts* with *more* nodes deleting; the total stays, so unready nodes make room if there are too many."""
     deleting = min(counts.total, counts.deleting + more)
     return NodeCounts(counts.total, deleting, min(counts.not_ready, counts.total - deleting))

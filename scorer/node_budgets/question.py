@@ -1,4 +1,4 @@
-"""What the gate of node pools is asked.
+"""The questions to the gate of node pools.
 
 Source: nodepool-disruption.md 14.1.
 """
@@ -14,12 +14,12 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 
 EXPIRED: Final = "Expired"
-"""Not a reason of budgets: expiration asks nobody, unless the operator says so (nodepool-disruption.md 10)."""
+"""Not a reason of budgets: expiration asks no gate unless the operator decides so (nodepool-disruption.md 10)."""
 QUESTION_REASONS: Final = (*(reason.value for reason in DisruptionReason), EXPIRED)
 
 
 class Mode(StrEnum):
-    """Whether all nodes are wanted or none, or as many as may go."""
+    """Whether the caller wants all nodes or none, or as many as may go."""
 
     ALL = "all"
     UP_TO = "upTo"
@@ -50,12 +50,12 @@ class Question:
         reason: One of `QUESTION_REASONS`.
         nodes: Which nodes, in order of preference; None: *count* nodes, no matter which.
         count: How many, where *nodes* are not named.
-        class_: How much their pods are respected.
-        mode: All or as many as may go.
-        now: The instant that is asked about; None: the present one.
-        observed: Counts that take the place of the pool's own; nodes that are held count besides them.
-        reserve_seconds: For how long what is granted is to be held; 0: not at all.
-        node_pool: The NodePool itself, where the question brings it.
+        class_: How far the disruption respects their pods.
+        mode: All, or as many as may go.
+        now: The instant that the question is about; None: the present one.
+        observed: Counts that replace the pool's own; held nodes are added to them.
+        reserve_seconds: How long to reserve what is granted; 0: not at all.
+        node_pool: The NodePool itself, if the question brings it.
     """
 
     pool: str
@@ -71,5 +71,5 @@ class Question:
 
     @property
     def wanted(self) -> int:
-        """How many nodes are asked for."""
+        """How many nodes the question asks for."""
         return self.count if self.nodes is None else len(self.nodes)

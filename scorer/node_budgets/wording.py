@@ -1,4 +1,4 @@
-"""Budgets, reservations and numbers of nodes in words, as the messages of the gate have them."""
+"""Budgets, reservations and numbers of nodes in words, for the messages of the gate."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from scorer.api.node_pool import Budget
 from scorer.reservations import Reservation
 
 MOST_NAMED: Final = 3
-"""Budgets, nodes and reservations that one message names."""
+"""How many budgets, nodes or reservations one message names."""
 _LONGEST_QUOTED: Final = 64
 
 
@@ -24,7 +24,7 @@ def describe_budget(position: int, budget: Budget) -> str:
 
 
 def describe_reservation(reservation: Reservation) -> str:
-    """Return who has reserved what until when, to go into a sentence."""
+    """Return who has reserved how many nodes until when, as part of a sentence."""
     granted = reservation.granted
     count = granted if isinstance(granted, int) else len(granted)
     return (
@@ -33,7 +33,7 @@ def describe_reservation(reservation: Reservation) -> str:
 
 
 def nodes_in_words(count: int) -> str:
-    """Return a number of nodes."""
+    """Return a number of nodes in words."""
     return "1 node" if count == 1 else f"{count} nodes"
 
 
@@ -43,5 +43,5 @@ def is_or_are(count: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return what somebody else wrote, no longer than a sentence bears."""
+    """Return a text that a user or client wrote, cut to a length that fits into a sentence."""
     return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 3]}..."

@@ -1,1 +1,1 @@
-"""Disruption of nodes by choice: what has drifted."""
+"""Voluntary disruption of nodes: what has drifted."""

@@ -1,6 +1,6 @@
 """Whether a node still is what its pool asks for: the requirements of the pool against the labels of the claim.
 
-The other ways to drift are told elsewhere: a changed template by its hash, a changed node class by its provider.
+The other kinds of drift are found elsewhere: a changed template by its hash, a changed node class by its provider.
 
 Source: nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requirement.go`` and ``requirements.go``.
 """
@@ -20,13 +20,14 @@ ALIASES: Final[Mapping[str, str]] = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
 }
-"""Older names of label keys; they mean the same in requirements and on nodes."""
+"""Older names of label keys, and their present names; both mean the same, in requirements and on nodes."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LONGEST_INTEGER: Final = 400
+"""Characters; a longer text is not parsed, since parsing takes time that grows with the square of the length."""
 _LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 5
-"""Values that are named; a requirement may list hundreds."""
+"""How many values a message names; a requirement may list hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Drift:
 
     Args:
         key: The label, by its present name.
-        requirement: What all requirements of the pool on *key* come to, in words that follow "is" or "must be".
-        value: What the claim has; None when it does not have the label.
+        requirement: All requirements of the pool on *key* taken together, in words that follow "must be".
+        value: The claim's value; None when it does not have the label.
     """
 
     key: str
@@ -53,8 +54,8 @@ class _Merged:
     """All requirements of a pool on one key.
 
     Args:
-        values: Those allowed or, with *others*, those not allowed.
-        others: Whether every value is allowed that is not among *values*.
+        values: The values allowed; with *others*, the values forbidden.
+        others: Whether every value that is not among *values* is allowed.
         low: Smallest integer allowed, if the value must be one.
         high: Largest integer allowed, if the value must be one.
     """
@@ -72,7 +73,7 @@ class _Merged:
         return (value in self.values) is not self.others and self.is_within(value)
 
     def is_within(self, value: str) -> bool:
-        """Say whether *value* keeps to the bounds; with bounds it must be a 64-bit integer."""
+        """Say whether *value* is within the bounds; if there are bounds, it must be a 64-bit integer."""
         if self.low is None and self.high is None:
             return True
         number = _parse_integer(value)
@@ -111,10 +112,11 @@ _NOTHING: Final = _Merged(others=False)
 
 
 def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> Drift | None:
-    """Return why a claim with *labels* is not what *requirements* ask for, None when it is.
+    """Return why a claim with *labels* is not what *requirements* ask for; None when it is.
 
-    Of several keys the first by name is told. ``minValues`` plays no part. A requirement that cannot be understood
-    (an unknown operator, a bound that is no integer) is left aside: a mistake in a pool does not replace its nodes.
+    Of several keys that drifted, the first by name is returned. ``minValues`` plays no part. A requirement that cannot
+    be understood (an unknown operator, a bound that is not an integer) is ignored, so that a mistake in a pool does not
+    replace its nodes.
     """
     merged: dict[str, _Merged] = {}
     for requirement in requirements:
@@ -130,7 +132,7 @@ def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str,
 
 
 def _owned(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return *labels* by their present names; a label whose two names have different values has none."""
+    """Return *labels* by their present names; a label whose two names disagree about its value counts as absent."""
     owned: dict[str, str] = {}
     torn: set[str] = set()
     for name, value in labels.items():
@@ -167,7 +169,7 @@ def _read(requirement: Requirement) -> _Merged | None:
 
 
 def _parse_integer(text: str) -> int | None:
-    """Read a decimal of at most 64 bits; leading zeros are fine."""
+    """Read a decimal integer of at most 64 bits; leading zeros are allowed."""
     if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
         return None
     number = int(text)

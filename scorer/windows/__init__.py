@@ -1,1 +1,1 @@
-"""Weeks, windows and cron: when something is open."""
+"""Weeks, windows and cron: when a budget is in force."""

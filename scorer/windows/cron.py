@@ -1,11 +1,11 @@
 """Schedules of disruption budgets: the reference's cron dialect, always UTC.
 
-Whether a text is a schedule is judged by a parser of our own, linear in the length of the text: the cron libraries
-accept much that the reference refuses and the reverse (nodepool-disruption.md 8.3). The search for dates is our own as
-well: the next opening is looked for over 400 days and up to 50 schedules within 50 ms, which takes sets of bits, whole
-months and whole days at a time; croniter, which goes from date to date, is what the tests compare it with.
+The parser is our own, linear in the length of the text: the cron libraries accept much that the reference refuses, and
+refuse some that it accepts (nodepool-disruption.md 8.3). The search for dates is our own as well: it has to find the
+next opening over 400 days and up to 50 schedules within 50 ms, and so works on sets of bits, a whole month or a whole
+day at a time. The tests compare it with croniter, which steps from date to date.
 
-Over 500 lines because the parser and the search share one representation, and neither is of use alone.
+Over 500 lines because the parser and the search share one representation, and neither is of use without the other.
 
 Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
@@ -33,7 +33,7 @@ MACROS: Final[Mapping[str, str]] = {
     "@hourly": "0 * * * *",
 }
 HORIZON_YEARS: Final = 5
-"""The search ends with the fifth calendar year after that of its first second."""
+"""The search ends with the fifth calendar year after the year of its first second."""
 
 DAY_MINUTES: Final = 24 * 60
 
@@ -48,13 +48,13 @@ _LONGEST_CACHED: Final = 256
 _LONGEST_WORD: Final = 64
 _QUOTED: Final = 64
 _COUNTED: Final = 10
-"""Fields that are counted before a text is refused for having too many."""
+"""How many fields are counted; a text with more is refused without counting on."""
 _LARGEST: Final = 2**63 - 1
 _LARGEST_DIGITS: Final = len(str(_LARGEST))
 _SPACE: Final = (
     "\t\n\v\f\r \u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What separates fields for the reference's parser; the CRD's pattern knows five of them only."""
+"""What separates fields for the reference's parser; the CRD's pattern knows only five of these characters."""
 _WORD: Final = re.compile(f"[^{_SPACE}]+")
 _BLANK: Final = re.compile(r"[\t\f\r ]")
 _EVERY: Final = "@every "
@@ -62,7 +62,7 @@ _EVERY: Final = "@every "
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A minute in the form in which many schedules can be asked about it quickly; see `Moment.of`.
+    """A minute in the form in which many schedules are quickly checked against it; see `Moment.of`.
 
     Args:
         start: Its first instant, in UTC.
@@ -82,7 +82,7 @@ class Moment:
 
     @classmethod
     def of(cls, instant: datetime) -> "Moment":
-        """Return the minute that *instant* lies in.
+        """Return the minute that contains *instant*.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -95,14 +95,14 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule that has been understood. It fires at second 0 of a minute, ``@every`` apart.
+    """A schedule that has been parsed. It fires at second 0 of a minute, except for ``@every``.
 
-    The sets hold the values of the five fields as bits: 5 is allowed when bit 5 is set. They are empty when there are
-    no fields, because the schedule never fires or because of *every*.
+    The sets hold the values of the five fields as bits: 5 is allowed when bit 5 is set. They are empty when the
+    schedule never fires, and when *every* takes the place of the fields.
 
     Args:
         text: As written.
-        either: A day has to be in *days* or in *weekdays*; else in both.
+        either: Whether a day has to be in *days* or in *weekdays*; otherwise it has to be in both.
         every: The delay of an ``@every`` schedule, in whole seconds.
     """
 
@@ -128,12 +128,12 @@ class Schedule:
 
     @property
     def never_fires(self) -> bool:
-        """Whether no instant at all matches, as with 31 February or a list of only commas."""
+        """Whether no instant matches at all, as with 31 February or a list that consists of commas."""
         return not self.minutes and self.every is None
 
     @property
     def leap_days_only(self) -> bool:
-        """Whether all fires lie on 29 February; any other schedule that fires does so every year."""
+        """Whether it fires on 29 February only; any other schedule that fires at all does so every year."""
         return not self.either and self.months == 1 << _FEBRUARY and _lowest(self.days) == _LEAP_DAY
 
     @property
@@ -151,8 +151,8 @@ class Schedule:
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire strictly after *instant*, in UTC.
 
-        None when there is none before the search gives up: the year of the fire may exceed that of the first
-        whole second after *instant* by at most five, and 9999 is the last.
+        None when the search gives up first: the year of the fire may exceed that of the first whole second after
+        *instant* by at most five, and 9999 is the last year.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -171,7 +171,7 @@ class Schedule:
         return self._first_from(here, last_year)
 
     def fires_after(self, instant: datetime) -> Iterator[datetime]:
-        """Yield the fires strictly after *instant*, each searched for from the one before.
+        """Yield the fires strictly after *instant*; each search starts at the fire before.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -184,7 +184,8 @@ class Schedule:
     def last_at(self, instant: datetime) -> datetime | None:
         """Return the latest fire that is not after *instant*, in UTC; None when there is none since the year 1.
 
-        An ``@every`` schedule fires whenever one looks from long enough before: at the whole second of *instant*.
+        For an ``@every`` schedule that is the whole second of *instant*: it fires its delay after any instant from
+        which the search starts, so a search that starts early enough finds it there.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -207,10 +208,10 @@ class Schedule:
         return datetime(year, month, _highest(days), *time, tzinfo=UTC)
 
     def minutes_since_fire(self, moment: Moment, most: int) -> int | None:
-        """Return how long ago the fire of `last_at` was; only for schedules with fields.
+        """Return how many minutes ago the fire of `last_at` was; only for schedules with fields.
 
-        None when there is none; or when it was before this month, which takes longer to find out, and that is *most*
-        minutes ago or more anyhow.
+        None when there is none, and also when it was before this month and therefore at least *most* minutes ago: to
+        find the exact number would take longer, and the caller does not need it.
         """
         if self.months >> moment.month & 1:
             weekdays = self.weekdays * _SIX_WEEKS >> moment.first_weekday << 1
@@ -230,11 +231,11 @@ class Schedule:
         return None if fire is None else (moment.start - fire) // _MINUTE_LENGTH
 
     def firing_minutes(self) -> int:
-        """Return the minutes of a day on which it fires, as bits; only for schedules with fields."""
+        """Return the minutes of a day at which it fires, as bits; only for schedules with fields."""
         return self.minutes * _first_minutes(self.hours)
 
     def firing_days(self, first: date, days: int) -> int:
-        """Return which of so many days from *first* on it fires on, as bits.
+        """Return on which of the *days* days from *first* on it fires, as bits.
 
         Only for schedules with fields; no day may lie beyond the year 9999.
         """
@@ -375,10 +376,10 @@ def parse_schedule(text: str) -> Schedule:
 def matches_crd_pattern(text: str) -> bool:
     r"""Say whether the CRD's pattern for schedules lets *text* pass.
 
-    A macro word at the start, whatever follows; or five parts of one or more characters, none a newline, with
-    single blanks (tab, newline, form feed, carriage return, space) between them, the last part ending the
-    text and the first beginning anywhere. A newline can only be a separator, so the text is looked at line by
-    line from its end; how many parts fit into a line is counted greedily.
+    It does when the text starts with a macro word, whatever follows; or when it contains five parts of one or more
+    characters other than newlines, separated by single blanks (tab, newline, form feed, carriage return, space), where
+    the last part ends the text and the first may begin anywhere. A newline can only be a separator, so the text is
+    examined line by line from its end, and the parts that fit into a line are counted greedily.
     """
     if text.startswith(tuple(MACROS)):
         return True
@@ -429,7 +430,7 @@ def _of_fields(text: str, words: list[str]) -> Schedule:
         for word, field in zip(words, _FIELDS, strict=True)
     )
     either = not (days.star or weekdays.star)
-    if either and not (days.allowed and weekdays.allowed):  # the one that is not empty decides
+    if either and not (days.allowed and weekdays.allowed):  # of the two, the field that is not empty decides
         either = False
         if days.allowed:
             weekdays = _Values(_WEEKDAY.full, star=True)
@@ -466,7 +467,7 @@ def _parse_field(word: str, field: _Field) -> _Values:
 
 
 _parse_field_cached = lru_cache(maxsize=4096)(_parse_field)
-"""Schedules differ, but their fields are the same few everywhere."""
+"""Schedules differ, but nearly all are made of the same few fields."""
 
 
 def _parse_item(item: str, field: _Field) -> tuple[range, bool]:
@@ -476,7 +477,7 @@ def _parse_item(item: str, field: _Field) -> tuple[range, bool]:
         raise _wrong(field, item, "more than one '/'")
     low, dash, high = base.partition("-")
     star = low in {"*", "?"}
-    if star:  # whatever follows a hyphen is never read
+    if star:  # the reference never reads what follows a hyphen here, so neither do we
         first, last = field.low, field.high
     elif "-" in high:
         raise _wrong(field, item, "more than one '-'")
@@ -504,7 +505,7 @@ def _parse_value(word: str, field: _Field, item: str) -> int:
 
 
 def _parse_number(word: str) -> int | None:
-    """Return an unsigned decimal of at most 63 bits, None when *word* is none."""
+    """Return an unsigned decimal of at most 63 bits; None when *word* is not one."""
     digits = word.removeprefix("+")
     if not (digits.isdigit() and digits.isascii()):
         return None

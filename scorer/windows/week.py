@@ -1,7 +1,7 @@
 """Minutes of a week, written as windows of budgets.
 
-The minutes are those of `scorer.windows.windows.Window.week`, held as one integer: bit 0 is Thursday 0:00 UTC, as
-the epoch begins on one. As long as such a set is regular, it can be turned into schedules with durations.
+The minutes are those of `scorer.windows.windows.Window.week`, held as one integer: bit 0 is Thursday 0:00 UTC, since
+the epoch began on a Thursday. A set that is regular enough can be turned into schedules with durations.
 
 Source: nodepool-disruption.md 4.4 and 8.2.
 """
@@ -26,10 +26,10 @@ class Block(NamedTuple):
 
 
 def blocks(minutes: int, most: int) -> list[Block] | None:
-    """Write a set of minutes as windows, the week beginning on Monday; None when it takes more than *most*.
+    """Write a set of minutes as windows, the week beginning on Monday; None when that takes more than *most* windows.
 
-    Windows of one length share a schedule, and so their beginnings must be all combinations of some minutes, hours
-    and weekdays. Nothing at all and the whole week are no windows.
+    Windows of one length share a schedule, so their starts must be all combinations of some minutes, hours and
+    weekdays. An empty set and the whole week cannot be written as windows.
     """
     lengths: dict[int, list[int]] = {}
     for start, length in _runs(minutes):
@@ -50,15 +50,15 @@ def blocks(minutes: int, most: int) -> list[Block] | None:
 
 
 def _later(minutes: int, by: int) -> int:
-    """Return the same minutes some minutes later; the end of the week is followed by its beginning."""
+    """Return the set moved *by* minutes later; the end of the week wraps around to its beginning."""
     return (minutes << by | minutes >> WEEK_MINUTES - by) & WHOLE_WEEK
 
 
 def _runs(minutes: int) -> list[tuple[int, int]]:
-    """Return begin and length of each stretch without a gap."""
+    """Return start and length of each stretch without a gap."""
     before = _later(minutes, 1)
     starts, ends = _bits(minutes & ~before), _bits(before & ~minutes)
-    if starts and ends and ends[0] <= starts[0]:  # the last stretch goes on in the next week
+    if starts and ends and ends[0] <= starts[0]:  # the last stretch continues into the next week
         ends = [*ends[1:], ends[0] + WEEK_MINUTES]
     return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
 

@@ -1,10 +1,9 @@
 """When a budget is in force: at one instant, and over a stretch of time.
 
-A window is a set of minutes. Fires lie at second 0 and durations are whole minutes, so that nothing changes within a
+A window is a set of minutes. Schedules fire at second 0 and durations are whole minutes, so nothing changes within a
 minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
-`Window.silences`). A stretch of time is therefore looked at as one long number with a bit per minute, in which the
-windows of a day are worked out once for all days that match. What that costs does not depend on how often a schedule
-fires.
+`Window.silences`). A stretch of time is therefore held as one long integer with a bit per minute, in which the windows
+of a day are computed once for all days that match. The cost does not depend on how often a schedule fires.
 
 Source: nodepool-disruption.md 4.4.
 """
@@ -33,12 +32,12 @@ _EPOCH_DAY: Final = _EPOCH.date().toordinal()
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 LAST_YEARS: Final = datetime(MAXYEAR - 2 * HORIZON_YEARS, 1, 1, tzinfo=UTC)
-"""Every schedule that fires at all does so after this; from here on a search for a fire can come to no end."""
+"""Before this instant, every schedule that fires at all fires again later; after it, a search may find no fire."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Stretches of time, seconds since the epoch, half-open, sorted; neighbours do not touch.
+    """Stretches of time in seconds since the epoch: half-open, sorted, with gaps between them.
 
     Args:
         starts: Shape (spans,).
@@ -51,7 +50,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When a budget is in force: from each fire of *schedule* for *duration*, end excluded; always without one.
+    """When a budget is in force: for *duration* from each fire of *schedule*, end excluded; always without a schedule.
 
     Raises:
         ValueError: *duration* is negative, or not in whole minutes.
@@ -67,9 +66,10 @@ class Window:
     def is_open(self, now: datetime) -> bool:
         """Say whether the budget is in force at *now*, which has a time zone.
 
-        The reference looks for the next fire from *duration* ago on, and a schedule that does not fire again before
-        that search gives up counts as always in force; only one of leap days comes to that. An ``@every``
-        schedule fires its delay after any instant one looks from, so that it is in force always or never.
+        The reference searches for the next fire from *duration* ago on, and takes a schedule for always in force when
+        that search gives up; this happens only to schedules of leap days, and near the end of the calendar. An
+        ``@every`` schedule fires its delay after any instant from which the search starts, so it is in force always or
+        never.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
@@ -86,7 +86,7 @@ class Window:
     def is_constant(self) -> bool | None:
         """True when the budget is in force at every instant, False when at none, None when that depends.
 
-        True is not said of fires that follow each other closely enough; for most schedules that takes a search.
+        Also None where fires follow each other so closely that no gap is left; to find that out takes a search.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
@@ -94,10 +94,10 @@ class Window:
 
     @property
     def never_closes(self) -> bool:
-        """Whether it is in force at every instant from the year 2 on, as far as that is plain.
+        """Whether it is in force at every instant from the year 2 on, as far as that is cheap to find out.
 
-        It is where there is no schedule, and where each window begins before the one of the same day or of the day
-        before ends.
+        It is when there is no schedule, and when a daily schedule opens each window before an earlier window, of the
+        same day or the day before, has ended.
         """
         constant = self.is_constant
         if constant is not None or self.schedule is None or not self.schedule.is_daily:
@@ -109,18 +109,19 @@ class Window:
     def week(self) -> int | None:
         """The minutes of a week in which the budget is in force, as bits; None when weeks differ.
 
-        Bit 0 is that of the epoch, a Thursday. In the year 1 there is no week before to begin in.
+        Bit 0 is the minute of the epoch, a Thursday. It does not hold in the year 1, which has no week before it in
+        which windows could have begun.
         """
         if self.is_constant is None and not (self.schedule and self.schedule.is_weekly):
             return None
         return self.minutes(0, WEEK_MINUTES)
 
     def minutes(self, first: int, count: int) -> int:
-        """Return the minutes in which the budget is in force, as bits; `silences` come on top.
+        """Return the minutes in which the budget is in force, as bits, without its `silences`.
 
         Args:
             first: The minute of bit 0, counted from the epoch; none may lie outside the years 1 to 9999.
-            count: How many minutes are looked at.
+            count: How many minutes to return.
         """
         constant = self.is_constant
         if constant is not None or not self.duration:
@@ -139,7 +140,7 @@ class Window:
         return minutes & ((1 << count) - 1) if minutes.bit_length() > count else minutes
 
     def _of_few_days(self, begun: int, days: int) -> int:
-        """Return the minutes of windows that begin on the days *begun*; some may lie after the last of *days*."""
+        """Return the minutes of the windows that begin on the days *begun*; some may lie after the last of *days*."""
         assert self.schedule is not None
         fires, minutes = self.schedule.firing_minutes(), 0
         for day in range(days):
@@ -148,7 +149,7 @@ class Window:
         return _drawn_out(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
 
     def _of_many_days(self, begun: int, days: int) -> int:
-        """Return the same, made of whole days."""
+        """Return the same minutes, put together from whole days."""
         pattern, kept = _pattern(self), (1 << days) - 1
         whole = _drawn_out(begun << 1, min(pattern.reach - 1, days)) & kept
         ended = begun << min(pattern.reach, days) & kept
@@ -158,8 +159,8 @@ class Window:
     def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield when, from *start* to *end*, the budget is in force because the search for a fire gives up.
 
-        All in seconds since the epoch. Two things silence a schedule: 29 February is eight years off around a year
-        such as 2100, and the calendar ends with the year 9999.
+        All in seconds since the epoch. Two things silence a schedule: around a year such as 2100, 29 February is eight
+        years away, and the calendar ends with the year 9999.
         """
         if self.schedule is None or self.is_constant is not None:
             return
@@ -182,8 +183,7 @@ class Window:
     def spans(self, start: datetime, end: datetime) -> Spans:
         """Return when the budget is in force between two instants that have a time zone.
 
-        Nothing changes within a second. *start* is rounded down and *end* up to whole seconds; an instant between
-        two seconds is in force when the second it lies in is.
+        Nothing changes within a second: *start* is rounded down and *end* up to whole seconds.
         """
         cuts, (open_,), stop = timeline((self,), start, end)
         if not len(cuts):
@@ -199,8 +199,9 @@ class _Pattern:
 
     Args:
         reach: How many days later the last window of a day ends.
-        days: The minutes of a day, bytes with the first minute in the lowest bit of the last one, by three digits:
-            whether windows begin on it, whether the last of a day ends on it, whether one lasts all day.
+        days: The minutes of a day as bytes, the first minute in the lowest bit of the last byte, by three digits:
+            whether windows begin on the day, whether the last one of an earlier day ends on it, whether one lasts all
+            day.
     """
 
     reach: int
@@ -226,7 +227,7 @@ def _pattern(window: Window) -> _Pattern:
 
 
 def _drawn_out(bits: int, length: int) -> int:
-    """Return *bits* with each that is set making the *length* - 1 after it set as well; none for no length."""
+    """Return *bits* with each set bit extended over *length* bits, by doubling; none are set for a length of 0."""
     drawn = 1
     while drawn < length:
         more = min(drawn, length - drawn)
@@ -236,7 +237,7 @@ def _drawn_out(bits: int, length: int) -> int:
 
 
 def epoch_seconds(instant: datetime) -> int:
-    """Return the whole second that *instant*, which has a time zone, lies in."""
+    """Return the whole second that contains *instant*, which has a time zone."""
     return (instant - _EPOCH) // _SECOND
 
 
@@ -246,17 +247,17 @@ def from_epoch(seconds: int) -> datetime:
 
 
 def all_from_epoch(seconds: Iterable[int]) -> Iterator[datetime]:
-    """Return the instants of many seconds since the epoch, in half the time."""
+    """Return the instants of many seconds since the epoch; twice as fast as `from_epoch` for each."""
     return map(_EPOCH.__add__, map(timedelta, repeat(0), seconds))
 
 
 def timeline(windows: Sequence[Window], start: datetime, end: datetime) -> tuple[IntColumn, BoolColumn, int]:
-    """Look at several windows at once.
+    """Lay several windows out over the same stretch of time.
 
     Returns:
-        The seconds since the epoch from each of which to the next nothing changes, shape (cuts,): the start, every
-        minute, and what lies between; for each window whether it is in force from there on, shape (windows, cuts);
-        and the second after the last. No cuts when *end* is not after *start*.
+        The cuts, shape (cuts,), in seconds since the epoch: the start, every minute, and each edge of a silence between
+        them; nothing changes from one cut to the next. For each window whether it is in force from each cut on, shape
+        (windows, cuts). And the second after the last. There are no cuts when *end* is not after *start*.
     """
     first, stop = epoch_seconds(start), -((_EPOCH - end) // _SECOND)
     if first >= stop:
