@@ -1,7 +1,7 @@
 """From a scheduling decision to the bindings that have to be written.
 
-Order: new bindings, then re-picked ones, then dropped ones, so that a cluster is never without the
-workload because of bookkeeping.
+Order: new bindings, then re-picked ones, then dropped ones. If the process ends in between, the placement is on too
+many clusters until the next run, and never on too few.
 
 Source: scheduling.md 3 (step 6) and 4; DV-14.
 """
@@ -32,18 +32,18 @@ _LIVE = _STATES - {BindingState.UNSCHEDULED}
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """What to write: documents to create, then documents to store anew."""
+    """What to write: documents to create, then documents to replace."""
 
     create: tuple[JsonObject, ...] = ()
     replace: tuple[JsonObject, ...] = ()
 
 
 class BrokenBindingError(Exception):
-    """A binding contradicts itself: the run stops until somebody puts it right."""
+    """A binding contradicts itself: the run stops until a user repairs or deletes it."""
 
 
 def is_readable(document: Mapping[str, Any]) -> bool:
-    """Say whether `read_binding` can read a binding: one that it cannot stops the run."""
+    """Say whether `read_binding` can read a binding; one that it cannot read stops the run."""
     return str(spec_of(document).get("state")) in _STATES
 
 
@@ -61,7 +61,7 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
     state = spec.get("state")
     if state not in _STATES:
         raise BrokenBindingError(
-            f"binding {metadata['name']}: spec.state: {str(state)[:64]!r} is no state of a binding"
+            f"binding {metadata['name']}: spec.state: {str(state)[:64]!r} is not a valid state of a binding"
         )
     score = (spec.get("clusterDecision") or {}).get("clusterScore")
     previous = (metadata.get("annotations") or {}).get(PREVIOUS_BINDING_STATE)
@@ -93,14 +93,14 @@ def plan_bindings(
 
     Args:
         run: The decision.
-        placement: Whose bindings they are.
+        placement: The placement that the bindings belong to.
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        now: What dropped bindings say when that was; None: nothing.
+        now: The time to write on dropped bindings; None: none is written.
 
     Raises:
-        BrokenBindingError: A binding waiting for removal is picked again but does not say what it was before.
+        BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
     """
     stored = {document["metadata"]["name"]: document for document in documents}
     create, replace = [], []
@@ -118,9 +118,9 @@ def plan_bindings(
 def _name_suffix(placement: Mapping[str, Any], cluster: str, documents: Iterable[JsonObject]) -> str:
     """Return the 8 hexadecimal characters that end the name of a new binding.
 
-    They follow from the placement, the cluster and the bindings that the placement has had there and that are still
-    on their way out. So whoever makes the binding again, because nobody heard what became of the first attempt, makes
-    the same one.
+    They are derived from the placement, the cluster, and the bindings of the placement that are still on their way out
+    there. A create request may succeed although its answer is lost: the retry then uses the same name and gets a
+    conflict instead of making a second binding. Random names would make two.
     """
     there = (document for document in documents if document["spec"].get("targetCluster") == cluster)
     known = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in there)
@@ -135,16 +135,16 @@ def binding_name(placement: str, cluster: str, suffix: str) -> str:
 def lost_binding(
     placement: Mapping[str, Any], cluster: str, snapshot: str, documents: Iterable[JsonObject], blank: JsonObject
 ) -> JsonObject:
-    """Return the binding to create for a cluster that was picked and whose binding is gone: it stays so if it may.
+    """Return the binding to create for a cluster that was picked and whose binding is gone: it stays picked if it can.
 
     Args:
-        placement: Whose it is.
-        cluster: Which.
+        placement: The placement that lost it.
+        cluster: The cluster that it was for.
         snapshot: Name of the latest policy snapshot.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
     """
-    reason = f"{cluster} still had what was placed there when its binding was gone"
+    reason = f"the placement's objects were still on {cluster} when its binding was lost"
     decision = {"clusterName": cluster, "selected": True, "reason": reason}
     return _new_binding(placement, decision, snapshot, documents, blank)
 
@@ -159,9 +159,9 @@ def _new_binding(
     """Return the binding to create for a cluster that was picked.
 
     Args:
-        placement: Whose it is.
-        decision: Why that cluster; it names it.
-        snapshot: Name of the policy snapshot that it was picked under.
+        placement: The placement that it belongs to.
+        decision: The decision that picked the cluster; it names the cluster.
+        snapshot: Name of the policy snapshot under which it was picked.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
     """
@@ -188,8 +188,9 @@ def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: J
     metadata = document["metadata"]
     if state is BindingState.UNSCHEDULED:
         if old.previous_state is None:
-            raise BrokenBindingError(f"binding {old.name} is Unscheduled and does not say what it was before")
+            raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its earlier state")
         state = old.previous_state
+        # REMOVE must not outlive the drop: a deletion by another writer would then count as meant by the loop.
         over = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVE)
         annotations = {key: value for key, value in metadata["annotations"].items() if key not in over}
         metadata = {**metadata, "annotations": annotations}

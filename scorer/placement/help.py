@@ -1,4 +1,4 @@
-"""The single change that would turn a refusal into a pick, where there is one.
+"""The single change that would turn a refusal into a pick, if there is one.
 
 Source: scheduling.md 22, property 7.
 """
@@ -14,7 +14,7 @@ from scorer.selectors import match_labels
 
 
 def what_would_help(rejection: Rejection | None) -> str:
-    """Return in words what would let a cluster pass that a filter turned away, empty when nothing simple would."""
+    """Return in words what would let a rejected cluster pass the filter; empty when no simple change would."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
@@ -23,9 +23,9 @@ def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: 
 
     Args:
         run: The decision.
-        judged: What the plugins saw.
+        judged: The round in which the plugins judged it.
         scored: The candidate's sort keys.
-        border: Those of the weakest selected cluster.
+        border: The sort keys of the weakest selected cluster.
         rank: The candidate's place, counted from 1.
     """
     offers: list[str] = []
@@ -38,12 +38,14 @@ def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: 
     verb = "would be picked with" if run.last else "would be picked by a new run with"
     if not offers:
         ranked = run.request and run.request.wanted and not run.request.profile.spread.constraints
-        return f"would be picked with numberOfClusters {rank}" if ranked else ""  # spreading ranks anew for each pick
+        return (
+            f"would be picked with numberOfClusters {rank}" if ranked else ""
+        )  # with spreading, every pick ranks again
     return f"{verb} {' or '.join(offers)}"
 
 
 def _better_reading(term: PreferredTerm, run: Schedule, row: int, missing: int) -> str:
-    """Return the reading of one property that would earn *missing* more points inside the present range."""
+    """Return the reading of one property that would earn *missing* more points within the present range."""
     if term.sorter is None or ((gate := match_labels(run.fleet, term.labels)) is not None and not gate[row]):
         return ""
     column = run.fleet.quantity(term.sorter.name)

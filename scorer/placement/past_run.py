@@ -1,7 +1,7 @@
 """Past decisions as the hub recorded them, and how one differs from the one before it, in words.
 
-What is read is the status of a policy snapshot: the clusters that were selected, the first of those that were not, and
-the condition ``Scheduled``.
+The record is the status of a policy snapshot: the selected clusters, the first of those that were not selected, and the
+condition ``Scheduled``.
 
 Source: scheduling.md 17 and 22, property 9.
 """
@@ -19,13 +19,13 @@ from scorer.api.placement import PlacementType
 from scorer.placement.record import reason_category
 
 MOST_SHOWN: Final = 10
-"""So many differences of one sort are spelled out."""
+"""How many differences of one sort are spelled out."""
 
 _TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
 
 
 class Decision(NamedTuple):
-    """What was recorded of one cluster; scores are None where none were recorded, *reason* is empty where selected."""
+    """The record about one cluster; scores are None if none were recorded, *reason* is empty if it was selected."""
 
     cluster: str
     topology: int | None
@@ -40,7 +40,7 @@ class Trigger:
     Args:
         event: For machines: `Recorded`, `SnapshotCreated`, `NumberChanged`, `PlacementChanged`, `BindingDeleted`,
             `MembersChanged` or `Unknown`.
-        objects: Names of what changed, the likeliest cause first.
+        objects: Names of the changed objects, the likeliest cause first.
         message: The same in words.
     """
 
@@ -49,7 +49,7 @@ class Trigger:
     message: str = ""
 
     def document(self) -> JsonObject:
-        """Return it as JSON."""
+        """Return the trigger as JSON."""
         return {"event": self.event, "objects": list(self.objects), "message": self.message}
 
 
@@ -58,13 +58,13 @@ class PastRun:
     """One decision as it was recorded.
 
     Args:
-        time: When it was seen; of one that was recorded before anybody watched, when its condition last changed.
+        time: When it was seen; for one recorded before this process began to watch, when its condition last changed.
         trigger: What made the scheduler decide.
         snapshot: Name of the policy snapshot.
         index: Its number.
-        wanted: How many clusters were asked for; None: all that pass.
+        wanted: How many clusters the policy asked for; None: all that pass.
         picked: The selected clusters, in the order of the record.
-        others: The first of those that were not.
+        others: The first of those that were not selected.
         satisfied: Whether the policy got what it asked for.
         message: Of the condition.
         fleet_size: How many clusters there were; None when that is not known.
@@ -91,7 +91,7 @@ class PastRun:
         return {decision.cluster: decision for decision in self.picked}
 
     def repeats(self, other: "PastRun") -> bool:
-        """Say whether both decide the same, whatever they say of the clusters that were not selected."""
+        """Say whether both are the same decision; the clusters that were not selected make no difference."""
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
             other.wanted,
@@ -101,7 +101,7 @@ class PastRun:
 
 
 def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the condition ``Scheduled`` of a policy snapshot, None while nothing was decided."""
+    """Return the condition ``Scheduled`` of a policy snapshot; None until a run has decided."""
     conditions = conditions_of(snapshot)
     return next((condition for condition in conditions if condition.get("type") == "Scheduled"), None)
 
@@ -134,7 +134,10 @@ def decisions_in(snapshot: Mapping[str, Any]) -> tuple[tuple[Decision, ...], tup
 
 
 def counts_of(run: PastRun) -> dict[str, int]:
-    """Count the clusters that were not selected by category; the message has all of them, where it has them at all."""
+    """Count the clusters that were not selected, by category.
+
+    The counts in the message, if it has any, cover the whole fleet; the record lists only the first of these clusters.
+    """
     if (totals := _TOTALS.search(run.message)) is not None:
         pairs = (part.split(" ") for part in totals[1].split(", "))
         return {category: int(count) for count, category in pairs}
@@ -178,7 +181,7 @@ def _picked(decision: Decision) -> JsonObject:
 
 
 def changes(before: PastRun | None, after: PastRun) -> tuple[list[Decision], list[Decision]]:
-    """Return the clusters that *after* has and *before* has not, and the other way round."""
+    """Return the clusters that only *after* has, and those that only *before* has."""
     if before is None:
         return list(after.picked), []
     had, has = before.clusters, after.clusters
@@ -187,7 +190,7 @@ def changes(before: PastRun | None, after: PastRun) -> tuple[list[Decision], lis
 
 
 def difference(before: PastRun | None, after: PastRun) -> list[str]:
-    """Return in words how a run differs from the one before it: who came in for whom, and by what."""
+    """Return in words how a run differs from the one before it: which cluster replaced which, and why."""
     if before is None:
         return ["the first decision on record"]
     notes = []
@@ -217,7 +220,7 @@ def _swap(new: Decision, old: Decision, after: PastRun) -> str:
     now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
     if now is None:
-        return f"{words}: {old.cluster} is not in the record any more{_scores(old, 'had')}"
+        return f"{words}: {old.cluster} is no longer in the record{_scores(old, 'had')}"
     if now.affinity is None or new.affinity is None:
         return f"{words}: {now.reason}"
     return f"{words}: {_decided(new, now)}"
@@ -231,9 +234,9 @@ def _decided(winner: Decision, loser: Decision) -> str:
     ):
         if own > other:
             return f"{name} {own} > {other}"
-        if (
-            own < other
-        ):  # of different batches: what the loser would have scored when the winner was picked is not known
+        if own < other:
+            # The two were scored in different batches: the record does not tell what the loser would have scored when
+            # the winner was picked.
             return f"the spread needed it first, {name} {own} < {other}"
     return "equal scores, and the later name wins" if winner.cluster > loser.cluster else "equal scores"
 
@@ -251,7 +254,7 @@ def _why(old: Decision, after: PastRun) -> str:
 
 
 def _moves(before: PastRun, after: PastRun) -> Iterable[str]:
-    """Yield which of the clusters that stayed are recorded with other scores now."""
+    """Yield the clusters that stayed but are now recorded with other scores."""
     had = before.clusters
     for decision in after.picked:
         old = had.get(decision.cluster)

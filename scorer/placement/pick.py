@@ -25,7 +25,7 @@ class Ranks:
         rows: Shape (candidates,), ascending.
         topology: Points of the spread constraints; None: 0 for all.
         affinity: Points of the preferences; None: 0 for all.
-        bonus: Where a cluster holds an obsolete binding; None: nowhere.
+        bonus: Whether the cluster holds an obsolete binding; None: no cluster does.
     """
 
     rows: RowColumn
@@ -67,7 +67,7 @@ class Ranks:
 
 
 _FEW = 4096
-"""Up to so many candidates are simply sorted."""
+"""Up to this many candidates, all are sorted: finding the weakest pick first would not pay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +81,18 @@ class SpreadPick:
 def pick_spread(
     fleet: Fleet, constraints: Sequence[Constraint], ranks: Ranks, placed: BoolColumn, count: int
 ) -> tuple[list[SpreadPick], bool]:
-    """Pick one cluster per batch, up to *count*, judging the spread anew before each.
+    """Pick one cluster per batch, up to *count*, judging the spread again before each.
 
-    Candidates that stand in the same domains form a group: they differ only by affinity and name, which do
-    not change from batch to batch. What a constraint says of a domain follows from the domain's count alone.
-    So groups are kept in one heap per combination of counts, and a batch judges the combinations, of which
-    there are few.
+    Candidates in the same domains form a group: they differ only by affinity and name, which do not change from batch
+    to batch. How a constraint judges a domain depends on the domain's count alone. So groups are kept in one heap per
+    combination of counts, and a batch judges the combinations, of which there are few.
 
     Args:
         fleet: All member clusters.
         constraints: At least one.
-        ranks: The candidates; their topology scores are not looked at.
+        ranks: The candidates; their topology scores are not used.
         placed: The taken clusters.
-        count: How many are needed.
+        count: How many clusters are needed.
 
     Returns:
         The picks in order, and whether a batch found no candidate.
@@ -140,7 +139,7 @@ class _Tally:
 
 
 class _Groups:
-    """Candidates by the domains they stand in, each group sorted by affinity and name, the best last."""
+    """Candidates grouped by their domains, each group sorted by affinity and name, the best last."""
 
     def __init__(self, fleet: Fleet, constraints: Sequence[Constraint], ranks: Ranks, placed: BoolColumn) -> None:
         self.constraints = constraints
@@ -195,9 +194,9 @@ class _Groups:
             heappush(self.heaps.setdefault(counts, []), (-self.rank[head], group))
 
     def best(self, sticky: Sequence[int]) -> SpreadPick | None:
-        """Return the best candidate of this batch, None when no constraint lets any in.
+        """Return the best candidate of this batch; None when the constraints admit none.
 
-        *sticky* are the candidates with the tie bonus: each beats the others of equal scores.
+        *sticky* are the candidates with the tie bonus: each beats the others with equal scores.
         """
         found: tuple[int, int] | None = None
         for counts, heap in self.heaps.items():
@@ -224,7 +223,7 @@ class _Groups:
         return head is not None and self.rank[head] == -entry[0] and self.counts[entry[1]] == counts
 
     def _points(self, counts: _Counts) -> int | None:
-        """Return the topology score of a group with *counts*, None when a hard constraint would be broken."""
+        """Return the topology score of a group with *counts*; None when it would violate a hard constraint."""
         points = 0
         for constraint, tally, count in zip(self.constraints, self.tallies, counts, strict=True):
             if count < 0:
@@ -239,7 +238,7 @@ class _Groups:
         return points
 
     def take(self, position: int) -> None:
-        """Place the candidate at *position*: count its domains up and let the groups in them move."""
+        """Place the candidate at *position*: count its domains up, and move the groups in them to their new heaps."""
         self.gone.add(position)
         group = self.of_candidate[position]
         moved = {group}
@@ -260,7 +259,7 @@ def _numbered(values: IntColumn, most: int) -> IntColumn:
 
 
 def _narrow(values: IntColumn) -> NDArray[np.int16] | IntColumn:
-    """Return *values* in 16 bits where they fit: those are sorted in linear time."""
+    """Return *values* in 16 bits if they fit: NumPy's stable sort of those is a radix sort, in linear time."""
     if values.size and int(values.min()) >= -(2**15) and int(values.max()) < 2**15:
         return values.astype(np.int16)
     return values

@@ -22,7 +22,7 @@ from scorer.placement.schedule import Schedule, Scored, hold, schedule
 from scorer.selectors import InvalidPolicyError
 
 WOULD_BE_NEXT = "?"
-"""The policy snapshot of a policy that has none yet: every binding is obsolete beside it."""
+"""Stands for the policy snapshot of a policy that has none yet: every binding counts as obsolete."""
 
 
 def decide(
@@ -32,11 +32,11 @@ def decide(
     snapshots: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> Schedule:
-    """Schedule a placement as its policy stands, without writing anything.
+    """Schedule a placement by its present policy, without writing anything.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        fleet: What it is scheduled on.
+        fleet: The clusters to schedule it on.
         bindings: Its bindings.
         snapshots: Its policy snapshots; the latest decides which bindings were made under the present policy. With
             none at all, every binding counts as made under it.
@@ -83,8 +83,8 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
 def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
     """Return what *run* decided for one placement.
 
-    ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike records.
-    A cluster that is picked again under another policy is not new: it has had the placement all along.
+    ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike a record.
+    A cluster that is picked again under another policy is not new: it had the placement all along.
     """
     metadata = placement["metadata"]
     request = run.request

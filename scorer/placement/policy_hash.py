@@ -1,7 +1,7 @@
 """The digest that decides whether a policy needs a new snapshot.
 
-Taken after defaulting and after renaming ``metricSorter``, so that spelling out a default or the
-mutating hook's rewrite moves nothing; ``numberOfClusters`` takes no part.
+It is taken after defaulting and after renaming ``metricSorter``, so that neither a default that a user spells out nor
+the rewrite by the mutating webhook makes a new snapshot; ``numberOfClusters`` is not part of it.
 
 Source: scheduling.md 1.
 """

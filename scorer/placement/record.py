@@ -1,4 +1,4 @@
-"""What a run leaves in the status of the policy snapshot: decisions and the Scheduled condition.
+"""What a run records in the status of the policy snapshot: decisions and the Scheduled condition.
 
 Source: scheduling.md 17.
 """
@@ -37,19 +37,19 @@ def decisions(schedule: Schedule) -> list[JsonObject]:
 
 
 def picked_decision(schedule: Schedule, pick: Scored) -> JsonObject:
-    """Return the decision for a cluster that is selected by this run; a binding carries a copy of it."""
+    """Return the decision for a cluster that this run selects; its binding carries a copy."""
     if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
         return _selected(pick.cluster, None, None)
     return _selected(pick.cluster, pick.topology, pick.affinity)
 
 
 def _kept(binding: Binding) -> JsonObject:
-    """Return the decision for a cluster that stays, with the scores of the time it was picked."""
+    """Return the decision for a cluster that stays, with the scores from when it was picked."""
     return _selected(binding.cluster, binding.topology, binding.affinity)
 
 
 def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
-    """Return a positive decision; it reads the same when it is made and when it is confirmed."""
+    """Return a positive decision; its text is the same when it is made and when a later run confirms it."""
     if topology is None and affinity is None:
         return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
     return {
@@ -121,8 +121,8 @@ def _clusters(count: int) -> str:
 def snapshot_status(run: Schedule, snapshot: Mapping[str, Any], placement_generation: int, now: datetime) -> JsonObject:
     """Return the whole ``status`` of the policy snapshot after *run*.
 
-    The stored one is returned when nothing but the order of decisions differs. A run that had nothing to decide
-    because N is met leaves the earlier record of who was not picked in place: so a second run writes nothing.
+    If only the order of decisions differs, the stored status is returned. A run that had nothing to decide because N is
+    met keeps the earlier record of the clusters that were not picked, so that a second run writes nothing.
 
     Args:
         run: The decision.

@@ -19,7 +19,7 @@ _USED = {
     PlacementType.PICK_FIXED: ("clusterNames",),
 }
 _REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution"}
-"""What of the affinity every type but PickN uses."""
+"""The parts of the affinity that a type other than PickN uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class Request:
 
 
 def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None, namespace: str = "") -> Request:
-    """Check every part of *policy* that its placement type uses, whether or not this run would reach it.
+    """Check every part of *policy* that its placement type uses, even those that this run would not reach.
 
     Args:
         policy: ``spec.policy``; None means PickAll without conditions.
-        number: What the policy snapshot's annotation says, which outranks the policy's own ``numberOfClusters``.
+        number: The number in the policy snapshot's annotation, which overrides the policy's own ``numberOfClusters``.
         namespace: That of a ResourcePlacement.
 
     Raises:

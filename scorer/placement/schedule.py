@@ -1,7 +1,7 @@
 """One scheduling run: which clusters a placement gets, keeps and loses.
 
-A pure function of the policy, the fleet, the bindings and the instant. Everything that explains the
-decision is kept as columns and spelled out only when asked for.
+A pure function of the policy, the fleet, the bindings and the instant. Everything that explains the decision is kept as
+columns, and spelled out only on request.
 
 Source: scheduling.md 3, 11, 13 to 15.
 """
@@ -39,17 +39,17 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The last batch of a run: who was judged how.
+    """The last batch of a run, and how it judged each cluster.
 
     Args:
         profile: The plugins.
-        cycle: What they were asked about; ``placed`` includes the picks of earlier batches.
+        cycle: The cycle that they judged; ``placed`` includes the picks of earlier batches.
         passed: Per filter of ``profile.filters``, the clusters that passed it; None: all.
         spread: The clusters that passed the spread constraints; None: all.
         candidates: The clusters that passed everything and are not taken, with their sort keys.
-        order: Positions of the best candidates, best first: the picked ones and some that follow.
+        order: Positions of the best candidates, best first: the picked ones, and some of the losers after them.
         picked: How many of *order* this batch picked.
-        number: Of the batch.
+        number: The number of the batch.
     """
 
     profile: Profile
@@ -86,7 +86,7 @@ class Round:
         ]
 
     def rejected_rows(self) -> RowColumn:
-        """Return the clusters that some filter turned away, by name.
+        """Return the clusters that a filter turned away, by name.
 
         A taken cluster is among them when a filter before SamePlacementAntiAffinity refuses it.
         """
@@ -99,7 +99,7 @@ class Round:
         return np.flatnonzero(~alive)
 
     def reject(self, row: int) -> Rejection | None:
-        """Return why the cluster in *row* was turned away, None when no filter did."""
+        """Return why a filter turned the cluster in *row* away; None when none did."""
         for plugin, mask in zip(self.profile.filters, self.passed, strict=True):
             if mask is not None and not mask[row]:
                 return plugin.reject(self.cycle, row)
@@ -113,18 +113,18 @@ class Round:
         return sum(mask is not None and not mask[row] for mask in masks)
 
     def turned_away(self) -> dict[str, int]:
-        """Count by plugin the clusters that it was the first to turn away, taken ones left out."""
+        """Count, by plugin, the clusters that it was the first to turn away; taken clusters are left out."""
         return {plugin.name: int(np.count_nonzero(rejected)) for plugin, rejected in self._first_refusals()}
 
     def categories(self) -> dict[Category, int]:
-        """Count the clusters that are neither taken nor candidates by why they were turned away."""
+        """Count, by category of rejection, the clusters that are neither taken nor candidates."""
         counts: dict[Category, int] = {}
         for plugin, rejected in self._first_refusals():
             counts |= plugin.categories(self.cycle, rejected)
         return counts
 
     def _first_refusals(self) -> Iterator[tuple[FilterPlugin | TopologySpread, BoolColumn]]:
-        """Yield the plugins that turned clusters away, each with those that it was the first to."""
+        """Yield each plugin that turned clusters away, with those that it was the first to turn away."""
         alive = ~self.cycle.placed
         plugins = (*self.profile.filters, self.profile.spread)
         for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
@@ -139,13 +139,13 @@ class Schedule:
 
     Args:
         request: The policy that was scheduled; None when it cannot be evaluated.
-        fleet: What was chosen from.
-        now: When.
-        holdings: The bindings before.
+        fleet: The clusters to choose from.
+        now: The time of the run.
+        holdings: The bindings before the run.
         picked: New and re-picked clusters, in rank order (PickAll: by name; PickFixed: as listed).
         kept: Bindings that stay.
-        dropped: Bindings to be marked Unscheduled, in order: dangling, obsolete, scale down.
-        missed: PickFixed: listed clusters that could not be had, ineligible ones first, each as listed.
+        dropped: Bindings to mark Unscheduled, in order: dangling, obsolete, scaled down.
+        missed: PickFixed: listed clusters that could not be picked, ineligible ones first, each group as listed.
         last: The last batch; None when no cluster was judged.
         invalid: Why the policy cannot be evaluated, empty when it can.
     """
@@ -183,7 +183,7 @@ class Schedule:
 
 
 def schedule(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
-    """Decide which clusters the placement gets, keeps and loses; what has expired at *now* takes no part."""
+    """Decide which clusters the placement gets, keeps and loses; scores that have expired at *now* do not count."""
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     match request.policy.placement_type:
@@ -196,7 +196,7 @@ def schedule(request: Request, fleet: Fleet, bindings: Iterable[Binding], now: d
 
 
 def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
-    """Decide for a policy that cannot be evaluated: dangling bindings go, nothing else moves (DV-5)."""
+    """Decide for a policy that cannot be evaluated: drop dangling bindings, and change nothing else (DV-5)."""
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     kept = _by_cluster((*holdings.taken, *holdings.obsolete))
@@ -220,7 +220,7 @@ def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) ->
 
 
 def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
-    """Judge the fleet as one more batch would, without picking; for a run that had no need to."""
+    """Judge the fleet as one more batch would, without picking; for a run that judged no cluster."""
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
 
 
@@ -250,11 +250,11 @@ def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -
 
 
 SOME_LOSERS = 20
-"""So many losers are ranked along with the picks: those that a record shows."""
+"""How many losers are ranked along with the picks: as many as a record shows."""
 
 
 def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Round]:
-    """Pick one per batch, and rebuild what the last batch saw."""
+    """Pick one cluster per batch, and rebuild the last batch."""
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     picks, starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, needed)
     positions = np.array([pick.position for pick in picks], dtype=np.intp)
@@ -267,7 +267,7 @@ def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Rou
 
 
 def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
-    """Return what a batch sees after the candidates at positions *earlier* of the first have been picked."""
+    """Return the batch that follows once the candidates at positions *earlier* of the first batch have been picked."""
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     number = earlier.size + 1
     placed = cycle.placed.copy()

@@ -1,9 +1,9 @@
 """Why each cluster was picked, kept or turned away: every number that entered the decision.
 
-Nothing is computed anew but what the decision did not need: the trace asks the same plugins about the
-same cycle, cluster by cluster, so its numbers cannot disagree with the decision's.
+The trace asks the same plugins about the same cycle, cluster by cluster, and computes only what the decision did not
+need, so its numbers cannot disagree with the decision's.
 
-Over 500 lines because it has one part for every plugin whose numbers it tells.
+Over 500 lines because it has one part for every plugin whose numbers it shows.
 
 Source: scheduling.md 22.
 """
@@ -41,7 +41,7 @@ from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew
 from scorer.selectors import ClusterTerm, label_matches_row
 
 STALE_PERIODS = 3
-"""A value older than so many heartbeat periods is marked."""
+"""A value older than this many heartbeat periods is marked as stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Standing:
 def standings(run: Schedule) -> list[Standing]:
     """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
 
-    Every cluster is one that is in the fleet, that the policy names, or that has just lost the placement.
+    That is every cluster that is in the fleet, that the policy names, or that has just lost the placement.
 
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
@@ -77,13 +77,13 @@ def standings(run: Schedule) -> list[Standing]:
     found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
     named = {standing.cluster for standing in found}
     missed = dict(run.missed)
-    everybody = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
-    rest = (name for name in sorted(everybody) if name not in named)
+    all_names = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
+    rest = (name for name in sorted(all_names) if name not in named)
     return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
 
 
 def _judged(run: Schedule) -> Round | None:
-    """Return what the last batch saw; when the run had no need to judge anybody, what it would have seen."""
+    """Return the last batch; for a run that judged no cluster, the batch that it would have had."""
     if run.last is not None or run.request is None:
         return run.last
     if run.request.policy.placement_type is PlacementType.PICK_FIXED:
@@ -125,12 +125,12 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """What a decision was made for, and why.
+    """The placement that a decision was made for, and why.
 
     Args:
-        placement: Its reference, such as ``crp/payments``; empty for a policy that is nobody's.
+        placement: Its reference, such as ``crp/payments``; empty for a policy without a placement.
         snapshot: Name of the policy snapshot in force; empty when there is none yet.
-        trigger: What made the scheduler decide last, as far as it is known.
+        trigger: What made the scheduler decide last, as far as known.
     """
 
     placement: str = ""
@@ -155,7 +155,7 @@ def explanation(
         policy: As written.
         fleet_revision: Names the fleet that was judged.
         names: Only these clusters; None: all.
-        occasion: What it was made for.
+        occasion: The placement that it was made for.
     """
     return {
         "placement": occasion.placement or None,
@@ -175,7 +175,7 @@ def explanation(
 
 
 def _keys(standing: Standing) -> Scored:
-    """Return the sort keys of a cluster; those of a kept one are from the time it was picked."""
+    """Return the sort keys of a cluster; for a kept one, those from when it was picked."""
     binding = standing.binding
     if standing.scored is None and binding is not None:
         return Scored(standing.cluster, binding.topology or 0, binding.affinity or 0)
@@ -183,7 +183,7 @@ def _keys(standing: Standing) -> Scored:
 
 
 def _present_keys(run: Schedule, judged: Round | None, standing: Standing) -> Scored:
-    """Return the sort keys that a selected cluster shows now; what it was picked with is no measure for others."""
+    """Return the present sort keys of a selected cluster; those from when it was picked are not comparable."""
     row = run.fleet.row(standing.cluster)
     if standing.verdict != "Kept" or judged is None or row is None or run.request is None:
         return _keys(standing)
@@ -229,7 +229,7 @@ def _is_unlisted(run: Schedule, cluster: str) -> bool:
 
 
 def _warnings(item: JsonObject) -> list[str]:
-    """Return in words which of the readings that were looked at are old, or no longer count."""
+    """Return in words which of the readings shown are old, or no longer count."""
     terms = [term for check in item.get("filters", ()) for term in check.get("terms", ())]
     readings = [entry for term in terms for entry in term.get("properties", ())]
     readings += [term["sorter"] for term in item.get("affinity", {}).get("terms", ()) if "sorter" in term]
@@ -257,9 +257,10 @@ def _columns(run: Schedule, request: Request, judged: Round | None, standing: St
 
 
 def _cycle_of(run: Schedule, judged: Round, standing: Standing) -> Cycle:
-    """Return what the plugins were asked about in the batch that picked the cluster, else in the last one.
+    """Return the cycle of the batch that picked the cluster, or of the last batch.
 
-    A kept cluster is judged as if it alone were still to be placed: one more on top of itself says nothing.
+    A kept cluster is judged as if it alone were still to be placed: with itself already placed, the spread would count
+    it twice.
     """
     if standing.verdict == "Kept":
         return replace(judged.cycle, placed=judged.cycle.placed & ~run.fleet.rows([standing.cluster]))
@@ -341,7 +342,7 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
 
 
 def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
-    """Return the reading with its age; absent, expired and unreadable are told apart."""
+    """Return the reading with its age, or whether it is missing, expired or unreadable."""
     reading: Reading | None = fleet.quantity(name).readings[row]
     member = fleet.members[row]
     if reading is None:
@@ -360,7 +361,7 @@ def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
 
 
 def _aged(member: MemberCluster, name: str, now: datetime) -> JsonObject:
-    """Return how old a reading is, where that is known, and whether that is too old."""
+    """Return the age of a reading, if known, and whether it is stale."""
     observed_at = observation_time(member, name)
     if observed_at is None:
         return {}
@@ -369,7 +370,7 @@ def _aged(member: MemberCluster, name: str, now: datetime) -> JsonObject:
 
 
 def _age(now: datetime, then: datetime) -> str:
-    """Return how old something is; what was seen after the instant of judgement is new."""
+    """Return the time from *then* to *now*; zero for an observation made after the instant of judgement."""
     return format_duration(max(now - then, timedelta()))
 
 
@@ -427,7 +428,7 @@ def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> Js
 
 
 def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
-    """Return which clusters set the range, whether they are candidates themselves, and the share this one has."""
+    """Return the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
     assert term.sorter is not None
     fleet = judged.cycle.fleet
     column = fleet.quantity(term.sorter.name)
@@ -445,7 +446,7 @@ def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
         }
     bounds = observed_range(column)
     if bounds is None:
-        return entry | {"note": "all values are equal, so nobody earns anything"}
+        return entry | {"note": "all values are equal, so no cluster earns points"}
     value = float(column.double[row])
     if np.isnan(value):
         return entry
@@ -456,7 +457,7 @@ def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
 
 
 def _binding(run: Schedule, binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
-    """Return what is known of the binding a cluster holds, and whether the cluster would still match."""
+    """Return the facts about a cluster's binding, and whether the cluster would still match."""
     entry: JsonObject = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
     if binding.snapshot:
         entry["snapshot"] = binding.snapshot
@@ -509,13 +510,13 @@ def _reason(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
 
 
 def _loss(run: Schedule, standing: Standing) -> str:
-    """Return why a cluster loses its binding that no check turned away."""
+    """Return why a cluster that no filter turned away loses its binding."""
     if standing.binding is None or not run.fleet.rows([standing.cluster]).any():
-        return "it is no member of the fleet any more"
+        return "it is no longer a member of the fleet"
     if run.request is None:
         return "it is leaving the fleet"
     if _is_unlisted(run, standing.cluster):
-        return "spec.policy.clusterNames does not name it any more"
+        return "spec.policy.clusterNames no longer names it"
     if not standing.binding.current:
         return "it was picked under an earlier policy, and the present one has all the clusters it wants"
     return "the placement wants fewer clusters, and this one was recorded as the weakest"
@@ -528,7 +529,7 @@ def _distance(gap: Mapping[str, Any] | None) -> str:
     if gap is None:
         return "not among the best"
     if gap["decidedBy"] == "name":
-        return f"scores as {gap['toLastPicked']} does, and the later name wins"
+        return f"has the same scores as {gap['toLastPicked']}, and the later name wins"
     if gap["difference"] > 0:
         return f"scores {gap['difference']} more than {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
     return f"{-gap['difference']} short of {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"

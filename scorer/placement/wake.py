@@ -1,9 +1,10 @@
 """Which placements a change of a member cluster wakes.
 
-Becoming ineligible, new taints and reordered ones wake nobody: what runs stays. An external score counts as a property
-as long as it is valid: a later expiry alone wakes nobody, as a newer observation does not.
+A cluster that becomes ineligible, and new or reordered taints, wake no placement: running workloads stay. An external
+score counts as a property while it is valid: a later expiry alone wakes no placement, nor does a newer observation of
+the same value.
 
-Source: scheduling.md 2; DV-13 (a leaving cluster wakes everybody).
+Source: scheduling.md 2; DV-13 (a leaving cluster wakes every placement).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from scorer.plugins.cluster_eligibility import eligible
 
 @dataclass(frozen=True, slots=True)
 class Sleeper:
-    """A placement as far as waking it goes.
+    """The facts about a placement that decide whether to wake it.
 
     Args:
         name: Its key.
@@ -41,7 +42,7 @@ def woken(
     now: datetime,
     limits: EligibilityLimits | None = None,
 ) -> list[str]:
-    """Return the names of the placements to be scheduled anew; *old* None: created, *new* None: gone."""
+    """Return the names of the placements to schedule again; *old* None: created, *new* None: gone."""
     if old is None:
         return []
     leaves = new is None or (new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None)

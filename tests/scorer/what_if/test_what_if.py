@@ -328,7 +328,7 @@ def test_a_broken_binding_stops_its_placement_and_no_other():
         Changes(lost=["oslo"]),
     )
     assert entry_of(plan, "web")["rollout"]["blocked"]["reason"] == "BrokenBinding"
-    assert "'Lost' is no state of a binding" in entry_of(plan, "web")["message"]
+    assert "'Lost' is not a valid state of a binding" in entry_of(plan, "web")["message"]
     assert entry_of(plan, "all")["moves"]["lost"] == ["oslo"]
 
 

@@ -288,7 +288,7 @@ async def test_so_many_runs_are_kept(records):
     runs = records.runs("payments")
     assert len(runs) == MOST_RUNS
     assert [run["picked"][0]["cluster"] for run in runs] == [f"c{number}" for number in range(24, 4, -1)]
-    assert runs[0]["difference"] == ["c24 instead of c23: c23 is not in the record any more"]
+    assert runs[0]["difference"] == ["c24 instead of c23: c23 is no longer in the record"]
 
 
 async def test_old_runs_go_but_the_last_one_stays(records):

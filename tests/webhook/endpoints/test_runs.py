@@ -83,7 +83,7 @@ async def test_the_last_decisions_come_latest_first_under_a_tag():
         latest, first = answer.json["items"]
         assert latest["picked"] == [{"cluster": "oslo", "score": {"affinity": 91, "topologySpread": 0}}]
         assert (latest["gained"], latest["lost"], latest["wanted"]) == (["oslo"], ["faro"], 1)
-        assert latest["difference"] == ["oslo instead of faro: faro is not in the record any more, had affinity 78"]
+        assert latest["difference"] == ["oslo instead of faro: faro is no longer in the record, had affinity 78"]
         assert parse_time(latest["time"]) - parse_time(first["time"]) == timedelta(hours=1)
         assert first["trigger"]["event"] == "Recorded"
         again = await connection.get("/v1/placements/crp/payments/runs", If_None_Match=answer.headers["ETag"])
