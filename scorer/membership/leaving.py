@@ -84,7 +84,7 @@ def departure(
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Say whether the agents have left because they were told to."""
-    # A report alone does not prove it: it may be from an earlier departure, before the member joined again.
+    # The report alone is no proof: while the hub has not told the agent to leave, it can only be an old one.
     told = spec_of(internal).get("state") == MemberState.LEAVE
     return told and joined_state(status_of(internal), expected)[0] is False
 

@@ -1,4 +1,4 @@
-"""The apply strategy that is in force, and pushing a changed one to the bindings.
+"""The apply strategy in force, and how a changed one reaches the bindings.
 
 Source: rollout.md 8; placement-api.md F-10.
 """
@@ -32,15 +32,16 @@ def effective_apply_strategy(strategy: Mapping[str, Any] | None) -> JsonObject:
 
 
 def reports_diff(document: Mapping[str, Any]) -> bool:
-    """Say whether a binding or Work only compares and applies nothing."""
+    """Say whether a binding or Work only reports differences and applies nothing."""
     return (spec_of(document).get("applyStrategy") or {}).get("type") == "ReportDiff"
 
 
 def plan_apply_strategy(strategy: Mapping[str, Any] | None, bindings: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the bindings that must be written because their apply strategy is not the placement's.
 
-    Outside all rollout limits, and whatever the state of the binding: only deleting ones are left alone. When
-    anything is returned, write it, requeue, and plan the rollout in the next reconcile.
+    This ignores all rollout limits and the state of the binding; only bindings that are being deleted are left alone.
+    If anything is returned, the caller writes it, requeues, and plans the rollout in the next reconcile: until then the
+    conditions of the bindings are for the old strategy.
 
     Args:
         strategy: The placement's ``spec.strategy``, None when absent.

@@ -1,7 +1,7 @@
-"""Is an applied object available on its member cluster, and can that be told at all?
+"""Whether an applied object is available on its member cluster, if that can be known at all.
 
-Only a few kinds say when they are available; for every other kind the answer is "not trackable", and
-the rollout waits a fixed time instead (rollout.md 7.4).
+Only a few kinds report when they are available; for every other kind the answer is "not trackable", and the rollout
+waits a fixed time instead (rollout.md 7.4).
 
 Source: rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
 """
@@ -41,15 +41,15 @@ class Availability:
 def availability(document: JsonObject) -> Availability:
     """Judge the object as it is on the member cluster, status included.
 
-    The kind is looked up with its exact group and version. A status whose fields have the wrong
-    type is `AvailabilityReason.FAILED`, with a message that names the field.
+    The kind is looked up by its exact group and version. A status with a field of the wrong type is
+    `AvailabilityReason.FAILED`, with a message that names the field.
     """
     name = f"{document.get('kind')} {document.get('apiVersion')}"
     if (document.get("apiVersion"), document.get("kind")) in _AT_ONCE:
         return Availability(AvailabilityReason.AVAILABLE, "available as soon as it exists")
     judge = _JUDGES.get((str(document.get("apiVersion")), str(document.get("kind"))))
     if judge is None:
-        return _untrackable(f"nothing tells when a {name} is available")
+        return _untrackable(f"the availability of a {name} cannot be tracked")
     try:
         return judge(document)
     except _ShapeError as error:
@@ -57,7 +57,7 @@ def availability(document: JsonObject) -> Availability:
 
 
 class _ShapeError(Exception):
-    """A field that the judgement needs has the wrong type."""
+    """A field that decides about availability has the wrong type."""
 
 
 def _available(message: str) -> Availability:
@@ -104,13 +104,13 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 
 def _lagging(document: JsonObject) -> str:
-    """Return why the status does not speak about the present spec, empty when it does."""
+    """Return why the status is not for the present spec; empty when it is."""
     observed, generation = _count(document, "status.observedGeneration"), _count(document, "metadata.generation")
-    return "" if observed == generation else f"status speaks about generation {observed}, the object is at {generation}"
+    return "" if observed == generation else f"status is for generation {observed}, the object is at {generation}"
 
 
 def _all_of(document: JsonObject, *wanted: tuple[str, str | int, str | int]) -> Availability:
-    """Say available when the status is of this generation and each (what, is, should be) agrees."""
+    """Return available when the status is for this generation and each (what, is, should be) agrees."""
     if lag := _lagging(document):
         return _not_yet(lag)
     for what, now, target in wanted:
@@ -178,7 +178,7 @@ def _disruption_budget(document: JsonObject) -> Availability:
     condition = _condition(document, "DisruptionAllowed")
     if (condition.get("status"), condition.get("reason")) == wanted:
         return _available(f"allows {allowed} disruptions")
-    return _not_yet(f"condition DisruptionAllowed does not say yet that {allowed} disruptions are allowed")
+    return _not_yet(f"condition DisruptionAllowed does not yet report that {allowed} disruptions are allowed")
 
 
 _JUDGES: Mapping[tuple[str, str], Callable[[JsonObject], Availability]] = MappingProxyType(

@@ -1,6 +1,6 @@
-"""Status back-reporting: what the member says of an object, said on the hub's own object as well.
+"""Status back-reporting: the status of an object on a member, copied to the hub's own object.
 
-Only where it is clear which member speaks: the placement picks one cluster, and names no other.
+Only where it is clear which member reports it: the placement picks exactly one cluster.
 
 Source: rollout.md 18; KubeFleet pkg/controllers/statusbackreporter.
 """
@@ -26,17 +26,17 @@ HUB_KEEPS: Final = frozenset(
         ("apiregistration.k8s.io", "APIService"),
     }
 )
-"""Group and kind of what the hub's own API server acts on the status of: it says what is true on the hub, and taking
-a member's word for it could cost data (``storedVersions`` of a definition)."""
+"""Group and kind of objects whose status the hub's own API server acts on. The status describes the hub; to overwrite
+it with a member's could lose data (``storedVersions`` of a CustomResourceDefinition)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackReport:
-    """The status that an object of the hub is to have.
+    """The status that an object on the hub should have.
 
     Args:
         group, version, kind, namespace, name: The object, as ``status.selectedResources`` of the placement names it.
-        status: What the member says; never empty.
+        status: The status that the member reports; never empty.
     """
 
     group: str
@@ -51,7 +51,7 @@ class BackReport:
 
 
 def reports_to_originals(placement: Mapping[str, Any]) -> bool:
-    """Say whether a placement wants statuses on the hub's own objects; on the Works they are there anyway."""
+    """Say whether a placement asks for statuses on the hub's own objects; the Works carry them in any case."""
     strategy = (spec_of(placement).get("strategy") or {}).get("reportBackStrategy") or {}
     return strategy.get("type") == "Mirror" and strategy.get("destination") == "OriginalResource"
 
@@ -73,9 +73,9 @@ def report_back_error(placement: Mapping[str, Any]) -> str:
 def plan_back_reports(
     placement: JsonObject, bindings: Sequence[JsonObject], works: Iterable[JsonObject]
 ) -> list[BackReport]:
-    """Return the statuses that objects of the hub are to have now, by group, kind, namespace and name.
+    """Return the statuses that objects on the hub should have now, by group, kind, namespace and name.
 
-    Nothing while two clusters hold the placement, as in the middle of a move: then it is not clear whose word counts.
+    None while two clusters hold the placement, as in the middle of a move: then it is not clear which of them counts.
 
     Args:
         placement: One that `reports_to_originals` and has no `report_back_error`.
@@ -118,7 +118,7 @@ def _identity(item: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def with_reported_status(document: JsonObject, report: BackReport) -> JsonObject | None:
-    """Return the hub's object with the reported status, None when it has it already."""
+    """Return the hub's object with the reported status; None when it has it already."""
     if status_of(document) == report.status:
         return None
     return {**document, "status": report.status}

@@ -1,4 +1,4 @@
-"""What a binding says about itself, made from its Works.
+"""The status of a binding, made from its Works.
 
 Source: rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition keeps its
 ``lastTransitionTime`` from pass to pass while status and generation stay, so that the wait for untrackable objects
@@ -36,7 +36,7 @@ from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.works import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
-"""Entries of each list of failed, drifted and differing objects."""
+"""The most entries in each list of failed, drifted and differing objects."""
 
 _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED)
 
@@ -44,12 +44,13 @@ _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_RE
 def binding_status(binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime) -> JsonObject:
     """Return the whole ``status`` of a binding after a pass of the work generator.
 
-    The conditions are made anew in order, and end with the first that is False; RolloutStarted is not ours and stays.
+    The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
+    controller writes it.
 
     Args:
         binding: The binding as stored.
         works: The Works that belong to it, as they are after the pass.
-        plan: What the pass found to do.
+        plan: The plan of the pass.
         now: The time of a transition.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
@@ -142,7 +143,7 @@ def _are_complete(answers: _Answers) -> bool:
 
 
 def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
-    """Name the first of the Works that do not say yes, and count them; empty when all do."""
+    """Name the first of the Works whose condition is not True, and count the others; empty when all are True."""
     names = [
         name_of(work) for work, answer in zip(works, answers, strict=True) if not answer or answer.get("status") != TRUE
     ]
@@ -152,7 +153,7 @@ def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
 
 
 def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """Yield each manifest's entry in the status of its Work, with the identifier a placement uses for it."""
+    """Yield each manifest's entry in the status of its Work, with the identifier that a placement uses for it."""
     for work in works:
         envelope = EnvelopeKey.of_work(work)
         for entry in dicts_at(work, "status", "manifestConditions"):

@@ -1,6 +1,6 @@
 """A binding as the planners see it, and the questions they ask about it.
 
-Read from the raw document: a resync looks at every binding of every placement.
+Read from the raw document, because a resync reads every binding of every placement.
 
 Source: rollout.md 5; KubeFleet pkg/utils/binding.
 """
@@ -34,16 +34,16 @@ AVAILABLE = "Available"
 DIFF_REPORTED = "DiffReported"
 
 PASSING_REASONS = frozenset({"OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"})
-"""A False condition with one of these reasons is no failure. The set is literal: the work generator never writes
-these words on a binding, and adding the ones it does write would put a broken release under maxUnavailable, so that
-no fixed one could replace it (rollout.md 5.4, example R5)."""
+"""A False condition with one of these reasons is not a failure. The set is copied as it is: the work generator never
+writes these reasons on a binding, and adding those that it does write would subject a broken release to maxUnavailable,
+so that no fixed release could replace it (rollout.md 5.4, example R5)."""
 
 UNTRACKABLE_REASONS = frozenset({"NotAllWorkAreAvailabilityTrackable", "WorkNotTrackable"})
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The override snapshots that apply on one cluster, in the order they are applied.
+    """The override snapshots for one cluster, in the order in which they are applied.
 
     Args:
         cluster: Names of ClusterResourceOverrideSnapshots.
@@ -63,7 +63,7 @@ class Overrides:
         )
 
     def fields(self) -> JsonObject:
-        """Return both lists as fields of a binding's spec; an empty one is None, that is absent."""
+        """Return both lists as fields of a binding's spec; an empty list is None, so that the field is absent."""
         namespaced = [{"name": name, "namespace": namespace} for namespace, name in self.namespaced]
         return {
             "clusterResourceOverrideSnapshots": list(self.cluster) or None,
@@ -84,10 +84,10 @@ class BindingView:
         state: ``spec.state``.
         snapshot: Name of the master resource snapshot, empty until bound.
         overrides: The override lists it was bound with.
-        deleting: Whether it has a deletion mark.
-        previous_state: The state an Unscheduled one had before; empty when not recorded.
-        conditions: The current ones by type; a stale condition counts as absent.
-        empty: Unscheduled and without Works: its cluster has nothing of it, and gets nothing any more.
+        deleting: Whether it has a deletion timestamp.
+        previous_state: The state of an Unscheduled binding before it was dropped; empty when not recorded.
+        conditions: The current conditions by type; one for an older generation counts as absent.
+        empty: Unscheduled and without Works: its cluster has nothing of it, and will not get anything.
     """
 
     name: str
@@ -126,14 +126,14 @@ class BindingView:
         )
 
     def status(self, kind: str) -> str:
-        """Return the status of the current condition of type *kind*, empty when there is none."""
+        """Return the status of the current condition of type *kind*; empty when there is none."""
         return str((self.conditions.get(kind) or {}).get("status") or "")
 
 
 def is_rolling(binding: BindingView) -> bool:
-    """Say whether the binding has been rolled out and it is still open what comes of it: neither available nor failed.
+    """Say whether the rollout of the binding has started and its outcome is open: neither available nor failed.
 
-    Of one that only reports differences nothing is disrupted.
+    A binding that only reports differences disrupts nothing.
     """
     return (
         binding.state is BindingState.BOUND
@@ -146,16 +146,16 @@ def is_rolling(binding: BindingView) -> bool:
 
 
 class Readiness(NamedTuple):
-    """Whether a binding is ready, and if not, after how long it is by itself; None: not without an event."""
+    """Whether a binding is ready, and if not, after what time it becomes ready by itself; None: only by an event."""
 
     ready: bool
     wait: timedelta | None
 
 
 def is_failed(binding: BindingView) -> bool:
-    """Say whether the binding is known to have gone wrong: ``failed(b)`` of rollout.md 5.4.
+    """Say whether the binding is known to have failed: ``failed(b)`` of rollout.md 5.4.
 
-    DiffReported takes no part, nor does a status Unknown.
+    DiffReported does not count, nor does a status Unknown.
     """
     for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE):
         condition = binding.conditions.get(kind)
@@ -165,15 +165,15 @@ def is_failed(binding: BindingView) -> bool:
 
 
 def has_diff_reported(binding: BindingView) -> bool:
-    """Say whether differences were reported, or could not be: ``diffReported(b)`` of rollout.md 5.4."""
+    """Say whether differences were reported, or reporting failed: ``diffReported(b)`` of rollout.md 5.4."""
     return DIFF_REPORTED in binding.conditions
 
 
 def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> Readiness:
     """Say whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
-    Where availability cannot be tracked, the binding is ready when it has been applied for longer than
-    *unavailable_period*; at exactly that age it is not, and the wait is zero.
+    Where availability cannot be tracked, the binding is ready once it has been applied for longer than
+    *unavailable_period*; at exactly that age it is not ready yet, and the wait is zero.
     """
     if binding.status(DIFF_REPORTED) == TRUE:
         return Readiness(ready=True, wait=timedelta())
@@ -192,8 +192,9 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:
     """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists.
 
-    It also gets the finalizer that has to be there before its first Work: in the same write. One that is being deleted
-    may not be given any, and gets no Work.
+    The same write adds the finalizer, which must be there before the first Work: without it the binding could be
+    deleted right after the Works were made, and nothing would clean them up. The API server accepts no new finalizer on
+    a binding that is being deleted; such a binding gets no Works either.
     """
     if not is_deleting(document):
         document = with_finalizer(document, WORK_CLEANUP) or document
@@ -201,10 +202,10 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
 
 
 def is_lost_and_found(document: JsonObject) -> bool:
-    """Say whether a binding was Bound when it was made, and nobody has spoken of its rollout since.
+    """Say whether a binding was created in state Bound, and the rollout controller has not reported on it since.
 
-    So it is one that was made anew in place of a lost one (`scorer.rollout.lost_bindings`), or was restored: it has
-    been rolled out before.
+    Such a binding was recreated in place of a lost one (`scorer.rollout.lost_bindings`), or restored from a backup: its
+    content has been rolled out before.
     """
     return (
         spec_of(document).get("state") == BindingState.BOUND
@@ -217,15 +218,15 @@ def is_lost_and_found(document: JsonObject) -> bool:
 def rollout_started_status(
     document: JsonObject, *, started: bool, message: str, now: datetime, renew: bool = True
 ) -> JsonObject | None:
-    """Return the binding's ``status`` with RolloutStarted set, None when it says so already.
+    """Return the binding's ``status`` with RolloutStarted set; None when it is set already.
 
     Args:
         document: The binding as stored; the condition is made for its present generation.
         started: False: held back by the limits of the rolling update.
-        message: For people. Why it is held back is renewed when it changes; of one that has started, new words alone
-            are no reason to write.
+        message: For people. A new reason for being held back is written; once the rollout has started, a new message
+            alone is not.
         now: The time of a transition.
-        renew: Whether a change of words alone is a reason to write now.
+        renew: Whether to write now if only the message has changed.
     """
     generation, status = generation_of(document), TRUE if started else FALSE
     reason = "RolloutStarted" if started else "RolloutNotStartedYet"
@@ -242,6 +243,6 @@ def rollout_started_status(
 
 
 def views(documents: Sequence[JsonObject], empty: Container[str] = ()) -> list[BindingView]:
-    """Read *documents*, in the order of their names; those named in *empty* are Unscheduled and have no Works."""
+    """Read *documents*, sorted by name; those named in *empty* are Unscheduled and have no Works."""
     found = (BindingView.of(document, empty=name_of(document) in empty) for document in documents)
     return sorted(found, key=lambda view: view.name)

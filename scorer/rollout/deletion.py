@@ -1,13 +1,13 @@
-"""What goes, and in which order, when a placement is deleted; above all, what stays on the members.
+"""What is deleted with a placement, and in which order; above all, what stays on the members.
 
-``deleteStrategy.propagationPolicy: Abandon`` holds for a placement that is itself deleted, and for no other loss of a
-cluster. By the time the Works are deleted the placement may be gone, so what it wanted is written down first: on each
-binding before it is deleted, on each Work before it is deleted. That order is also what makes it safe: a crash
-anywhere leaves nothing deleted that was not marked, and a Work that the work generator makes while the placement is
-already going is marked when its turn to be deleted comes, like all others of its binding.
+``deleteStrategy.propagationPolicy: Abandon`` applies when the placement itself is deleted, and to no other loss of a
+cluster. The placement may be gone by the time its Works are deleted, so its wish is recorded first: on each binding
+before that is deleted, and on each Work before that is deleted. The order also makes it safe: after a crash at any
+point, nothing was deleted that was not marked; and a Work that the work generator makes while the placement is already
+being deleted is marked before it is deleted in turn, like all other Works of its binding.
 
-In the same way bindings and Works say before they are deleted that the loop means it (`scorer.rollout.intent`). A
-binding that is going without that word was deleted by somebody else: its Works stay, and the scheduler makes it anew.
+In the same way the loop marks bindings and Works as meant before it deletes them (`scorer.rollout.intent`). A binding
+that is being deleted without that mark was deleted by another client: its Works stay, and the scheduler recreates it.
 
 Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
 """
@@ -39,13 +39,13 @@ def leaves_objects(placement: Mapping[str, Any]) -> bool:
 
 
 def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[Write]:
-    """Return what takes all bindings of a placement away that is being deleted, in order.
+    """Return the writes that delete all bindings of a placement that is being deleted, in order.
 
-    A binding that the loop takes away for another reason is left alone: its objects go, whatever the placement says.
-    One that somebody else has deleted goes with the placement like all others.
+    A binding that the loop is already deleting for another reason is left alone: its objects go, whatever the placement
+    says. One that another client has deleted goes with the placement like all others.
 
     Args:
-        placement: ClusterResourcePlacement or ResourcePlacement with a deletion mark.
+        placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
         bindings: All of its bindings.
     """
     writes = []
@@ -57,30 +57,31 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
             marked = with_metadata(marked, annotations={ABANDON: "true"})
         marked = meant(marked) or marked
         if marked is not binding:
-            writes.append(replace(marked))
+            writes.append(replace(marked))  # before the deletion: a binding without a finalizer is gone at once
         if not is_deleting(binding):
             writes.append(delete(binding))
     return writes
 
 
 def is_to_go(binding: Mapping[str, Any]) -> bool:
-    """Say whether the loop wants the content of a binding gone from its cluster.
+    """Say whether the loop wants the content of a binding removed from its cluster.
 
-    Unscheduled is such a word, too: nobody but the loop writes it, when another decision has dropped the cluster.
+    The state Unscheduled says so, too: only the loop writes it, when a decision drops the cluster.
     """
     return is_meant(binding) or spec_of(binding).get("state") == BindingState.UNSCHEDULED
 
 
 def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return what takes the words off bindings that they are to go, where nobody stands behind them any more.
+    """Return the writes that take the mark `meant` off bindings for which its reason no longer exists.
 
-    An eviction that was withdrawn between its word and the deletion leaves such a binding, and so does a placement that
-    was on its way out when its definition went. Whoever deletes it later, by mistake, is not the loop. That its objects
-    are abandoned is the word of a placement that goes, and taken back in any case.
+    Such a binding is left by an eviction that was withdrawn between marking and deletion, and by a placement that was
+    being deleted when its definition was removed. If the mark stayed, a later deletion by another client, by mistake,
+    would pass for the loop's own. The mark that its objects are abandoned comes only from a placement that is being
+    deleted, and is removed in any case.
 
     Args:
-        bindings: All of a placement that stays.
-        evictions: All there are.
+        bindings: All bindings of a placement that stays.
+        evictions: All evictions on the hub.
     """
     said = [binding for binding in bindings if not is_deleting(binding)]
     said = [binding for binding in said if is_meant(binding) or annotation(binding, ABANDON)]
@@ -98,22 +99,22 @@ def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Ma
 
 
 def is_abandoned(binding: Mapping[str, Any]) -> bool:
-    """Say whether what a binding has placed stays when it goes."""
+    """Say whether the objects that a binding has placed stay when it is deleted."""
     return annotation(binding, ABANDON) == "true"
 
 
 def plan_work_deletion(
     works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> list[Write]:
-    """Return what takes Works away that are to go, in order; nothing when all are going.
+    """Return the writes that delete Works, in order; none when all are being deleted as they should be.
 
-    Each is told first that its content is to go, also one that somebody else has deleted; none of it when its member
-    leaves the fleet: what is there stays.
+    Each Work is first marked as meant, even one that another client has deleted: the agent removes content only then.
+    While its member is leaving the fleet a Work is not marked, and its content stays.
 
     Args:
-        works: Which.
+        works: The Works to delete.
         member: Their MemberCluster; None: gone.
-        abandoned: Their content stays on the member, except for what the loop has ordered away before: that goes.
+        abandoned: Their content stays on the member, except where the loop has ordered its removal before.
     """
     writes = []
     stays = member is not None and not is_deleting(member)

@@ -1,4 +1,4 @@
-"""Envelopes: objects that are wrapped on the hub, so that they do nothing there, and placed unwrapped.
+"""Envelopes: objects that are wrapped on the hub, so that they have no effect there, and placed unwrapped.
 
 Source: rollout.md 9.3; KubeFleet pkg/controllers/workgenerator/envelope.go.
 """
@@ -49,22 +49,22 @@ class EnvelopeKey:
 
     @classmethod
     def of_work(cls, work: JsonObject) -> "EnvelopeKey | None":
-        """Name the envelope whose content a Work holds, None when it holds none."""
+        """Name the envelope whose content a Work holds; None when it does not hold an envelope's content."""
         kind = label(work, ENVELOPE_WORK)
         return cls(kind, label(work, ENVELOPE_NAMESPACE), label(work, ENVELOPE_NAME)) if kind else None
 
     def labels(self) -> dict[str, str]:
-        """Return the labels by which the envelope's Work is known."""
+        """Return the labels that identify the envelope's Work."""
         labels = {ENVELOPE_WORK: self.type, ENVELOPE_NAME: self.name, ENVELOPE_NAMESPACE: self.namespace}
         return {key: value for key, value in labels.items() if value}
 
     def work_name(self, base: str) -> str:
-        """Return the name of the envelope's Work, *base* being that of the snapshot that holds it."""
+        """Return the name of the envelope's Work; *base* is the name of the Work of the snapshot that holds it."""
         digest = sha256(f"{self.type}/{self.namespace}/{self.name}".encode()).hexdigest()
         return f"{base}-envelope-{digest[:16]}"
 
     def identifier(self) -> JsonObject:
-        """Return ``envelope`` of the entry of a wrapped object in a status."""
+        """Return the field ``envelope`` of a wrapped object's entry in a status."""
         fields = {"name": self.name, "namespace": self.namespace, "type": self.type}
         return {key: value for key, value in fields.items() if value}
 
@@ -81,8 +81,8 @@ def unwrap(
 
     Args:
         envelope: ClusterResourceEnvelope or ResourceEnvelope.
-        kinds: Tells the scope of a kind; for a kind not in it, the object's own namespace does.
-        settings: What the operator decided about selection: it holds for what is wrapped, too.
+        kinds: The known kinds, for their scope; the scope of another kind follows from the object's own namespace.
+        settings: What the operator decided about selection: it applies to wrapped objects, too.
     """
     key = EnvelopeKey.of(envelope)
     if len(key.name) > 63:
@@ -100,7 +100,7 @@ def _content_error(
     key: EnvelopeKey, content: Any, kinds: Mapping[tuple[str, str], Kind], settings: SelectionSettings
 ) -> str:
     if not isinstance(content, Mapping):
-        return "is no object"
+        return "is not an object"
     if not (content.get("apiVersion") and content.get("kind") and name_of(content)):
         return "lacks apiVersion, kind or metadata.name"
     group, name = group_kind(content)

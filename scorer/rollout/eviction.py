@@ -1,12 +1,13 @@
-"""May a placement be taken off a cluster? What one eviction comes to.
+"""Whether a placement may be taken off a cluster: the outcome of one eviction.
 
-An eviction that deletes a binding has its uid written on it first. Whoever goes on after a crash thereby knows which
-deletion was meant: when that binding is gone or going, the eviction was executed, whatever the placement looks like by
-then, even if the scheduler has picked the cluster again. While it is still there, nothing has happened yet and
-everything is decided anew. So a crash neither blocks an eviction that took place nor costs a second binding.
+Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
+therefore knows which deletion it meant. If that binding is gone or being deleted, the eviction was executed, whatever
+the placement looks like by then, even if the scheduler has picked the cluster again. If it is still there, nothing has
+happened yet, and the controller decides again. So a crash neither leaves an eviction that took place unanswered, nor
+costs the placement a second binding.
 
-Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides anew after
-a crash and then finds no binding, or a new one.
+Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides again after
+a crash, and then finds no binding, or a new one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ VALID = "Valid"
 EXECUTED = "Executed"
 
 EVICTED_BINDING = OURS + "evicted-binding"
-"""On an eviction: the uid of the binding that it deletes, written before it does."""
+"""Annotation of an eviction: the uid of the binding that it deletes, written before the deletion."""
 
 
 class EvictionReason(StrEnum):
@@ -53,14 +54,14 @@ class EvictionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """What becomes of an eviction.
+    """The outcome of an eviction.
 
     Args:
         binding: Name of the binding that it is about; empty when there is none, or several.
-        reason: What it comes to; never `EvictionReason.VALID`, which goes without saying when it is executed or not.
-        message: Why, with the numbers of the budget where one was looked at.
-        budget: Name of the disruption budget that decided, empty when none did.
-        deletes: Whether the binding has to be deleted for it; one that is going already has not.
+        reason: The outcome; never `EvictionReason.VALID`, which both EXECUTED and NOT_EXECUTED imply.
+        message: Why, with the numbers of the budget if one was consulted.
+        budget: Name of the disruption budget that decided; empty when none did.
+        deletes: Whether the controller has to delete the binding; not if it is being deleted already.
     """
 
     binding: str
@@ -71,7 +72,7 @@ class Eviction:
 
     @property
     def executed(self) -> bool:
-        """Whether the binding goes."""
+        """Whether the placement loses the binding."""
         return self.reason is EvictionReason.EXECUTED
 
 
@@ -81,7 +82,7 @@ def judge_eviction(
     bindings: Sequence[BindingView],
     budget: Mapping[str, Any] | None,
 ) -> Eviction:
-    """Say what an eviction of *placement* from *cluster* comes to.
+    """Return the outcome of an eviction of *placement* from *cluster*.
 
     Args:
         placement: The ClusterResourcePlacement; None: there is none of that name.
@@ -102,12 +103,12 @@ def judge_eviction(
         return _invalid("the cluster holds several bindings of it" if found else "the cluster does not hold it")
     (binding,) = found
     if binding.deleting:
-        return Eviction(binding.name, EvictionReason.EXECUTED, "it is being removed already")
+        return Eviction(binding.name, EvictionReason.EXECUTED, "it is already being removed")
     if BindingState.BOUND not in (binding.state, binding.previous_state):
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, "nothing has been placed there yet")
     if is_failed(binding) or has_diff_reported(binding):
         return Eviction(
-            binding.name, EvictionReason.EXECUTED, "what is there does not run, so no budget is asked", deletes=True
+            binding.name, EvictionReason.EXECUTED, "nothing placed there is running, so no budget applies", deletes=True
         )
     if budget is None:
         return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
@@ -136,7 +137,7 @@ def _within(
             keep = least if picks_all else scaled_up(least, wanted)
             allowed, limit = available - keep, f"minAvailable {least}"
         else:
-            allowed, limit = 0, "no limit in it, which blocks every eviction"
+            allowed, limit = 0, "no limit, which blocks every eviction"
     except (TypeError, ValueError) as error:
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
     reason = EvictionReason.EXECUTED if allowed > 0 else EvictionReason.NOT_EXECUTED
@@ -145,7 +146,7 @@ def _within(
 
 
 def is_finished(eviction: Mapping[str, Any]) -> bool:
-    """Say whether an eviction has its answer: that is final, whatever happens to the placement afterwards."""
+    """Say whether an eviction has its answer, which is final, whatever happens to the placement afterwards."""
     if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
         return True
     return (current_condition(eviction, VALID) or {}).get("status") == FALSE
@@ -157,7 +158,7 @@ def decide_eviction(
     bindings: Sequence[JsonObject],
     budget: Mapping[str, Any] | None,
 ) -> Eviction:
-    """Say what an eviction that is not finished comes to.
+    """Return the outcome of an eviction that is not finished.
 
     Args:
         eviction: The ClusterResourcePlacementEviction.
@@ -169,6 +170,7 @@ def decide_eviction(
         ValueError: The state of a binding is none of the three states.
     """
     meant = annotation(eviction, EVICTED_BINDING)
+    # By uid, not by cluster: the scheduler may have made a new binding there, which this eviction must not delete.
     if meant and not any(uid_of(each) == meant and not is_deleting(each) for each in bindings):
         return Eviction("", EvictionReason.EXECUTED, "it has been removed")
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
@@ -177,12 +179,12 @@ def decide_eviction(
 def is_under_way(
     eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
 ) -> bool:
-    """Say whether an eviction is taking a binding away: it has said which one it means, and that is not gone yet.
+    """Say whether an eviction is taking a binding away: it names the binding, and that is not gone yet.
 
     Args:
         eviction: The ClusterResourcePlacementEviction.
         bindings: All bindings of the placement, deleting ones included.
-        withdrawn: It is not there any more: what it has not begun by then, it does not.
+        withdrawn: The eviction no longer exists: a deletion that it had not begun by then does not happen.
     """
     meant = annotation(eviction, EVICTED_BINDING)
     executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
@@ -193,7 +195,7 @@ def is_under_way(
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
-    """Return the eviction with the binding that it deletes written on it, None when it is already."""
+    """Return the eviction with the uid of the binding that it deletes written on it; None when it has it already."""
     uid = uid_of(binding)
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None
@@ -201,13 +203,13 @@ def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
 
 
 def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the whole ``status`` of an eviction that would be executed and has to wait: it has no answer yet."""
+    """Return the whole ``status`` of an eviction that could be executed but has to wait: it has no answer yet."""
     said = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
     return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [said])}
 
 
 def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
-    """Return the whole ``status`` of an eviction that came to *outcome*: its last word (rollout.md 19.3)."""
+    """Return the whole ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
     spec, generation = spec_of(eviction), generation_of(eviction)
 
     def say(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:

@@ -1,6 +1,6 @@
-"""What an object says about a controller that fails on it: one condition for each, gone when the controller passes.
+"""Conditions that report a controller's failure on an object: one per controller, removed once the controller succeeds.
 
-Whoever else makes the status of such an object anew does not have to know of them (`keeping_failures`).
+Other controllers that write the status of such an object need not know of these conditions (`keeping_failures`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from scorer.api.documents import conditions_of, generation_of, status_of
 from scorer.api.meta import JsonObject
 
 LONGEST_MESSAGE: Final = 1024
-"""Characters of what went wrong; it may repeat whatever was written on the object."""
+"""The most characters of an error; it may repeat any text that a user wrote in the object."""
 _PREFIX: Final = "harbormaster.dev/"
 _SUFFIX: Final = "Failed"
 
@@ -23,9 +23,9 @@ def failure_type(controller: str) -> str:
 
 
 def failure_of(document: Mapping[str, Any]) -> str:
-    """Return what an object says of a controller that fails on it, empty when none does.
+    """Return the message of the failure that an object reports; empty when it reports none.
 
-    It may be older than the last change of the object: it is taken back when the controller passes, not before.
+    It may be older than the last change of the object: the controller removes it when it succeeds, not before.
     """
     failures = (each for each in conditions_of(document) if _is_of_failure(each) and each.get("status") == TRUE)
     first = min(failures, key=lambda each: str(each["type"]), default=None)
@@ -33,7 +33,7 @@ def failure_of(document: Mapping[str, Any]) -> str:
 
 
 def keeping_failures(status: JsonObject, document: JsonObject) -> JsonObject:
-    """Return a new status of an object with the failures that the object tells of now, and no others."""
+    """Return a new status of an object with the failures that the object reports now, and no others."""
     new, now = status.get("conditions") or (), conditions_of(document)
     failures = [condition for condition in now if _is_of_failure(condition)]
     if not failures and not any(map(_is_of_failure, new)):
@@ -49,7 +49,7 @@ def _is_of_failure(condition: Mapping[str, Any]) -> bool:
 def failing_status(
     document: JsonObject, controller: str, reason: str, message: str, now: datetime
 ) -> JsonObject | None:
-    """Return the whole status of an object that a controller fails on; None when it says so already."""
+    """Return the whole status of an object on which a controller fails; None when it reports that already."""
     kind, generation = failure_type(controller), generation_of(document)
     old = conditions_of(document)
     said = next((condition for condition in old if condition.get("type") == kind), None)
@@ -62,7 +62,7 @@ def failing_status(
 
 
 def passed_status(document: JsonObject, controller: str) -> JsonObject | None:
-    """Return the whole status of an object that a controller does not fail on; None when it says nothing else."""
+    """Return the whole status of an object on which a controller succeeded; None when it reports no failure of it."""
     kind, old = failure_type(controller), conditions_of(document)
     others = [condition for condition in old if condition.get("type") != kind]
     return None if len(others) == len(old) else {**status_of(document), "conditions": others}

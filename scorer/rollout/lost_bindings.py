@@ -1,12 +1,12 @@
-"""Bindings that somebody has deleted, made anew from the Works that they have left.
+"""Lost bindings: deleted by another client than the loop, and recreated from the Works that they have left.
 
-A binding is what the hub remembers of a placement's place on a cluster. When it is gone without the loop's doing (by
-hand, with its definition), its Works and the content on the member stay; a scheduler that went by bindings alone would
-forget where things run, and might place them elsewhere. So each cluster with Works of the placement and without a
-binding gets one again, before anything is decided, as it was: bound to the snapshot, with the overrides and the apply
-strategy that its Works hold. So nothing changes on the member unless the rollout lets it.
+A binding is the hub's record that a placement is on a cluster. When one disappears without the loop's doing (deleted by
+hand, or with its definition), its Works and the content on the member stay. A scheduler that relied on bindings alone
+would forget where the placement runs, and might place it elsewhere. So before anything is decided, each cluster that
+has Works of the placement but no binding gets its binding back as it was: bound to the snapshot, with the overrides and
+the apply strategy that its Works hold. Nothing changes on the member until the rollout allows it.
 
-Only while the placement stays: the Works of one that is being deleted go without a binding.
+This happens only while the placement stays: the Works of a placement that is being deleted need no binding to go.
 """
 
 from collections import defaultdict
@@ -31,12 +31,12 @@ from scorer.rollout.works import overrides_of
 def orphaned_works(
     placement: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], works: Iterable[JsonObject]
 ) -> dict[str, list[JsonObject]]:
-    """Return the Works of a placement by cluster, of clusters that have no binding of it.
+    """Return the Works of a placement on clusters that have no binding of it, by cluster.
 
     Args:
-        placement: Whose.
-        bindings: All of its bindings that count; one on its way out is still one.
-        works: Works that are labelled with the name of the placement; others of them are left out.
+        placement: The placement.
+        bindings: All of its bindings that count; one that is being deleted still does.
+        works: Works labelled with the name of the placement; those of a placement in another namespace are left out.
     """
     clusters = {str(spec_of(binding).get("targetCluster") or "") for binding in bindings}
     found: dict[str, list[JsonObject]] = defaultdict(list)
@@ -49,14 +49,14 @@ def orphaned_works(
 
 
 def as_works_say(binding: JsonObject, works: Collection[JsonObject]) -> JsonObject:
-    """Return a new binding bound to what the Works on its cluster hold, with the finalizer that goes with Works.
+    """Return a new binding, bound to what the Works on its cluster hold, with the finalizer that Works require.
 
-    Where that differs, a change was under way with the rollout's leave: the latest counts. Of Works that do not say
-    what they hold it stays Scheduled, so that they stay as they are until the rollout has its turn.
+    If the Works differ, the rollout had allowed a change that was under way: the latest Work counts. If they do not
+    record what they hold, the binding stays Scheduled, so that the Works stay as they are until the rollout reaches it.
 
     Args:
         binding: One that is not stored yet.
-        works: Those that its predecessor has left, at least one.
+        works: The Works that its predecessor has left, at least one.
     """
     latest = max(works, key=_age)
     snapshot, overrides = annotation(latest, PARENT_RESOURCE_SNAPSHOT_NAME), overrides_of(latest)

@@ -1,9 +1,9 @@
-"""What harbormaster itself stands on, and therefore never places, wherever it is written down.
+"""The objects that harbormaster itself depends on, and therefore never places.
 
-A placement of the definition of AppliedWork would end with the AppliedWorks of the member, and with everything that
-they own; one of the agent's namespace would end with the agent. So the machinery of the fleet is neither selected nor
-unwrapped on the hub, nor applied or removed on a member, whoever asks for it and whatever the hub that sends it thinks.
-It is told by names alone: they are all that a manifest is trusted with.
+If a placement held the definition of AppliedWork, its end would delete the member's AppliedWorks, and everything that
+they own; if it held the agent's namespace, its end would delete the agent. So the fleet's own objects are neither
+selected nor unwrapped on the hub, nor applied or removed on a member, no matter which user or hub asks for it. They are
+recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
 Source: placement-api.md 2.1, X-01, X-02; rollout.md 2.3, 2.4.
 """
@@ -35,11 +35,11 @@ _GUARDS: Final = frozenset(
         )
     }
 )
-"""Cluster-scoped kinds of which harbormaster has some: what its processes may do, and what guards them."""
+"""Cluster-scoped kinds of which harbormaster has objects of its own: the rights of its processes, and their guards."""
 
 
 def is_fleet_group(group: str) -> bool:
-    """Say whether all kinds of an API group are of the fleet's machinery."""
+    """Say whether an API group with all its kinds is the fleet's own."""
     return group in FLEET_GROUPS or group == _OWN_GROUP or group.endswith(f".{_OWN_GROUP}")
 
 
@@ -51,7 +51,7 @@ def why_never_placed(group: str, kind: str, name: str, namespace: str = "", *, h
         kind: Of the object.
         name: Of the object.
         namespace: Of the object; empty for a cluster-scoped one.
-        homes: The namespaces in which harbormaster runs, where it is about to be placed from, or to.
+        homes: The namespaces in which harbormaster runs, on the hub or on the member, depending on the caller.
     """
     if is_fleet_group(group):
         return f"is of the fleet's own group {group}"
@@ -60,7 +60,7 @@ def why_never_placed(group: str, kind: str, name: str, namespace: str = "", *, h
     if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):
         return "takes the place of the fleet's definitions"
     if (group, kind) in _GUARDS and (name == _OWN_NAME or name.startswith(f"{_OWN_NAME}-")):
-        return "is what harbormaster is allowed, or guarded by"
+        return "is one of harbormaster's own roles or policies"
     if (group, kind) == NAMESPACE.group_kind:
         return "is a namespace of the fleet itself" if is_fleet_namespace(name, homes) else ""
     return f"is in {namespace}, a namespace of the fleet itself" if is_fleet_namespace(namespace, homes) else ""
@@ -73,12 +73,13 @@ def is_fleet_namespace(name: str, homes: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MemberLimits:
-    """What the agent of a member applies and removes at all, whatever the hub sends.
+    """Limits on what the agent of a member applies and removes, whatever the hub sends.
 
     Args:
         home: The agent's own namespace.
-        blocked_namespaces: Others in which nothing is done, nor to them; ``*`` at the end stands for any rest.
-        allowed_kinds: When not empty, nothing is done to other kinds.
+        blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them; ``*``
+            at the end matches any rest.
+        allowed_kinds: When not empty, the agent touches no other kinds.
     """
 
     home: str = ""
@@ -86,11 +87,11 @@ class MemberLimits:
     allowed_kinds: tuple[KindRule, ...] = ()
 
     def refusal(self, group: str, versions: Sequence[str], kind: str, name: str, namespace: str = "") -> str:
-        """Say why nothing is done to an object, as the end of a sentence about it; empty when it may be.
+        """Say why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
 
         Args:
             group: Of the object.
-            versions: Those of its group in which it may be meant.
+            versions: The versions of its group that may be meant.
             kind: Of the object.
             name: Of the object.
             namespace: Of the object; empty for a cluster-scoped one.
@@ -107,7 +108,7 @@ class MemberLimits:
 
 
 def _matching(namespace: str, patterns: Iterable[str]) -> str:
-    """Return the first pattern that a namespace matches; empty: none, or there is no namespace."""
+    """Return the first pattern that a namespace matches; empty when none does, or *namespace* is empty."""
     for pattern in patterns if namespace else ():
         stem = pattern.removesuffix("*")
         if namespace == pattern or (stem != pattern and namespace.startswith(stem)):

@@ -1,8 +1,8 @@
 """Applying the overrides of a binding to the objects that its member cluster gets.
 
-Whatever does not fit, a path, a variable, a snapshot that is gone, is the user's to put right: nothing is placed that
-is only half overridden. Unlike the reference, an object that one override deletes is left alone by all later ones,
-and no patch may turn an object into another one, should it have slipped past admission.
+If a path, a variable or a snapshot does not exist, nothing is placed until the user corrects it: an object is never
+placed half overridden. Unlike in the reference, overrides that follow one that deletes an object leave the object
+alone, and no patch can turn an object into another, even if it got past admission.
 
 Source: rollout.md 6.4; KubeFleet pkg/controllers/workgenerator/override.go.
 """
@@ -42,18 +42,18 @@ _SECRET: Final = KINDS["", "Secret"].group_kind
 
 
 class VariableError(ValueError):
-    """A variable in a value has no meaning on a cluster."""
+    """A variable in a value cannot be replaced on a cluster."""
 
 
 def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterable[JsonObject]) -> Override:
-    """Return what applies the overrides of a binding to one object: for `scorer.rollout.works.plan_works`.
+    """Return a function that applies the overrides of a binding to one object, for `scorer.rollout.works.plan_works`.
 
-    Nothing is read before the first object comes: most passes make no Work anew.
+    It parses nothing before its first call, since most passes make no Work.
 
     Args:
         binding: Names the override snapshots, in the order in which they are applied.
         member: The MemberCluster that gets the objects.
-        snapshots: The override snapshots that the binding names, of both kinds, as far as they exist.
+        snapshots: Those override snapshots, of both kinds, that the binding names and that exist.
     """
     return _BindingOverride(
         Overrides.of(spec_of(binding)), member, {_key(snapshot): snapshot for snapshot in snapshots}
@@ -74,7 +74,7 @@ class _BindingOverride:
         for namespace, name in self._wanted:
             if (namespace, name) not in self._snapshots:
                 what = f"ResourceOverrideSnapshot {namespace}/" if namespace else "ClusterResourceOverrideSnapshot "
-                return OverrideError(f"{what}{name} does not exist any more")
+                return OverrideError(f"{what}{name} no longer exists")
         result = content
         for selection in selections_of(content):
             for override in self._by_selection.get(selection, ()):
@@ -86,7 +86,7 @@ class _BindingOverride:
 
     @cached_property
     def _by_selection(self) -> Mapping[Selected, Sequence["_SnapshotOverride"]]:
-        """The overrides that concern an object, in their order, by what the object is selected by."""
+        """The overrides in their order, by each selection that they make."""
         found: dict[Selected, list[_SnapshotOverride]] = defaultdict(list)
         for key in self._wanted:
             override = _SnapshotOverride(self._snapshots[key], self._member)
@@ -105,7 +105,7 @@ class _SnapshotOverride:
         self._rules = read_rules(snapshot)
 
     def apply(self, content: JsonObject) -> JsonObject | OverrideError | None:
-        """Return *content* after the rules that hold for the cluster, None when one of them deletes it."""
+        """Return *content* after the rules that match the cluster; None when one of them deletes it."""
         if isinstance(self._rules, RulesError):
             return OverrideError(f"{describe(self._snapshot)}: {self._rules.message}")
         result = content
@@ -124,7 +124,7 @@ class _SnapshotOverride:
         operations: list[JsonObject] = []
         for position, patch in enumerate(rule.patches):
             try:
-                # the value that is absent and the value null are the same on the wire
+                # An absent value and null are the same on the wire.
                 value = substituted(patch.get("value"), name_of(self._member), self._labels)
             except VariableError as error:
                 return self._error(content, rule, at, position, str(error))
@@ -151,7 +151,7 @@ class _SnapshotOverride:
 
 
 def substituted(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
-    """Return *value* with its variables replaced, wherever they stand in its JSON text.
+    """Return *value* with its variables replaced, wherever they are in its JSON text.
 
     Args:
         value: Of a patch; it is not changed.
@@ -202,7 +202,7 @@ def _name(content: JsonObject) -> str:
 
 
 def _shown(value: Any, content: JsonObject) -> str:
-    """Return a value for a message that more people read than may read the override."""
+    """Return a value for a message; more people may read the message than the override, so Secrets are hidden."""
     return "(hidden)" if group_kind(content) == _SECRET else _cut(dump_json(value).decode())
 
 

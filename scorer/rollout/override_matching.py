@@ -1,7 +1,7 @@
-"""Which override snapshots concern what a placement places, and on which member clusters.
+"""Which override snapshots apply to the objects of a placement, and on which member clusters.
 
-An override whose rules cannot be read counts as one that holds for every cluster: the binding then names it, and says
-why it cannot be applied, where a user looks. Leaving it out would place the objects unchanged and in silence.
+An override whose rules cannot be read counts as matching every cluster: the binding then names it, and its status says
+why it cannot be applied, where a user will look. To leave it out would place the objects unchanged, without a warning.
 
 Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
 """
@@ -40,9 +40,10 @@ def selected_by(snapshot: JsonObject) -> Iterator[Selected]:
 
 
 def selections_of(content: JsonObject) -> tuple[Selected, ...]:
-    """Return by what an object can be selected, ClusterResourceOverrides first.
+    """Return the selections that match an object, ClusterResourceOverrides first.
 
-    A cluster-scoped object by itself; a namespaced one by its Namespace, and by itself in a ResourceOverride.
+    A cluster-scoped object is selected by itself; a namespaced one by its Namespace, and by itself in a
+    ResourceOverride.
     """
     group, version = split_api_version(str(content.get("apiVersion") or ""))
     kind, name, namespace = str(content.get("kind") or ""), name_of(content), namespace_of(content)
@@ -77,13 +78,13 @@ def matching_overrides(
     *,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
 ) -> list[JsonObject]:
-    """Return the override snapshots that concern what a placement places, in the order in which they are applied.
+    """Return the override snapshots that apply to a placement's objects, in the order in which they are applied.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        group: What it places.
+        group: The objects that it places.
         snapshots: Override snapshots of both kinds; only the latest of each override counts.
-        kinds: Tells the scope of the kinds in envelopes.
+        kinds: The known kinds, for the scope of objects in envelopes.
     """
     key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
     meant = [
@@ -98,7 +99,7 @@ def matching_overrides(
 
 
 def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[Selected]:
-    """Yield by what the objects of a group can be selected; an envelope by what is in it, never by itself."""
+    """Yield the selections that match the objects of a group; for an envelope those of its content, not its own."""
     for content in group.objects():
         if not is_envelope(content):
             yield from selections_of(content)
@@ -110,7 +111,7 @@ def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iter
 
 
 def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
-    """Yield the objects in an envelope that can be placed; what is wrong with the others is said when they are."""
+    """Yield the objects in an envelope that can be placed; the work generator reports the others."""
     for entry, content in dict_at(envelope, "data").items():
         found = unwrap({**envelope, "data": {entry: content}}, kinds)
         if not isinstance(found, EnvelopeError):
@@ -123,7 +124,7 @@ class ClusterOverrides:
 
     Args:
         by_cluster: For `scorer.rollout.planner.plan_rollout`; a cluster without overrides is left out.
-        missing: Clusters that have no MemberCluster, so that nobody can tell: try again later.
+        missing: Clusters without a MemberCluster, whose overrides cannot be determined: try again later.
     """
 
     by_cluster: Mapping[str, Overrides]
@@ -131,7 +132,7 @@ class ClusterOverrides:
 
 
 def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, JsonObject | None]) -> ClusterOverrides:
-    """Return which of the override snapshots hold for which cluster.
+    """Return which of the override snapshots apply on which cluster.
 
     Args:
         matching: As `matching_overrides` returns them.

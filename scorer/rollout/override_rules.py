@@ -1,4 +1,4 @@
-"""The rules of an override snapshot, and the member clusters they hold for.
+"""The rules of an override snapshot, and the member clusters that they match.
 
 Source: rollout.md 6.3; KubeFleet pkg/utils/overrider, IsClusterMatched.
 """
@@ -18,7 +18,7 @@ from scorer.api.override import OverridePolicy, OverrideRule, OverrideType
 from scorer.api.placement import ClusterSelectorTerm
 
 OVERRIDE_RULES = FieldPath.of("spec", "policy", "overrideRules")
-"""Where a user finds the rules in an override."""
+"""Path of the rules in an override, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Rule:
     """One rule that can be evaluated.
 
     Args:
-        clusters: One selector per term, any of which must match, as the expressions that must hold; None: the rule
-            holds for no cluster, empty: for all.
-        deletes: Whether the object is dropped.
-        patches: ``jsonPatchOverrides`` as they are written.
+        clusters: One selector per term, as expressions that must all match; one selector must match. None: the rule
+            matches no cluster; empty: every cluster.
+        deletes: Whether the rule drops the object.
+        patches: ``jsonPatchOverrides`` as written.
     """
 
     clusters: tuple[tuple[LabelSelectorRequirement, ...] | None, ...] | None
@@ -37,7 +37,7 @@ class Rule:
     patches: tuple[JsonObject, ...]
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
-        """Say whether the rule holds for the cluster with these `member_labels`.
+        """Say whether the rule matches the cluster with these `member_labels`.
 
         A selector that is null matches nothing, an empty one everything.
         """
@@ -51,13 +51,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RulesError:
-    """Why the rules of a snapshot cannot be read: they slipped past admission. For the user of the override."""
+    """Why the rules of a snapshot, which got past admission, cannot be read; for the user of the override."""
 
     message: str
 
 
 def read_rules(snapshot: JsonObject) -> tuple[Rule, ...] | RulesError:
-    """Return the rules of an override snapshot in their order, all of them fit to be evaluated."""
+    """Return the rules of an override snapshot in their order, all of them valid."""
     policy = override_spec(snapshot).get("policy")
     try:
         read = OverridePolicy.read(policy) if isinstance(policy, Mapping) else None
@@ -94,7 +94,7 @@ def _rule_error(rule: OverrideRule, at: FieldPath) -> str:
 
 
 def _other_condition(term: ClusterSelectorTerm) -> str:
-    """Return what else than labels a term asks about: with it left aside the rule would hold for too many clusters."""
+    """Return the field of a term that selects by anything but labels: to ignore it would match too many clusters."""
     given = {
         "propertySelector": term.property_selector,
         "propertySorter": term.property_sorter,
@@ -109,12 +109,12 @@ def override_spec(snapshot: JsonObject) -> Mapping[str, Any]:
 
 
 def member_labels(member: JsonObject) -> dict[str, str]:
-    """Return the labels of a MemberCluster, its name under `MEMBER_NAME` among them whoever has written them."""
+    """Return the labels of a MemberCluster with its name under `MEMBER_NAME`, whatever the stored label says."""
     return {**labels_of(member), MEMBER_NAME: name_of(member)}
 
 
 def describe(snapshot: JsonObject) -> str:
-    """Name the override of a snapshot for people."""
+    """Return the name of a snapshot's override, for people."""
     namespace, name = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
     kind = f"ResourceOverride {namespace}/{name}" if namespace else f"ClusterResourceOverride {name}"
     return f"{kind} (snapshot {name_of(snapshot)})"

@@ -1,10 +1,10 @@
 """Snapshots of an override: one index per spec, the latest labelled, the oldest dropped.
 
-The successor is created before its predecessor loses its label. So an override is never without a latest snapshot,
-and no placement rolls out as if there were no override, not even when the process ends between two writes; where two
-are labelled, the greater index counts.
+The successor is created before its predecessor loses its label. So an override is never without a latest snapshot, and
+no placement rolls out as if there were no override, not even if the process ends between the two writes. While two
+snapshots are labelled, the greater index counts.
 
-Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which takes the label away first.
+Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first.
 """
 
 from base64 import b64encode
@@ -36,7 +36,7 @@ HISTORY_LIMIT: Final = 10
 """Snapshots kept of one override, the latest among them."""
 
 LABEL_LIMIT: Final = 63
-"""Characters of a label value, which the name of the override has to be."""
+"""The most characters of a label value; the override's name is one, on its snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class OverrideSnapshotPlan:
         writes: Empty when the latest snapshot holds the override's spec already.
         name: Name of the snapshot in force after the writes.
         index: Its index.
-        error: The override cannot have snapshots: nothing is planned, and somebody has to be told.
+        error: Why the override cannot have snapshots: nothing is planned, and the caller reports it to the user.
     """
 
     writes: tuple[Write, ...] = ()
@@ -57,7 +57,7 @@ class OverrideSnapshotPlan:
 
 
 def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject]) -> OverrideSnapshotPlan:
-    """Make sure that the latest snapshot, and only it, is labelled so and holds the override's spec.
+    """Make sure that the latest snapshot, and no other, is labelled latest, and that it holds the override's spec.
 
     Args:
         override: ClusterResourceOverride or ResourceOverride that is not being deleted.
@@ -79,13 +79,13 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     first = max(map(_index, ordered), default=-1) + 1
     index = next(index for index in count(first) if f"{name}-{index}" not in names)
     made = _make(override, index, digest)
-    return OverrideSnapshotPlan((create(made), *_retire(live)), name_of(made), index)
+    return OverrideSnapshotPlan((create(made), *_retire(live)), name_of(made), index)  # in this order, see above
 
 
 def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the latest snapshot of each override, in the order in which they are applied.
 
-    That is ClusterResourceOverrideSnapshots by name, then ResourceOverrideSnapshots by namespace and name.
+    The order is ClusterResourceOverrideSnapshots by name, then ResourceOverrideSnapshots by namespace and name.
 
     Args:
         snapshots: Of any overrides, both kinds.
@@ -118,7 +118,7 @@ def _given(members: Mapping[str, Any]) -> JsonObject:
 
 
 def _retire(snapshots: Sequence[JsonObject]) -> Iterator[Write]:
-    """Take the label off the predecessors of the latest snapshot, the oldest first, and drop the surplus."""
+    """Remove the label from the predecessors of the latest snapshot, the oldest first, and delete the surplus."""
     surplus = max(0, len(snapshots) - HISTORY_LIMIT + 1)
     yield from (
         replace(_labelled(snapshot, "false")) for snapshot in snapshots[surplus:] if is_labelled_latest(snapshot)

@@ -1,8 +1,8 @@
-"""What a placement says about itself, made from the policy snapshot, the bindings and the resource snapshots.
+"""The status of a placement, made from the policy snapshot, the bindings and the resource snapshots.
 
 Deciding again on the result changes nothing: transition times are kept where a status stays.
 
-Over 500 lines because the conditions of a placement follow from one another: each stands on the one before it.
+Over 500 lines because the conditions of a placement build on one another: each requires the one before it.
 
 Source: rollout.md 16 and 17; scheduling.md 17; KubeFleet pkg/controllers/placement/placement_status.go.
 """
@@ -42,17 +42,17 @@ from scorer.rollout.planner import Limits, Wanted
 from scorer.rollout.stalling import STALLED, STALLED_REASON, find_rest
 
 RESYNC = timedelta(minutes=30)
-"""How long until a placement that is not complete is looked at again without an event."""
+"""How long until the controller looks again, without an event, at a placement that is not complete."""
 
 JUDGED_AGAIN = "being judged again"
-"""Said of a placement that has been changed, while what was decided before is shown."""
+"""Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
 
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
 
 
 class _Words(NamedTuple):
-    """Reasons of one condition type on a placement, its event, and what its messages say of the clusters."""
+    """Reasons of one condition type on a placement, its event, and the words for the clusters in its messages."""
 
     unknown: str
     no: str
@@ -120,7 +120,7 @@ _COMPARING = (ROLLOUT_STARTED, OVERRIDDEN, WORK_SYNCHRONIZED, DIFF_REPORTED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotView:
-    """What a status needs of a resource snapshot group.
+    """The parts of a resource snapshot group that a status needs.
 
     Args:
         name: Name of the master.
@@ -135,7 +135,7 @@ class SnapshotView:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth telling about an object.
+    """An event to record about an object.
 
     Args:
         reason: One word.
@@ -150,13 +150,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PlacementReport:
-    """The status to store and what is worth an event.
+    """The status to store, and the events to record.
 
     Args:
         status: The whole ``status``.
-        events: Only what has just become true.
-        complete: Scheduled and everything expected is True.
-        look_again: How long until the rollout counts as stalled if nothing moves; None: that is not to be expected.
+        events: Only for what has just become true.
+        complete: Whether Scheduled and all expected conditions are True.
+        look_again: How long until the rollout counts as stalled if nothing moves; None: it cannot become stalled, or
+            it is already.
     """
 
     status: JsonObject
@@ -178,7 +179,7 @@ def condition_type(placement: JsonObject, word: str) -> str:
 
 
 def expected_conditions(placement: JsonObject) -> tuple[str, ...]:
-    """Return the words of the conditions that follow Scheduled, in order."""
+    """Return the short types of the conditions that follow Scheduled, in order."""
     strategy = spec_of(placement).get("strategy") or {}
     report_diff = (strategy.get("applyStrategy") or {}).get("type") == "ReportDiff"
     return _COMPARING if report_diff else _APPLYING
@@ -197,7 +198,7 @@ def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
 
 
 def is_judged_again(placement: JsonObject) -> bool:
-    """Say whether a placement has been changed, and there is no decision on that yet."""
+    """Say whether a user has changed a placement, and there is no decision on the change yet."""
     if is_deleting(placement) or generation_of(placement) <= 1:
         return False
     scheduled = current_condition(placement, condition_type(placement, SCHEDULED)) or {}
@@ -207,7 +208,8 @@ def is_judged_again(placement: JsonObject) -> bool:
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
     """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8).
 
-    Not so that the rollout is stalled: it may go on, and nobody looks until the mistake is put right.
+    Except the condition Stalled, which is removed: the rollout may go on, and this controller does not look at it until
+    the user corrects the mistake.
     """
     scheduled = _condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)
@@ -227,16 +229,16 @@ def placement_status(
     snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
     stalled_after: timedelta | None = None,
 ) -> PlacementReport:
-    """Decide the status of a placement whose selectors are in order.
+    """Decide the status of a placement whose selectors are valid.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
-        policy_snapshot: The latest one, None before there is one.
+        policy_snapshot: The latest one; None before there is one.
         bindings: All bindings of the placement.
-        latest: The content in force; None before there is one, and of no interest with an External strategy.
+        latest: The content in force; None before there is any. Not used with an External strategy.
         now: The time of a transition.
-        snapshots: By name of the master, those that bindings point at. Only needed for an External strategy.
-        stalled_after: How long a rolling update may stand still until it is said to be stalled; None: for ever.
+        snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
+        stalled_after: How long a rolling update may stand still before it counts as stalled; None: without limit.
     """
     return _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after).report()
 
@@ -314,7 +316,9 @@ class _Reporter:
         look_again = self._stall(entries, conditions)
         synced = condition_type(self._placement, STATUS_SYNCED)
         kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
-        stalled = condition_type(self._placement, STALLED)  # its time is when something moved last
+        stalled = condition_type(
+            self._placement, STALLED
+        )  # its transition time is that of the last move, not of the last status
         before = [condition for condition in old if condition.get("type") != stalled]
         status["conditions"] = [*merge_conditions(before, conditions), *kept]
         complete = is_complete(self._placement, status)
@@ -322,7 +326,7 @@ class _Reporter:
         return PlacementReport(status, events, complete, look_again)
 
     def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
-        """Add to *conditions* that the rollout is stalled, if it is; else return how long until it will be."""
+        """Add the condition Stalled to *conditions* if the rollout is stalled; else return how long until it is."""
         if self._stalled_after is None or self._external:
             return None
         picked = {entry["clusterName"] for entry in entries}
@@ -435,7 +439,7 @@ class _Reporter:
         return _condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
-        """Summarise where update runs decide: only when all clusters have the same content."""
+        """Summarise the clusters under an External strategy: only when all of them have the same content."""
         names = {self._snapshot_of(str(entry["clusterName"])) for entry in entries}
         common = self._snapshots.get(next(iter(names))) if len(names) == 1 else None
         status["observedResourceIndex"] = str(common.index) if common else ""
@@ -473,15 +477,15 @@ class _Reporter:
 
 
 def _unavailable_period(placement: JsonObject) -> timedelta:
-    """Return how long a cluster may have to prove itself, which is no standstill."""
+    """Return how long a cluster may take to count as available; that wait is not a standstill."""
     try:
         return Limits.of(spec_of(placement).get("strategy")).unavailable_period
-    except (ValueError, TypeError):  # one that admission refuses
+    except (ValueError, TypeError):  # an invalid one that got past admission
         return timedelta()
 
 
 def _status(entry: JsonObject, word: str) -> str:
-    """Return the status of a cluster's condition; the chain ended before it: unknown."""
+    """Return the status of a cluster's condition; Unknown if the chain of conditions ended before it."""
     return next((condition["status"] for condition in entry["conditions"] if condition["type"] == word), UNKNOWN)
 
 
@@ -494,7 +498,7 @@ def _overrides(entry: JsonObject) -> bool:
 
 
 def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:
-    """Return the lists of a binding that its cluster's entry shows, given the statuses of that entry."""
+    """Return the lists of a binding that its cluster's entry shows, given the statuses in that entry."""
     spec, status = spec_of(binding), status_of(binding)
     found: JsonObject = {}
     if statuses.get(ROLLOUT_STARTED) == TRUE:

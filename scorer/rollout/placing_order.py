@@ -1,4 +1,4 @@
-"""The order of a Work's manifests: what others need comes before them.
+"""The order of a Work's manifests: objects that others need come before them.
 
 Source: rollout.md 2.7; KubeFleet pkg/controllers/placement/resource_selector.go.
 """
@@ -17,7 +17,7 @@ _RANKS = {kind: rank for rank, kind in enumerate(_ORDER.split())}
 
 
 def order_key(document: JsonObject) -> tuple[int, str, str]:
-    """Return what selected objects are sorted by, so that an unchanged set makes an unchanged snapshot."""
+    """Return the sort key of a selected object; a fixed order makes an unchanged selection an unchanged snapshot."""
     kind = str(document.get("kind"))
     group, version = split_api_version(str(document.get("apiVersion")))
     rank = _RANKS.get(kind, len(_RANKS))

@@ -1,7 +1,7 @@
-"""One reconcile of a rolling update: what may be updated, bound and removed now.
+"""One reconcile of a rolling update: which bindings may be updated, bound and removed now.
 
-The plan is a function of the bindings as they are; two budgets, how many ready clusters may be taken away and
-how many may be added, are computed once, before anything is picked.
+The plan is a function of the bindings as they are. Two budgets are computed once, before anything is picked: how many
+ready clusters may be taken away, and how many may be added.
 
 Source: rollout.md 7; KubeFleet pkg/controllers/rollout.
 """
@@ -31,7 +31,7 @@ CLEANUP_RETRY = timedelta(seconds=5)
 
 
 _MOST_NAMED = 3
-"""Clusters that one reason names."""
+"""How many clusters one message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ class Limits:
 
     @classmethod
     def of(cls, strategy: Mapping[str, Any] | None) -> "Limits":
-        """Read ``spec.strategy``; what is absent or null takes its default.
+        """Read ``spec.strategy``; fields that are absent or null take their defaults.
 
         Raises:
-            ValueError: The period is no time that could be waited for.
+            ValueError: The unavailable period is not a valid number of seconds.
         """
         rolling = (strategy or {}).get("rollingUpdate") or {}
         given = {key: value for key, value in rolling.items() if value is not None}
@@ -98,12 +98,12 @@ class Limits:
 
 def _period(seconds: object) -> timedelta:
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST_PERIOD_SECONDS:
-        raise ValueError(f"unavailablePeriodSeconds {seconds!r} is no integer from 0 to {LONGEST_PERIOD_SECONDS}")
+        raise ValueError(f"unavailablePeriodSeconds {seconds!r} is not an integer from 0 to {LONGEST_PERIOD_SECONDS}")
     return timedelta(seconds=seconds)
 
 
 class Action(StrEnum):
-    """What the reconcile comes to; everything but `ROLL` picks nothing."""
+    """The outcome of a reconcile; only `ROLL` picks anything."""
 
     ROLL = "roll"
     NOTHING_TO_ROLL = "nothing-to-roll"
@@ -114,7 +114,7 @@ class Action(StrEnum):
 
 
 class Invariant(StrEnum):
-    """What may never be the case; the rollout of the whole placement stops until it is put right."""
+    """States that must never occur; while one does, the rollout of the whole placement stops."""
 
     TWO_LIVE_BINDINGS = "two-live-bindings"
     BOUND_WITH_DELETING = "bound-with-deleting"
@@ -124,7 +124,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutError:
-    """A broken invariant. Nothing is planned; try again with backoff, and tell somebody."""
+    """A broken invariant. Nothing is planned; the caller retries with backoff, and reports it to the user."""
 
     invariant: Invariant
     message: str
@@ -153,21 +153,22 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """What to do now. Every list is in the order of the bindings' names.
+    """What to do now. Every list is sorted by the bindings' names.
 
     Args:
-        action: What the reconcile comes to.
-        update: Bound, to be written to the latest snapshot and overrides.
-        bind: Scheduled, to be bound to the latest snapshot and overrides.
-        remove: Unscheduled, to be deleted; those without Works whatever the limits say, since nothing goes with them.
-        blocked: Would be updated or bound if the limits allowed: RolloutStarted False.
-        held_removals: Would be removed if the limits allowed, or their cluster were free; nothing is written on them.
+        action: The outcome of the reconcile.
+        update: Bound, to update to the latest snapshot and overrides.
+        bind: Scheduled, to bind to the latest snapshot and overrides.
+        remove: Unscheduled, to delete; those without Works regardless of the limits, since no content goes with them.
+        blocked: Would be updated or bound if the limits allowed it: RolloutStarted False.
+        held_removals: Would be removed if the limits allowed it, or their cluster were free; nothing is written on
+            them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
         unready: Count as taken away: not available, or not for long enough.
-        waiting: Would be looked at if nothing else held their cluster: RolloutStarted False, also with
+        waiting: Would be considered if nothing else held their cluster: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
-        budget: The numbers behind it.
-        requeue_after: When to plan again; zero: at once, rate limited; None: not without an event.
+        budget: The numbers behind the plan.
+        requeue_after: When to plan again; zero: at once, rate limited; None: only after an event.
         error: Set with `Action.ERROR` only.
     """
 
@@ -198,7 +199,8 @@ def plan_rollout(
 ) -> RolloutPlan:
     """Plan one reconcile of a placement that is not being deleted.
 
-    Push a changed apply strategy first (`plan_apply_strategy`); when that writes anything, do not plan.
+    The caller pushes a changed apply strategy first (`plan_apply_strategy`); when that writes anything, it does not
+    plan.
 
     Args:
         wanted: How many clusters the placement asks for.
@@ -206,11 +208,11 @@ def plan_rollout(
         bindings: All bindings of the placement, in any order, deleting ones included.
         latest_snapshot: Name of the latest master resource snapshot; None while there is none.
         now: Decides whether an untrackable binding has been applied for long enough.
-        overrides: The override lists wanted, by cluster; a cluster not named has none.
-        removal_needs_budget: False: with N = 0 every removal, else every removal of a failed binding, is free
-            (``rollout.removalNeedsBudget``, rollout.md 7.6).
-        held: Clusters that are being disrupted by something else: they count as they are, and are left as they are,
-            so that others take their turns.
+        overrides: The wanted override lists, by cluster; a cluster that is not named has none.
+        removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
+            binding (``rollout.removalNeedsBudget``, rollout.md 7.6).
+        held: Clusters on which another disruption is under way: they count as they are, and the rollout leaves them
+            alone and turns to others.
     """
     if (strategy or {}).get("type") not in (None, "RollingUpdate"):
         return RolloutPlan(Action.IGNORED)
@@ -260,7 +262,7 @@ def plan_rollout(
 
 
 def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
-    """Say why one of ``plan.blocked`` has to wait: the limits, and who goes first or is not ready."""
+    """Say why one of ``plan.blocked`` has to wait: the limits, and the clusters that go first or are not ready."""
     budget = plan.budget
     room = f"{max(0, budget.max_to_remove)} may be taken away now"
     if binding.state is BindingState.SCHEDULED:
@@ -278,9 +280,10 @@ def _clusters(bindings: Iterable[BindingView]) -> str:
 
 
 def cleanup_gate(bindings: Sequence[BindingView]) -> RolloutPlan | None:
-    """Return the plan that holds up the rollout while bindings of one cluster are in each other's way.
+    """Return the plan that holds up the rollout while several bindings of one cluster conflict; None: none do.
 
-    None: nothing is in the way (rollout.md 7.5).
+    The Works of both bindings have the same names, so the successor waits until its predecessor's are gone. The three
+    broken invariants are states that this order never leads to (rollout.md 7.5).
     """
     by_cluster: dict[str, list[BindingView]] = defaultdict(list)
     for binding in bindings:
@@ -349,7 +352,7 @@ def _classify(
         if binding.state is BindingState.SCHEDULED:
             (classes.waiting if is_held else classes.bindable).append(binding)
             continue
-        if binding.empty:  # counted as one that may become ready, it would keep others out for ever
+        if binding.empty:  # it never becomes ready: counted among those that may, it would keep others out
             if not binding.deleting:
                 classes.empty.append(binding)
             continue

@@ -1,4 +1,4 @@
-"""Snapshots of a placement's policy: one index per policy, whatever the number of clusters.
+"""Snapshots of a placement's policy: one index per policy; ``numberOfClusters`` does not count.
 
 Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/controller.go.
 """
@@ -38,10 +38,11 @@ class PolicySnapshotPlan:
     """What to write, in order.
 
     Args:
-        writes: Empty when the latest snapshot says everything already.
+        writes: Empty when the latest snapshot is up to date.
         name: Name of the policy snapshot in force after the writes.
         index: Its index.
-        error: Several snapshots are labelled latest: nothing is planned, and somebody has to be told.
+        error: Set when several snapshots are labelled latest: nothing is planned, and the caller reports it to the
+            user.
     """
 
     writes: tuple[Write, ...] = ()
@@ -64,8 +65,9 @@ def plan_policy_snapshots(
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All policy snapshots of the placement.
         digest: Hash of the policy without ``numberOfClusters``.
-        bindings: All bindings of the placement. With a history of one they tell the last index after a crash between
-            the end of the old snapshot and the new one; a longer history is never empty by our own doing.
+        bindings: All bindings of the placement. With a history of one, no snapshot is left after a crash between the
+            deletion of the old one and the creation of the new one, and the last index is read from them. A longer
+            history never becomes empty by our own writes.
     """
     labelled = latest_policy_snapshots(snapshots)
     if len(labelled) > 1:
@@ -82,6 +84,8 @@ def plan_policy_snapshots(
         wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
         writes = () if labels_agree and agree else (replace(wanted),)
         return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
+    # The label goes off before the successor is created: a crash in between leaves no snapshot labelled, which the next
+    # pass repairs; in the other order it would leave two, which stops the planning (see above).
     planned: list[Write] = []
     surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
     if labelled and labelled[0] not in surplus:

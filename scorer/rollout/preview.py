@@ -1,9 +1,9 @@
-"""In which order a rollout would reach the clusters: the planner asked again and again.
+"""The order in which a rollout would reach the clusters, found by running the planner repeatedly.
 
-Every step is what `plan_rollout` picks at once. The next one assumes that what was started by then has become
-available, that what was deleted is gone, and that the overrides of a cluster stay as they are; only what is known to
-have failed stays failed, for nobody can know that it recovers. So the order is the real one, and where nothing more
-can be picked is where the real rollout stops.
+Every step is what one run of `plan_rollout` picks. The next run assumes that everything started so far has become
+available, that everything deleted is gone, and that the overrides of a cluster do not change; a binding that is known
+to have failed stays failed, since it is not known whether it recovers. So the order is the real one, and the preview
+ends where the real rollout would stop.
 
 Source: rollout.md 7.
 """
@@ -22,7 +22,7 @@ from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_fa
 from scorer.rollout.planner import Action, Budget, Limits, RolloutPlan, Wanted, plan_rollout
 
 MOST_STEPS: Final = 100
-"""Steps that are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
+"""How many steps are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
 
 EXTERNAL: Final = "External"
 
@@ -32,11 +32,11 @@ class Step:
     """What one reconcile starts; clusters in the order of the planner.
 
     Args:
-        update: Get the latest resources.
-        bind: Get the placement for the first time, or again.
-        remove: Lose it.
-        waiting: What would have been started too, if the limits allowed.
-        budget: The numbers of that moment.
+        update: Clusters that get the latest resources.
+        bind: Clusters that get the placement for the first time, or again.
+        remove: Clusters that lose it.
+        waiting: Clusters that would be next if the limits allowed it.
+        budget: The numbers at that moment.
     """
 
     update: tuple[str, ...]
@@ -48,13 +48,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """What the rollout does not get past by itself.
+    """An obstacle that the rollout does not get past by itself.
 
     Args:
-        clusters: Which have to wait, in the order of the planner.
+        clusters: The clusters that have to wait, in the order of the planner.
         reason: ``WaitingForRun``, ``BudgetUsedUp``, or the invariant that is broken.
         message: In words.
-        budget: The numbers, where those of the rolling update stand in the way.
+        budget: The numbers, if the limits of the rolling update are the obstacle.
     """
 
     clusters: tuple[str, ...]
@@ -69,11 +69,11 @@ class RolloutPreview:
 
     Args:
         type: ``RollingUpdate`` or ``External``.
-        limits: Those of the strategy; None where they do not matter or cannot be read.
-        pushed: Clusters that have the placement and whose apply strategy is changed at once, outside all limits.
+        limits: The limits of the strategy; None if they do not apply or cannot be read.
+        pushed: Clusters that have the placement and whose apply strategy changes at once, outside all limits.
         steps: In order.
-        blocked: Where it stops; None: it comes to its end.
-        more: Clusters that are left after the last step shown.
+        blocked: Where it stops; None: it completes.
+        more: How many clusters are left after the last step shown.
     """
 
     type: str
@@ -91,9 +91,9 @@ def preview_rollout(
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are known ones.
+        bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are valid.
         latest: Name of the latest master resource snapshot.
-        now: Decides whether what cannot be tracked has been applied for long enough; no time passes between steps.
+        now: Decides whether an untrackable binding has been applied for long enough; no time passes between steps.
     """
     spec = spec_of(placement)
     strategy = spec.get("strategy")
@@ -128,9 +128,9 @@ def preview_rollout(
 
 
 def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
-    """Say whether the planner has nothing to do: every binding is Bound and as wanted, each on a cluster of its own.
+    """Say whether the planner has nothing to do: every binding is Bound and as wanted, each on a different cluster.
 
-    That is so for most placements most of the time, and found out much faster than by asking the planner.
+    This is true of most placements most of the time, and much faster to find out than by running the planner.
     """
     clusters = set()
     for binding in bindings:
@@ -146,7 +146,7 @@ def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
 
 
 def _ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the conditions of a binding on which all went well."""
+    """Return the conditions of a binding whose rollout has succeeded."""
     applies = effective_apply_strategy((strategy or {}).get("applyStrategy"))["type"] != "ReportDiff"
     kind = AVAILABLE if applies else DIFF_REPORTED
     return {kind: {"type": kind, "status": TRUE, "reason": "Foreseen"}}
@@ -174,7 +174,7 @@ def _afterwards(
     now: datetime,
     limits: Limits,
 ) -> list[BindingView]:
-    """Return the bindings once everything that has been started is done."""
+    """Return the bindings as they will be once everything started is done."""
     bound = {binding.name for binding in (*plan.update, *plan.bind)}
     gone = {binding.name for binding in plan.remove}
     rest = []
@@ -191,7 +191,7 @@ def _afterwards(
 
 
 def _is_on_its_way(binding: BindingView, now: datetime, limits: Limits) -> bool:
-    """Say whether a binding that nothing is done to now becomes available by itself."""
+    """Say whether a binding that the plan leaves alone becomes available by itself."""
     if binding.state is BindingState.SCHEDULED or is_failed(binding):
         return False
     return not readiness(binding, now, limits.unavailable_period).ready
@@ -211,7 +211,7 @@ def _why_blocked(budget: Budget) -> str:
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"
         return (
-            f"no cluster is wanted any more; of those that are left {budget.ready or 'none'} {ready}, "
+            f"no cluster is wanted now; of those that are left {budget.ready or 'none'} {ready}, "
             f"so the limits let {removable or 'none'} be taken away"
         )
     return (

@@ -1,4 +1,4 @@
-"""What is reserved of a placement counts in the plan of its rollout as if it had been done.
+"""Promises: a reservation of a placement on a cluster counts in its rollout plan as if it had been carried out.
 
 Source: serving.md 3.1; rollout.md 7.3.
 """
@@ -12,13 +12,14 @@ from scorer.rollout.planner import cleanup_gate
 
 
 def with_promises(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:
-    """Return the bindings as they are once these clusters have been changed, and nothing has been heard of them.
+    """Return the bindings as they will be once these clusters have been changed, and have not reported yet.
 
-    While two bindings of one cluster are in each other's way there is no plan, whatever is promised.
+    Without this, the holder of a reservation and the rollout would both use the same room in the limits. While two
+    bindings of one cluster conflict there is no plan, whatever is promised.
 
     Args:
         bindings: All bindings of a placement.
-        promised: Names of the clusters that somebody has reserved.
+        promised: Names of the reserved clusters.
     """
     found = sorted(bindings, key=lambda binding: binding.name)
     if cleanup_gate(found) is not None:

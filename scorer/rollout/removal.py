@@ -1,9 +1,9 @@
-"""Whether content on a member may go: only when the loop has said so, on the object that stands for it.
+"""Whether content on a member may go: only if the loop has ordered it, on the object that stands for the content.
 
-A deletion mark says that somebody deletes an object, not who, and not why: a definition that is removed, a namespace
-that is cleared, ``kubectl delete --all`` leave the same mark as the loop. So the loop says first that it means it
-(`scorer.rollout.intent`): the order. Everything else that can be seen on the hub, that something is missing,
-unreadable, empty or on its way out, is none.
+A deletion timestamp does not say which client deleted an object, nor why: removing a definition, clearing a namespace
+and ``kubectl delete --all`` leave the same timestamp as the loop. So the loop first marks the object as meant
+(`scorer.rollout.intent`): that is the order. Nothing else that shows on the hub is an order, not even that an object is
+missing, unreadable, empty or being deleted.
 
 The order is handed down: from a placement, whose deletion is one, to its bindings, and from each binding to its Works.
 
@@ -24,32 +24,32 @@ from scorer.api.work import manifests_of
 
 
 class Fate(Enum):
-    """What is to be done about content on a member."""
+    """What the agent does with content on a member."""
 
     REMOVED = "it is deleted"
-    RELEASED = "it stays, and is ours no longer"
-    HANDED_OVER = "it stays, and another Work of its binding has it"
-    KEPT = "it stays as it is, and ours"
+    RELEASED = "it stays, and is no longer ours"
+    HANDED_OVER = "it stays, and passes to another Work of its binding"
+    KEPT = "it stays as it is, and remains ours"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is known of an object on a member that may have to go.
+    """The facts about an object on a member that may have to go.
 
     Args:
         ours: We own it.
-        shared: Others own it, too.
+        shared: It has other owners, too.
         marked: It is annotated to stay (`is_marked`).
-        untouchable: The agent does nothing to it (`scorer.rollout.never_placed`): an earlier one has applied it.
+        untouchable: The agent must not touch it (`scorer.rollout.never_placed`); an earlier agent has applied it.
         listed: Its Work still holds it.
-        signed: What the Work holds is what the hub has written into it.
-        going: The Work is on its way out, or gone.
-        ordered: The loop has said of this very Work that its content is to go.
-        abandoned: What the Work has placed is to stay when it goes.
-        leaving: The member leaves the fleet, or its namespace on the hub is going.
-        older: The Work is older than what was applied, and nobody has accepted that.
+        signed: The Work holds exactly the objects that the hub has written into it.
+        going: The Work is being deleted, or gone.
+        ordered: The loop has ordered, on this very Work, that its content goes.
+        abandoned: The content of the Work stays when the Work goes.
+        leaving: The member is leaving the fleet, or its namespace on the hub is being deleted.
+        older: The Work is older than what was applied, and no user has accepted that.
         inherited: Another Work of its binding holds it.
-        unsettled: Another Work of its binding is of another snapshot: what it is going to hold is not known.
+        unsettled: Another Work of its binding is of another snapshot: what that Work will hold is not known yet.
     """
 
     ours: bool = True
@@ -68,15 +68,18 @@ class Content:
 
 
 def fate(content: Content) -> Fate:
-    """Return what is to be done about an object: the only place where that is decided.
+    """Return what to do with an object; this is the only place that decides it.
 
-    What is untouchable stops being ours whether its end was asked for or not: else it would go with its owner.
+    An untouchable object stops being ours whether or not its removal was ordered: otherwise garbage collection would
+    delete it with its owner.
     """
     asked = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
         return Fate.KEPT
     if content.untouchable:
         return Fate.RELEASED
+    # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
+    # only the member has of it; the agent decides again once that Work has been written.
     if not asked or (content.unsettled and not content.going):
         return Fate.KEPT
     if content.inherited:
@@ -87,24 +90,24 @@ def fate(content: Content) -> Fate:
 
 
 def is_marked(live: Mapping[str, Any]) -> bool:
-    """Say whether an object on a member is to stay there: somebody wants to have it when it is placed no longer.
+    """Say whether an object on a member is annotated to stay there when it is no longer placed.
 
-    Meant for what was there before it was taken over. What else carries the mark stays as well: nobody can tell later
-    who made an object, and one that is kept by mistake can still be deleted.
+    The mark is meant for objects that existed before they were taken over. Any other object with the mark stays as
+    well: it cannot be known later who created an object, and a user can still delete one that was kept by mistake.
     """
     return annotation(live, KEEP) == "true"
 
 
 def objects_digest(manifests: Iterable[Any]) -> str:
-    """Return a text that is the same for Works that hold the same objects, whatever is in those and in any order."""
+    """Return a digest of the identities of a Work's objects; their content and order make no difference."""
     return sha256(dump_json(sorted(_identity(manifest) for manifest in manifests))).hexdigest()[:32]
 
 
 def is_signed(work: Mapping[str, Any]) -> bool:
     """Say whether a Work holds the objects that the hub has written into it.
 
-    Not so: one that was emptied or edited by hand, one that lost its content to an older definition, and one of a hub
-    that does not sign. What such a Work does not hold is not taken for unwanted.
+    It does not if a user emptied or edited it by hand, if an older definition dropped its content, or if its hub does
+    not sign. An object that is missing from such a Work does not count as unwanted.
 
     Raises:
         TypeError: What it holds cannot be read.

@@ -1,7 +1,7 @@
-"""Snapshots of what a placement selects: one index per content, split into shards, the oldest dropped.
+"""Snapshots of the objects that a placement selects: one index per content, split into shards, the oldest dropped.
 
-A snapshot group is the master of one index with its shards. Every step may be the last one before a crash:
-the next plan goes on from whatever is stored.
+A snapshot group is the master of one index with its shards. The process may end after any single write: the next plan
+continues from whatever is stored.
 
 Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
@@ -45,18 +45,18 @@ from scorer.rollout.stored_content import resource_identifier
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
-"""Bytes of JSON in one snapshot."""
+"""Bytes of JSON in one snapshot, so that the object stays well below the limit of etcd."""
 
 DEFAULT_HISTORY_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
-    """How often content may change (rollout.md 3.5). Both zero: at once.
+    """How often content may change (rollout.md 3.5). If both are zero, it changes at once.
 
     Args:
-        interval: At least so much time between two snapshots of a placement.
-        collection: So long changes are collected from the first one on.
+        interval: The least time between two snapshots of a placement.
+        collection: How long changes are collected, counted from the first.
     """
 
     interval: timedelta = timedelta(seconds=30)
@@ -71,7 +71,7 @@ UNTHROTTLED = SnapshotSettings(timedelta(), timedelta())
 
 @dataclass(frozen=True, slots=True)
 class SnapshotGroup:
-    """The master of one index and its shards in order; the master can be missing after somebody deleted it."""
+    """The master of one index and its shards in order; the master is missing if another client has deleted it."""
 
     index: int
     master: JsonObject | None
@@ -95,7 +95,7 @@ class SnapshotGroup:
         )
 
     def objects(self) -> list[JsonObject]:
-        """Return what is placed, in order."""
+        """Return the objects to place, in order."""
         return [content for document in self.documents for content in selected_resources(document)]
 
     def identifiers(self) -> list[JsonObject]:
@@ -127,7 +127,7 @@ def _subindex(snapshot: JsonObject) -> int:
 
 
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labelled latest; none is after a crash: then the greatest index."""
+    """Return the group whose master is labelled latest; if none is, as after a crash, the one of the greatest index."""
     masters = [group for group in groups if group.master is not None]
     labelled = [group for group in masters if _is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
     return next(reversed(labelled or masters), None)
@@ -138,7 +138,7 @@ def _is_labelled(group: SnapshotGroup) -> bool:
 
 
 def resource_hash(objects: Iterable[JsonObject]) -> str:
-    """Return the hash that tells whether the content changed: lower-case hex SHA-256."""
+    """Return the hash that shows whether the content changed: lower-case hex SHA-256."""
     return _hash([_canonical(content) for content in objects])
 
 
@@ -147,7 +147,7 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 
 def _canonical(content: JsonObject) -> bytes:
-    """Encode with sorted keys, so that the order in which a store keeps them does not matter."""
+    """Encode with sorted keys, so that the order in which a store keeps the keys does not matter."""
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
@@ -176,10 +176,11 @@ class ResourceSnapshotPlan:
     """What to write, and which content is in force meanwhile.
 
     Args:
-        writes: In this order, one after the other; the oldest groups that exceed the history go before the new one.
+        writes: In this order, one after the other; the oldest groups beyond the history limit are deleted before the
+            new one is created.
         name: Name of the master to roll out.
         index: Its index.
-        identifiers: ``status.selectedResources`` to report: the content in force, not what waits.
+        identifiers: ``status.selectedResources`` to report: the content in force, not a change that waits.
         requeue_after: While a change waits: when it may be written.
     """
 
@@ -209,8 +210,9 @@ def plan_resource_snapshots(
         objects: What is selected now, trimmed and in order.
         now: Decides whether a change has waited long enough.
         settings: The throttle.
-        bindings: All bindings of the placement. No index that one of them has is given again, also when its snapshots
-            are gone: with a history of one they are, after a crash before the new ones.
+        bindings: All bindings of the placement. No index that one of them uses is assigned again, even if its snapshots
+            are gone, as with a history of one after a crash between their deletion and the creation of the new ones:
+            a binding would otherwise seem to have the new content already.
     """
     groups = snapshot_groups(snapshots)
     latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
@@ -230,6 +232,8 @@ def plan_resource_snapshots(
                 writes.append(replace(with_metadata(latest.master, annotations=mark)))
             found = tuple(latest.identifiers())
             return ResourceSnapshotPlan(tuple(writes), latest.name, latest.index, found, due - now)
+    # The label goes off first, and the labelled master is created before its shards. A crash in between leaves no group
+    # labelled, or an incomplete one: `latest_group` and `_repair` cope with both, and never with two labelled groups.
     surplus = groups[: max(0, len(groups) - history_limit(placement) + 1)]
     if latest is not None and latest.master is not None and _is_labelled(latest) and latest not in surplus:
         writes.append(replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"})))
@@ -243,7 +247,7 @@ def plan_resource_snapshots(
 
 
 def index_in_name(name: str, prefix: str) -> int:
-    """Return the index that follows *prefix* in the name of a snapshot, -1 when none does."""
+    """Return the index that follows *prefix* in the name of a snapshot; -1 when none does."""
     text = name.removeprefix(prefix)
     return int(text) if text != name and text.isascii() and text.isdigit() else -1
 
@@ -262,7 +266,7 @@ def _detection_time(master: JsonObject) -> datetime | None:
 
 
 def _due(master: JsonObject, detected: datetime, settings: SnapshotSettings) -> datetime:
-    """Return when the successor of *master* may be made; the past when nothing is throttled."""
+    """Return when the successor of *master* may be created; without a throttle, when the change was detected."""
     if not settings.interval and not settings.collection:
         return detected
     due = detected + settings.collection
@@ -271,7 +275,7 @@ def _due(master: JsonObject, detected: datetime, settings: SnapshotSettings) -> 
 
 
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
-    """Put right what a crash left of the group with the wanted content, and forget a change that was undone."""
+    """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone."""
     master = latest.master or {}
     if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME):
         gone: Mapping[str, Any] = {NEXT_CANDIDATE_DETECTION_TIME: None}
@@ -318,6 +322,6 @@ def _make_group(
 
 
 def is_envelope(content: Mapping[str, Any]) -> bool:
-    """Say whether a placed object is an envelope, whose content gets a Work of its own."""
+    """Say whether a placed object is an envelope; each envelope's content gets its own Work."""
     group = str(content.get("apiVersion", "")).partition("/")[0]
     return group == PLACEMENT_GROUP and content.get("kind") in ENVELOPE_KINDS

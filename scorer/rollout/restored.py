@@ -1,19 +1,20 @@
-"""A hub that was restored from a backup must not take its members back in time without a word.
+"""Detecting a restored hub: it must not take its members back in time without a user's consent.
 
-What a Work was when it was last applied is written down on its AppliedWork, on the member, where a backup of the hub
-does not reach: its uid, its generation, and when the loop wrote it last. A Work that turns out to be from before that
-is held: nothing on the member changes until somebody accepts it, or the Work is back that was applied.
+The member's AppliedWork records what its Work was when it was last applied, out of reach of a backup of the hub: the
+Work's uid, its generation, and when the loop wrote it last. A Work that proves to be from before that is held: nothing
+on the member changes until a user accepts it, or until the Work that was applied is back.
 
-How it turns out. A generation only grows, and the hub has heard of the recorded one: its status said so before it was
-recorded. So with the same uid a lower generation, or a status that speaks of a lower one, is that of a hub that has
-forgotten something. Works that were made anew from a backup, or after it, have another uid; those still say when the
-loop wrote them, and one that does not was written after it was made. Clocks that differ a little are no evidence.
-A placement that is pinned to an older snapshot is no such case: the loop writes its Works now.
+The evidence: a generation only grows, and the hub knew the recorded one, because the agent reports it in the Work's
+status before it records it. So if the uid is the same, a lower generation, or a status that observed a lower one, means
+that the hub has forgotten something. Works that were recreated from a backup, or after it, have another uid; they still
+say when the loop wrote them, and if not, the time of their creation counts. A small difference between clocks is no
+evidence. A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
 
-What such a hub writes next comes from its backup, too, however late: the hold ends only as said above. Not so where
-somebody has put an older file over a Work: that hub knows the generations in between, and what it writes next counts.
+What a restored hub writes next comes from its backup, too, however late: the hold ends only as described above. It is
+different when a user applies an older file over a Work: that hub knows the generations in between, and what it writes
+next counts.
 
-Not seen: content that a Work of the forgotten time held, when the hub makes another Work of that name later.
+Not detected: content that a Work held during the forgotten time, when the hub later makes another Work of that name.
 """
 
 from collections.abc import Mapping
@@ -29,15 +30,15 @@ from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
-"""How far ahead an acceptance may reach: the next restored backup is to be noticed again."""
+"""How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
 
 CLOCKS_APART: Final = timedelta(minutes=5)
-"""By how much the clocks of those who write Works, one leader after another, may differ: one that is further off breaks
-leases and certificates first. A hub that went back by less is still told by the generations of its Works; only a Work
-that was made anew meanwhile is not noticed."""
+"""By how much the clocks of successive leaders, which write the Works, may differ: a clock that is further off breaks
+leases and certificates first. A hub that went back by less than this still shows by the generations of its Works; only
+a Work that was recreated meanwhile goes unnoticed."""
 
 OLDER_THAN_APPLIED: Final = "OlderThanApplied"
-"""Reason of the Applied condition of a Work that is held, and of the Events about it."""
+"""Reason of the Applied condition of a held Work, and of the Events about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Stand:
     Args:
         uid: Of the Work.
         generation: Of the Work.
-        written: When the loop wrote it last; when it was made, for one that does not say.
+        written: When the loop wrote it last, or when it was created if it does not say.
     """
 
     uid: str
@@ -63,9 +64,9 @@ def stand_of(work: Mapping[str, Any]) -> Stand:
 
 
 def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
-    """Return what a Work was when it was last applied, and whether an older one has been held since.
+    """Return the stand of a Work when it was last applied, and whether an older one has been held since.
 
-    None for an AppliedWork that does not say, or whose word cannot be read.
+    The stand is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
         said = orjson.loads(annotation(applied_work, APPLIED_STAND) or "{}")
@@ -75,7 +76,7 @@ def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
 
 
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
-    """Say whether a Work is from before the one that was last applied, or stands in for such a one."""
+    """Say whether a Work is from before the one that was last applied, or follows on one that is held for that."""
     applied, held = applied_stand(applied_work)
     here = stand_of(work)
     if applied is None or here == applied:
@@ -84,7 +85,7 @@ def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
 
 
 def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
-    """Say whether the hub has forgotten what was applied."""
+    """Say whether the hub has forgotten the Work that was applied."""
     here = stand_of(work)
     if here.uid == applied.uid:
         return min(here.generation, _reported(work, here.generation)) < applied.generation
@@ -92,9 +93,9 @@ def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
 
 
 def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
-    """Say whether somebody has put an older file over a Work; the loop never writes an earlier time over a later one.
+    """Say whether a user has applied an older file over a Work; the loop never writes an earlier time over a later one.
 
-    A time that is gone says nothing, nor does another one over the same content: the loop does not write that again.
+    A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
     """
     written = _time(annotation(work, WRITTEN))
     changed = uid_of(work) == applied.uid and generation_of(work) > applied.generation
@@ -102,12 +103,12 @@ def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
 
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
-    """Return the AppliedWork that says that *work* was applied, None when it says so already."""
+    """Return the AppliedWork with the record that *work* was applied; None when it has that already."""
     return _saying(applied_work, stand_of(work), held=False)
 
 
 def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
-    """Return the AppliedWork that says that a Work of a restored hub is held, None when there is nothing to say."""
+    """Return the AppliedWork with the record that a Work of a restored hub is held; None when nothing changes."""
     applied, _ = applied_stand(applied_work)
     if applied is None or not _is_restored(work, applied):
         return None
@@ -115,13 +116,13 @@ def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject |
 
 
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the status of a Work that is held; what it says of its objects is what the hub last heard."""
+    """Return the status of a Work that is held; the entries of its objects stay as last reported."""
     held = make_condition("Applied", FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [held])}
 
 
 def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
-    """Return what is said of a Work that is held."""
+    """Return the message about a Work that is held."""
     applied, _ = applied_stand(applied_work)
     assert applied is not None
     before, here = _words(applied), _words(stand_of(work))
@@ -133,11 +134,11 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
 
 
 def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
-    """Say whether a member is told to take Works that are older than what was applied.
+    """Say whether a user has allowed a member to take Works that are older than what was applied.
 
     Args:
         document: Its MemberCluster or InternalMemberCluster.
-        now: The time of day.
+        now: The present instant.
     """
     until = _time(annotation(document, ACCEPT_OLDER_UNTIL))
     return until is not None and now < until <= now + LONGEST_ACCEPTANCE

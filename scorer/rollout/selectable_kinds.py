@@ -15,7 +15,7 @@ from scorer.rollout.kind_rules import KindRule, parse_kind_rules
 from scorer.rollout.never_placed import is_fleet_group, why_never_placed
 
 HOME = "harbormaster-system"
-"""Where harbormaster runs unless the operator says otherwise."""
+"""The namespace in which harbormaster runs unless the operator configures another."""
 
 ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
 
@@ -40,7 +40,7 @@ class SelectionSettings:
         allowed: When not empty, only these kinds are selected, and the default block list does not count.
         blocked: Kinds never selected, besides the default ones. Not together with *allowed*.
         reserved_namespaces: Never selected, besides ``default``, ``kube-*`` and ``fleet-*``.
-        workloads_enabled: The hub runs workloads itself: claims of volumes are then not propagated.
+        workloads_enabled: The hub runs workloads itself: PersistentVolumeClaims are then not placed.
         home: The namespace in which harbormaster runs on the hub: never selected, nor anything in it.
     """
 
@@ -86,9 +86,9 @@ class SelectionSettings:
         return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
 
     def why_never_placed(self, document: Mapping[str, Any]) -> str:
-        """Say why an object is never placed whatever selects it, as the end of a sentence; empty when it may be.
+        """Say why an object is never placed, whatever selects it, as the end of a sentence; empty when it may be.
 
-        An envelope may be: of what is in it, `why_never_wrapped` is asked.
+        An envelope may be placed; `why_never_wrapped` judges the objects in it.
         """
         group, kind = group_kind(document)
         if group == PLACEMENT_GROUP and kind in ENVELOPE_KINDS:
@@ -96,7 +96,7 @@ class SelectionSettings:
         return why_never_placed(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
 
     def why_never_wrapped(self, document: Mapping[str, Any]) -> str:
-        """Say why an object in an envelope is not placed: what no selector takes, nothing else brings to a member."""
+        """Say why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
         if why := self.why_never_placed(document):
             return why
         group, version = split_api_version(str(document.get("apiVersion") or ""))

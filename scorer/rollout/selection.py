@@ -36,7 +36,7 @@ class Inventory(Protocol):
     """The objects on the hub."""
 
     def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
-        """Return the objects of *kind*, of one namespace when it is given, in a stable order."""
+        """Return the objects of *kind*, of *namespace* only if it is given, in a stable order."""
         ...
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
@@ -77,7 +77,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class SelectionError:
-    """The user's mistake that makes the whole selection fail; nothing is placed anew until it is put right."""
+    """The user's mistake that makes the whole selection fail; no new content is placed until the user corrects it."""
 
     message: str
 
@@ -108,7 +108,7 @@ def select_resources(
 
 
 class _UserError(Exception):
-    """What the user has to put right; becomes a `SelectionError`."""
+    """A mistake that the user has to correct; becomes a `SelectionError`."""
 
 
 class _Selector:
@@ -127,7 +127,7 @@ class _Selector:
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
         """Return the selected objects as they are on the hub, term by term."""
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
-            raise _UserError(f"namespace {self._namespace} is of the fleet itself and nothing in it can be placed")
+            raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
         found: dict[tuple[str, str, str, str], JsonObject] = {}
         for at, term in enumerate(terms):
@@ -143,7 +143,7 @@ class _Selector:
         return list(found.values())
 
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
-        """Return the namespace that the only ``NamespaceWithResourceSelectors`` term names, empty without one."""
+        """Return the namespace that the only ``NamespaceWithResourceSelectors`` term names; empty without one."""
         namespaces = [term for term in terms if _is_namespace(term)]
         scoped = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
         if not scoped:
@@ -186,7 +186,7 @@ class _Selector:
             yield from self._cluster_scoped(kind, term)
 
     def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
-        """Find objects; one that is never placed is skipped by who takes all of a kind, and is a mistake else."""
+        """Find objects; a term that takes all of a kind skips those never placed, in any other they are a mistake."""
         everything = _takes_all(term)
         for document in self._matching(kind, term, ""):
             if not (why := self._settings.why_never_placed(document)):
@@ -276,9 +276,9 @@ def is_concerned(
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        changed: The object as it is now, or as it was last when it is gone.
+        changed: The object as it is now, or as it last was if it is gone.
         namespace_document: The Namespace of a namespaced object; None when it is gone too.
-        deleted: The object is gone. A namespaced one is then looked at like a changed one.
+        deleted: The object is gone; a namespaced one is treated like a changed one.
     """
     own, where = namespace_of(placement), namespace_of(changed)
     terms = spec_of(placement).get("resourceSelectors") or ()

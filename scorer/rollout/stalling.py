@@ -1,7 +1,7 @@
-"""When a rollout does not move any more: since when, and what it waits for.
+"""Since when a rollout has not moved, and what it waits for.
 
-What moves shows in the transition times of conditions, and in bindings that come, are dropped and go; new words for the
-same state are no move. Nothing here is in the reference.
+A move shows in the transition times of conditions, and in bindings that are created, dropped and deleted; a new message
+for the same state is not a move. The reference has nothing like this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,18 +17,18 @@ from scorer.api.names import UNSCHEDULED_AT
 from scorer.rollout.bindings import ROLLOUT_STARTED
 
 STALLED: Final = "Stalled"
-"""Word of the condition of a placement; it is there only while it is True."""
+"""Short type of the condition of a placement; it exists only while it is True."""
 STALLED_REASON: Final = "NoProgress"
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A rollout that is not over, and what it has come to rest at.
+    """Where a rollout that is not over has come to rest.
 
     Args:
         since: When something moved last.
-        cluster: What it waits for, of several the one that keeps the others.
-        why: What is the matter there, with the object where one is known.
+        cluster: The cluster that it waits for; of several, the one that keeps the others waiting.
+        why: What is wrong there, with the object if one is known.
     """
 
     since: datetime
@@ -42,10 +42,10 @@ def find_rest(
     """Return when a rollout moved last and what it waits for; None: it is over.
 
     Args:
-        entries: ``status.placementStatuses`` of the clusters that are picked, each with its conditions in order.
-        last: The type of the condition that comes last when all is well.
-        leaving: Bindings of other clusters, which the placement is being taken off.
-        created: When the placement was made.
+        entries: ``status.placementStatuses`` of the picked clusters, each with its conditions in order.
+        last: The type of the condition that comes last when everything succeeds.
+        leaving: Bindings of other clusters, which are losing the placement.
+        created: When the placement was created.
     """
     moved = [created, *(moment for entry in entries for moment in _transitions(entry))]
     waiting = [_open(entry, last) for entry in entries]
@@ -61,7 +61,7 @@ def find_rest(
 
 
 def failed_object(entry: Mapping[str, Any]) -> str:
-    """Return the first object that has failed on a cluster, with what is wrong; empty: none is known."""
+    """Return the first object that has failed on a cluster, with its error; empty when none is known."""
     failed = entry.get("failedPlacements") or ()
     if not failed:
         return ""
@@ -72,11 +72,11 @@ def failed_object(entry: Mapping[str, Any]) -> str:
 
 
 _FAILED, _STARTED, _LEAVING, _WAITING = range(4)
-"""What keeps others comes first: who has failed, who is on the way, who is leaving, who waits."""
+"""Clusters that keep others waiting come first: failed, in progress, leaving, waiting."""
 
 
 def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
-    """Return what an entry waits for: its rank, its cluster, and why; None: all is well there."""
+    """Return the rank of an entry's cluster, its name, and what it waits for; None: it is done."""
     conditions = entry.get("conditions") or ()
     condition = next((each for each in conditions if each.get("status") != TRUE), None)
     if condition is None and any(each.get("type") == last for each in conditions):
@@ -96,5 +96,5 @@ def _transitions(entry: Mapping[str, Any]) -> Iterator[datetime]:
 
 def _times(*texts: object) -> Iterator[datetime]:
     for text in texts:
-        with suppress(ValueError, OverflowError):  # one that is missing, or that somebody has written by hand
+        with suppress(ValueError, OverflowError):  # a time that is missing, or that a user wrote by hand
             yield parse_time(str(text or ""))

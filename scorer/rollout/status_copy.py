@@ -1,4 +1,4 @@
-"""The copy of a placement's status in the namespace it places, for people who may not read cluster-scoped objects.
+"""The copy of a placement's status in the namespace that it places, for users who may not read cluster-scoped objects.
 
 Source: rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
 """
@@ -24,7 +24,7 @@ from scorer.rollout.writes import Write, create, replace
 
 
 def reported_namespace(placement: JsonObject) -> str:
-    """Return the namespace that holds the copy; empty when none is wanted, or none is selected yet."""
+    """Return the namespace that should hold the copy; empty if no copy is wanted, or no namespace is selected yet."""
     spec = spec_of(placement)
     if spec.get("statusReportingScope") != "NamespaceAccessible":
         return ""
@@ -38,7 +38,7 @@ def reported_namespace(placement: JsonObject) -> str:
 
 
 def copy_namespace(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
-    """Return where the copy is kept: it stays where it is, also when the placement selects another namespace by now.
+    """Return the namespace of the copy: it stays where it is, even if the placement now selects another namespace.
 
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
@@ -53,7 +53,7 @@ def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
 
 
 def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
-    """Return why the placement is invalid: its copy may not move to another namespace. Empty when it does not.
+    """Return why the placement is invalid: its copy may not move to another namespace. Empty when it need not.
 
     Args:
         placement: A ClusterResourcePlacement.
@@ -72,7 +72,7 @@ def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -
 def plan_status_copy(
     placement: JsonObject, status: Mapping[str, Any], copy: JsonObject | None, now: datetime
 ) -> Write | None:
-    """Return what to write so that the copy says what *status* says; None when it does.
+    """Return the write that makes the copy match *status*; None when it does already.
 
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
@@ -102,7 +102,7 @@ def plan_status_copy(
 
 
 def with_status_synced(placement: JsonObject, status: JsonObject, error: str, now: datetime) -> JsonObject:
-    """Return *status* with the condition StatusSynced; *error*: why the copy could not be written, else empty."""
+    """Return *status* with the condition StatusSynced; *error* says why the copy could not be written, if so."""
     kind = condition_type(placement, STATUS_SYNCED)
     reason, message = ("StatusSyncFailed", error) if error else ("StatusSyncSucceeded", "the copy is up to date")
     made = make_condition(kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now)

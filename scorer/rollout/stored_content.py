@@ -1,4 +1,4 @@
-"""What of a hub object is placed: the object without what belongs to the hub alone.
+"""The part of a hub object that is placed: the object without the fields that belong to the hub alone.
 
 Source: rollout.md 2.5 to 2.7; KubeFleet pkg/controllers/placement/resource_selector.go.
 """
@@ -19,12 +19,12 @@ _JOB_LABELS = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid"}
 
 
 def is_placeable(document: JsonObject, *, workloads_enabled: bool, has_service: bool) -> bool:
-    """Say whether an object of a selectable kind is placed, or made anew by every cluster for itself.
+    """Say whether an object of a selectable kind is placed; objects that every cluster makes for itself are not.
 
     Args:
         document: The object on the hub.
         workloads_enabled: The hub runs workloads itself.
-        has_service: A Service of the same namespace and name exists; only looked at for Endpoints.
+        has_service: A Service of the same namespace and name exists; only used for Endpoints.
     """
     match document.get("apiVersion"), document.get("kind"):
         case "apps/v1", "ReplicaSet" | "ControllerRevision":
@@ -92,7 +92,7 @@ def _without(mapping: Mapping[str, Any], keys: set[str] | frozenset[str]) -> Jso
 
 
 def resource_identifier(document: JsonObject) -> JsonObject:
-    """Return how ``status.selectedResources`` names the object; what is empty is left out."""
+    """Return how ``status.selectedResources`` names the object; empty fields are left out, except ``version``."""
     group, version = split_api_version(str(document.get("apiVersion")))
     fields = {
         "group": group,

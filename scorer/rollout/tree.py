@@ -1,8 +1,9 @@
-"""A placement with all that hangs below it: clusters, bindings, Works, objects, every state with its reason.
+"""A placement with everything below it: clusters, bindings, Works, objects, every state with its reason.
 
-Made of documents alone, so that it is the same whoever reads them. The shape is the one that ``harbormaster tree -o
-json`` prints; its help documents it. Words for states are those of `webhook.answers.views`, and here they are found
-where the page cannot look: in the bindings and the Works themselves, which know sooner than the placement's status.
+Made from documents alone, so that every reader of the same documents gets the same tree. The shape is the one that
+``harbormaster tree -o json`` prints; the help of that command documents it. The words for states are those of
+`webhook.answers.views`, but here they come from the bindings and the Works themselves, which the page does not read and
+which are ahead of the placement's status.
 
 Source: rollout.md 5.3, 9.2, 12, 13, 15, 16.
 """
@@ -54,7 +55,7 @@ _UNTRACKED: Final = "NotTrackable"
 
 
 class ClusterState(StrEnum):
-    """How far a placement is on one cluster, the worst first."""
+    """How far the rollout of a placement is on one cluster, the worst first."""
 
     FAILED = "failed"
     APPLYING = "applying"
@@ -65,7 +66,7 @@ class ClusterState(StrEnum):
 
 
 class ObjectState(StrEnum):
-    """How one object fares on a member, the worst first."""
+    """The state of one object on a member, the worst first."""
 
     FAILED = "failed"
     NOT_YET = "not yet"
@@ -87,8 +88,8 @@ class Sources:
 
     Args:
         placement: The placement.
-        bindings: Those made for it.
-        works: Those made for it, whole or as `essentials` leaves them.
+        bindings: Its bindings.
+        works: Its Works, whole or as `essentials` leaves them.
         snapshots: Its resource snapshots that are labelled latest, likewise.
     """
 
@@ -99,7 +100,7 @@ class Sources:
 
 
 def essentials(kind: Kind, document: JsonObject) -> JsonObject:
-    """Return what of a document the tree looks at: thousands of Works would else be held with all their content."""
+    """Return the part of a document that the tree reads, so that thousands of Works are not kept with their content."""
     kept = {key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")}
     spec = spec_of(document)
     if kind.kind == WORK.kind:
@@ -145,7 +146,11 @@ def placement_tree(sources: Sources) -> JsonObject:
 
 
 def _latest(sources: Sources) -> int | None:
-    """Return the index of the latest snapshot; while the label moves on, the greatest that a binding names."""
+    """Return the index of the latest snapshot.
+
+    While the rollout controller moves the label to a new snapshot, none is labelled for a moment: then the greatest
+    index that a binding names counts.
+    """
     labelled = [index_of(snapshot, RESOURCE_INDEX) for snapshot in sources.snapshots]
     named = [index for binding in sources.bindings if (index := _index(binding)) is not None]
     return max(labelled or named, default=None)
@@ -192,7 +197,7 @@ def _placement(
 
 
 def _ending(document: JsonObject) -> JsonObject:
-    """Return whether the object is being deleted, and what holds it."""
+    """Return whether the object is being deleted, and the finalizers that hold it."""
     return {"deleting": is_deleting(document), "finalizers": finalizers_of(document)}
 
 
@@ -207,7 +212,7 @@ def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject
 
 
 def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
-    """Return one word, and why it is not ``available``; words and order are those of `webhook.answers.views`."""
+    """Return the state in one word, and why it is not ``available``; words and order as in `webhook.answers.views`."""
     failure = failure_of(document)
     if is_deleting(document):
         return "removing", f"the placement is being deleted; {failure}" if failure else "the placement is being deleted"
@@ -230,7 +235,7 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
-    """Return how far a placement is on all clusters, the worst first, and what is in the way."""
+    """Return how far a placement is on its clusters taken together, and the worst obstacle."""
     busy = [cluster for cluster in clusters if cluster["state"] not in _DONE]
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
@@ -254,7 +259,7 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 
 
 def _missing(placement: JsonObject) -> list[JsonObject]:
-    """Return what the status says of the clusters that are wanted and were not found."""
+    """Return the status entries for the clusters that are wanted but were not found."""
     found = []
     for entry in dicts_at(placement, "status", "placementStatuses"):
         if not entry.get("clusterName"):
@@ -316,7 +321,7 @@ _Verdict = tuple[ClusterState, str, Mapping[str, Any] | None]
 
 
 def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
-    """Return how far one binding is, why no further, and the condition that says so."""
+    """Return how far one binding is, why it is no further, and the condition that says so."""
     rollout = current_condition(binding, ROLLOUT_STARTED)
     held_back = rollout is not None and rollout.get("status") == FALSE
     message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if held_back else ""
@@ -332,7 +337,7 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
         case BindingState.BOUND:
             pass
         case _:
-            return ClusterState.WAITING, message or "picked; the rollout has not come to it yet", rollout
+            return ClusterState.WAITING, message or "picked; the rollout has not reached it yet", rollout
     verdict = _progress(binding, works)
     if verdict[0] in _DONE and held_back:
         return ClusterState.WAITING, message or "waits for the rollout", rollout
@@ -367,7 +372,7 @@ def _words(condition: Mapping[str, Any]) -> str:
 
 
 def _trouble(objects: Sequence[JsonObject]) -> str:
-    """Name the worst object and what is the matter with it."""
+    """Name the worst object and its problem."""
     for state in (ObjectState.FAILED, ObjectState.NOT_YET):
         found = [each for each in objects if each["state"] == state]
         if found:
@@ -419,7 +424,7 @@ def _envelope(work: JsonObject) -> JsonObject | None:
 
 
 def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
-    """Return the objects of a Work, the worst first; one that the agent has not mentioned yet is waiting."""
+    """Return the objects of a Work, the worst first; one that the agent has not reported yet is waiting."""
     reported = {}
     for entry in dicts_at(work, "status", "manifestConditions"):
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
@@ -445,7 +450,7 @@ def _object(
     if entry is None or any(
         told.get(key) and identity[key] and identity[key] != told[key] for key in ("kind", "namespace", "name")
     ):
-        entry = {}  # the agent speaks of what stood there in the generation before
+        entry = {}  # an older generation had another object at this position, and the agent's report is about that one
     state, condition = _object_state({each.get("type"): each for each in entry.get("conditions") or ()})
     reason = str(condition.get("reason") or "")
     quiet = state in (ObjectState.APPLIED, ObjectState.AVAILABLE, ObjectState.SAME)
@@ -481,5 +486,5 @@ def _object_state(conditions: Mapping[Any, Mapping[str, Any]]) -> tuple[ObjectSt
 
 
 def _details(details: Mapping[str, Any] | None, key: str) -> list[JsonObject]:
-    """Return the fields that differ; values stay behind, for they may be long or secret."""
+    """Return the fields that differ, without their values, which may be long or secret."""
     return [{"path": str(each.get("path", ""))} for each in (details or {}).get(key) or ()]

@@ -1,4 +1,4 @@
-"""What a Work says about itself, made from the results of its manifests.
+"""The status of a Work, made from the results of its manifests.
 
 Source: rollout.md 11, 13 and 14; KubeFleet pkg/controllers/workapplier/status.go.
 """
@@ -20,19 +20,19 @@ OBJECT_SIZE_LIMIT = 1_415_578
 """Bytes of JSON above which a Work's status is trimmed (rollout.md 13)."""
 
 DETAIL_LIMIT = 100
-"""Entries of one object's list of drifts or differences (rollout.md 14)."""
+"""The most entries in one object's list of drifts or differences (rollout.md 14)."""
 
 OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
-"""How old the time of an observation may get while what was observed stays the same.
+"""How old the time of an observation may become while the observation stays the same.
 
-Rollout.md 14 says that it is the time of each pass. Then each pass would write the Work, be woken by that and write
-again, and everybody who looks at Works would wake up with it. So the time is renewed with every change of what was
-observed, else as often as this.
+Rollout.md 14 says that it is the time of each pass. But then each pass would write the Work, the write would wake the
+agent, the next pass would write again, and every client that watches Works would be woken each time. So the time is
+renewed with every change of the observation, and otherwise at this interval.
 """
 
 
 class ManifestReason(StrEnum):
-    """What became of one manifest in one pass, spelled as the reason of its Applied or DiffReported condition."""
+    """The outcome of one manifest in one pass, spelled as the reason of its Applied or DiffReported condition."""
 
     APPLIED = "Applied"
     APPLIED_WITH_FAILED_DRIFT_DETECTION = "AppliedWithFailedDriftDetection"
@@ -62,7 +62,7 @@ _DIFF_REPORTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ManifestResult:
-    """What became of one manifest of a Work.
+    """The outcome of one manifest of a Work.
 
     Args:
         ordinal: Position in ``spec.workload.manifests``.
@@ -71,9 +71,9 @@ class ManifestResult:
         message: For people.
         availability: The answer for the applied object; None while it is not applied, and in ReportDiff.
         observed_generation: Generation of the live object; None when there is none.
-        drifts: ``{path, valueInMember, valueInHub}`` per drift of an object of ours.
-        diffs: The same per difference of an object that is not ours, or in ReportDiff.
-        observed_status: The live object's status, when it is to be reported back.
+        drifts: ``{path, valueInMember, valueInHub}`` per drift of an object that we own.
+        diffs: The same per difference of an object that we do not own, or in ReportDiff.
+        observed_status: The live object's status, if it has to be reported back.
     """
 
     ordinal: int
@@ -98,7 +98,7 @@ class ManifestResult:
 
     @property
     def diff_reported(self) -> bool:
-        """Whether a comparison was made and its result is known; degraded mode counts."""
+        """Whether the agent made a comparison and knows its result; degraded mode counts."""
         return self.reason in _DIFF_REPORTED
 
     def identifier(self) -> JsonObject:
@@ -109,10 +109,10 @@ class ManifestResult:
 
 
 def work_status(work: JsonObject, results: Sequence[ManifestResult], now: datetime) -> JsonObject:
-    """Return the whole ``status`` of *work* after a pass with *results*, trimmed when the object grew too large.
+    """Return the whole ``status`` of *work* after a pass with *results*, trimmed if the object became too large.
 
     Args:
-        work: The Work as stored; its present status keeps its transition times and first sightings.
+        work: The Work as stored; transition times and first observations are taken over from its present status.
         results: One per manifest, in order.
         now: When the pass was made.
     """
@@ -148,12 +148,12 @@ def work_conditions(
 ) -> list[JsonObject]:
     """Summarise *results* in the conditions of the Work.
 
-    A Work without manifests is applied and available. Available is only said when everything is applied.
+    A Work without manifests is applied and available. Available is only set once everything is applied.
 
     Args:
         results: One per manifest.
-        report_diff: Apply strategy ReportDiff: DiffReported takes the place of the other two.
-        generation: The Work's.
+        report_diff: Apply strategy ReportDiff: DiffReported replaces the other two conditions.
+        generation: The generation of the Work.
         old: The conditions stored now, for their transition times.
         now: The time of a transition.
     """
@@ -189,8 +189,8 @@ def manifest_status(
     """Return the entry of one manifest in ``status.manifestConditions``.
 
     Args:
-        result: What became of the manifest.
-        old: Its entry so far; keeps transition times and the time of the first drift and difference.
+        result: The outcome of the manifest.
+        old: Its entry so far, from which transition times and the times of the first drift and difference are kept.
         report_diff: Apply strategy ReportDiff.
         now: When the pass was made.
     """
@@ -235,21 +235,21 @@ def manifest_status(
 
 
 def _observed(found: JsonObject, old: Mapping[str, Any] | None, now: datetime) -> JsonObject:
-    """Return *found* with the time of its observation: that of *old* while nothing else changed and it is young."""
+    """Return *found* with its observation time: the one of *old* while nothing else has changed and it is recent."""
     before = (old or {}).get("observationTime")
     if old is not None and before is not None and {**found, "observationTime": before} == old:
         try:
             if timedelta(0) <= now - parse_time(before) < OBSERVED_AGAIN_AFTER:
                 return {**found, "observationTime": before}
-        except ValueError:  # written by others
+        except ValueError:  # another client wrote it
             pass
     return {"observationTime": format_time(now), **found}
 
 
 def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, ...]]:
-    """Tell manifests apart over generations: by object where it is known, else by position.
+    """Return keys by which manifests are matched across generations: by object if known, else by position.
 
-    An object that comes several times is told apart by which of them it is: only the first is applied.
+    The same object may be listed several times, of which only the first is applied: the key counts the occurrences.
     """
     found: list[tuple[object, ...]] = []
     times: Counter[tuple[object, ...]] = Counter()

@@ -1,9 +1,9 @@
 """The Works that carry a binding's objects to its member cluster.
 
-One Work per snapshot of the group and one per envelope, under names that follow from what they hold: planning again
-on the result plans nothing.
+One Work per snapshot of the group and one per envelope, under names derived from what they hold: planning again on the
+result plans nothing.
 
-A Work that somebody edits by hand is made again: unlike the reference, which looks at labels and hashes only.
+A Work that a user edits by hand is rewritten, unlike in the reference, which compares labels and hashes only.
 
 Source: rollout.md 9; KubeFleet pkg/controllers/workgenerator.
 """
@@ -60,7 +60,7 @@ from scorer.rollout.writes import Write, create, delete, replace
 
 
 class WorkCause(StrEnum):
-    """What kind of problem keeps the Works from being written."""
+    """The kind of problem that keeps the controller from writing the Works."""
 
     OVERRIDDEN = "Overridden"
     SYNCHRONIZED = "WorkSynchronized"
@@ -76,7 +76,7 @@ class WorkProblem:
         cause: `WorkCause.OVERRIDDEN` and `WorkCause.SYNCHRONIZED` become a condition, the third a Warning event as
             well; `WorkCause.NOT_YET` leaves the status alone.
         message: For people.
-        retry: Try again without an event.
+        retry: Whether to try again without an event.
     """
 
     cause: WorkCause
@@ -92,7 +92,7 @@ class OverrideError:
 
 
 Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
-"""Applies the binding's overrides to one object: the object as the cluster gets it, None when a rule deletes it."""
+"""Applies the binding's overrides to one object; returns it as the cluster gets it, None when a rule deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class WorkPlan:
     """What to write.
 
     Args:
-        writes: In this order; empty when there is a problem. A Work that is to be deleted may be on its way out, but
-            not yet by the loop's word: see `scorer.rollout.deletion.plan_work_deletion`.
-        waiting: A wanted Work is still being deleted, so its successor cannot be made yet.
+        writes: In this order; empty when there is a problem. A Work to delete may already be on its way out, but not
+            marked as meant: see `scorer.rollout.deletion.plan_work_deletion`.
+        waiting: A wanted Work is still being deleted, so its successor, of the same name, cannot be created yet.
         problem: Set when the Works cannot be made.
     """
 
@@ -119,13 +119,15 @@ class WorkPlan:
 def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
     """Say whether the work generator has anything to do for a binding (rollout.md 9.1).
 
-    A Bound one waits until the rollout has said, for its present spec, that it may start or must wait. An Unscheduled
-    one keeps the Works that it has as they should be and makes none, unlike the reference: it may be of an earlier stay
-    of its member, and a new Work would take over what has stayed there, and take it away with the binding.
+    A Bound binding waits until the rollout has reported, for its present spec, that it may start or must wait: before
+    that, the generator would act on a spec that the rollout has not approved. For an Unscheduled binding the generator
+    maintains the existing Works but makes no new ones, unlike the reference: the binding may be left from an earlier
+    membership of its cluster, and a new Work would take over the objects that stayed there, and remove them with the
+    binding.
 
     Args:
-        binding: Any.
-        works: Those that belong to it.
+        binding: Any binding.
+        works: The Works that belong to it.
     """
     if is_deleting(binding):
         return False
@@ -161,17 +163,17 @@ def plan_works(
         works: All Works that belong to the binding.
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
-        kinds: Tells the scope of the kinds in envelopes.
-        now: What written Works say when they were written; None: nothing.
-        settings: What the operator decided about selection. What is never placed is not put into a Work either, be it
-            from a snapshot that is older than that decision.
+        kinds: The known kinds, for the scope of objects in envelopes.
+        now: The time to write on Works; None: none is written.
+        settings: What the operator decided about selection. An object that is never placed does not get into a Work
+            either, even from a snapshot that is older than that decision.
     """
     return _WorkPlanner(binding, list(works), override, report_back, kinds, now, settings).plan(group)
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One wanted Work and what goes into it before overrides."""
+    """One wanted Work and its objects before overrides."""
 
     name: str
     contents: Sequence[JsonObject]
@@ -229,7 +231,7 @@ class _WorkPlanner:
             annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) == self._snapshot and self._hashes_agree(work)
             for work in works
         ):
-            message = f"resource snapshot {self._snapshot!r} does not exist any more"
+            message = f"resource snapshot {self._snapshot!r} no longer exists"
             raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, message, retry=True))
         for work in sorted(works, key=name_of):
             yield from self._refresh(work)
@@ -250,6 +252,8 @@ class _WorkPlanner:
             elif work is not None or self._grows:
                 made = self._make(slot, name, work, group.index)
                 writes.append(create(made) if work is None else replace(made))
+        # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
+        # one. The agent would otherwise delete it as unwanted, and then apply it again.
         unwanted = (self._works[name] for name in sorted(self._works.keys() - wanted))
         writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
         return WorkPlan(tuple(writes), waiting)
@@ -267,7 +271,7 @@ class _WorkPlanner:
                     yield _Slot(key.work_name(name), [content], key)
 
     def _envelope_works(self) -> dict[EnvelopeKey, str]:
-        """Return the name of the Work that each envelope has already."""
+        """Return the name of each envelope's existing Work."""
         found: dict[EnvelopeKey, list[str]] = defaultdict(list)
         for name, work in sorted(self._works.items()):
             if (key := EnvelopeKey.of_work(work)) is not None:
@@ -298,7 +302,7 @@ class _WorkPlanner:
             kept = with_metadata(kept, annotations=self._overrides)
         if stored != self._strategy:
             kept = with_spec(_signed(kept, self._now), **self._strategy)
-        elif _signature(work) > generation_of(work):
+        elif _signature(work) > generation_of(work):  # the last write did not change the spec, see `_is_edited`
             kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
         if kept is not work:
             yield replace(kept)
@@ -351,22 +355,22 @@ class _WorkPlanner:
 
 
 def overrides_of(work: JsonObject) -> Overrides | None:
-    """Return the override lists that a Work was made with; None: it does not say, or others than it was made with."""
+    """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
     try:
         said = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
-    except (ValueError, TypeError, AttributeError):  # written by others
+    except (ValueError, TypeError, AttributeError):  # another client wrote it
         return None
     made_with = all(annotation(work, key) == value for key, value in _hashes(said.fields()).items())
     return said if made_with else None
 
 
 def _format_overrides(overrides: Overrides) -> str | None:
-    """Return what a Work says of its override lists, None when both are empty."""
+    """Return the record of its override lists for a Work; None when both are empty."""
     return None if overrides == NO_OVERRIDES else dump_json(overrides.fields()).decode()
 
 
 def _hashes(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations that tell the override lists of one binding from those of another."""
+    """Return the annotations by which different override lists are told apart."""
     return {
         PARENT_OVERRIDE_HASH: _hash_list(spec.get("resourceOverrideSnapshots")),
         PARENT_CLUSTER_OVERRIDE_HASH: _hash_list(spec.get("clusterResourceOverrideSnapshots")),
@@ -378,37 +382,39 @@ def _hash_list(items: Sequence[Any] | None) -> str:
 
 
 def _signed(work: JsonObject, now: datetime | None) -> JsonObject:
-    """Return the Work with the generation that it has once it is written, and with the time."""
+    """Return the Work with the generation that it will have once it is written, and with the time."""
+    # The API server raises the generation by exactly 1 when a write changes the spec, and refuses the write if another
+    # client has written since: so a stored generation above the signed one proves an edit by another client.
     said: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
-    if now is not None:  # never earlier than before, whatever the clock of the process that writes now
+    if now is not None:  # never earlier than before: the clock of a new leader may be behind
         said[WRITTEN] = max(format_time(now), _written(work))
     return with_metadata(work, annotations=said)
 
 
 def _wanted(work: JsonObject) -> JsonObject:
-    """Return the Work without the words about its end that were said when it was to go, the same one when none were."""
+    """Return the Work without the marks that it was meant to go; the same Work when it has none."""
     return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
 def _written(work: JsonObject) -> str:
-    """Return when the hub wrote the Work last, empty when the Work does not say."""
+    """Return when the hub wrote the Work last; empty when the Work does not say."""
     text = annotation(work, WRITTEN)
     try:
         return format_time(parse_time(text)) if text else ""
-    except ValueError:  # written by others
+    except ValueError:  # another client wrote it
         return ""
 
 
 def _is_edited(work: JsonObject) -> bool:
-    """Say whether somebody else has changed what a Work holds since the hub wrote it.
+    """Say whether another client has changed the spec of a Work since the hub wrote it.
 
-    An unsigned one is the reference's. One whose last write changed nothing of its content is signed one too high; the
-    next pass signs it anew.
+    An unsigned Work comes from the reference. A Work whose last write did not change its spec carries a signature that
+    is one too high; the next pass corrects it.
     """
     return 0 <= _signature(work) < generation_of(work)
 
 
 def _signature(work: JsonObject) -> int:
-    """Return the generation that the hub wrote last, -1 when the Work is unsigned."""
+    """Return the generation that the hub wrote last; -1 when the Work is unsigned."""
     text = annotation(work, WORK_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else -1

@@ -1,4 +1,4 @@
-"""What a plan asks to be written, in the order it has to be written."""
+"""The writes of a plan, in the order in which they must be carried out."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,11 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write: a replaced document carries its ``resourceVersion``, a deletion needs no more than the name."""
+    """One write.
+
+    The document carries its preconditions: a replacement its ``resourceVersion``, so that it does not overwrite what
+    another writer has stored since; a deletion its ``uid``, so that it does not hit a new object of the same name.
+    """
 
     verb: Verb
     document: JsonObject
@@ -33,7 +37,7 @@ def create(document: JsonObject) -> Write:
 
 
 def replace(document: JsonObject) -> Write:
-    """Ask for an object to be stored anew."""
+    """Ask for an object to be replaced."""
     return Write(Verb.REPLACE, document)
 
 

@@ -218,7 +218,7 @@ def test_a_snapshot_that_is_gone_is_an_error_for_every_object():
     override = binding_override(make_binding(kept, gone), MEMBER, [kept])
     error = override(make_object(namespace="elsewhere"))
     assert isinstance(error, OverrideError)
-    assert error.message == "ResourceOverrideSnapshot dock/b-0 does not exist any more"
+    assert error.message == "ResourceOverrideSnapshot dock/b-0 no longer exists"
     assert binding_override(make_binding(), MEMBER, [])(make_object()) == make_object()
 
 

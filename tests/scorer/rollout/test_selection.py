@@ -225,7 +225,7 @@ def test_an_envelope_is_selected_although_it_is_of_a_kind_of_ours():
 def test_nothing_in_a_namespace_of_the_fleet_is_placed(namespace):
     documents = [make("v1", "Namespace", namespace), make("v1", "Secret", "ca", namespace)]
     found = select(term("Secret"), namespace=namespace, documents=documents)
-    assert f"namespace {namespace} is of the fleet itself" in message(found)
+    assert f"namespace {namespace} belongs to the fleet itself" in message(found)
     assert "reserved" in message(select(term("Namespace", namespace), documents=documents))
 
 

@@ -216,7 +216,7 @@ def test_an_envelope_has_a_work_of_its_own():
             envelope("ClusterResourceEnvelope", one=make_object("a")), "namespaced ConfigMap", id="namespaced"
         ),
         pytest.param(envelope(one={"kind": "ConfigMap"}), "lacks apiVersion", id="no-object"),
-        pytest.param(envelope(one=["a"]), "is no object", id="a-list"),
+        pytest.param(envelope(one=["a"]), "is not an object", id="a-list"),
         pytest.param(
             envelope(one=make_object("a") | {"metadata": "a"}), "or metadata.name", id="metadata-that-is-no-object"
         ),

@@ -29,7 +29,7 @@ def only(*bindings, **sources):
         pytest.param(
             make_binding("a", condition("Other"), state="Scheduled", index=None),
             "waiting",
-            "picked; the rollout has not come to it yet",
+            "picked; the rollout has not reached it yet",
             id="scheduled",
         ),
         pytest.param(
