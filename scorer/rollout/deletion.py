@@ -122,6 +122,7 @@ def plan_work_deletion(
         said = (meant(work) or work) if stays else unmeant(work)
         ordered = is_deleting(work) and is_meant(work)
         if abandoned and not ordered and annotation(work, ABANDON) != "true":
+            # In the same write as the order: an agent that read the order alone would remove the content.
             said = with_metadata(said, annotations={ABANDON: "true"})
         if said is not work:
             writes.append(replace(said))
