@@ -1,4 +1,4 @@
-"""Reservations as they are written down, and what becomes of a list that cannot be read."""
+"""Reservations as they are stored, and what happens to a list that cannot be read."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -147,6 +147,6 @@ def test_a_lease_holds_only_so_much():
 
 
 def test_what_a_lease_holds_is_counted_in_bytes():
-    """So does the API server, and what it refuses is no answer to whoever asks."""
+    """The API server counts them too, and its refusal would be no answer to the caller."""
     with pytest.raises(TooManyReservationsError):
         with_reservations(new_lease(POOL, "ns"), [reservation(("\N{ANCHOR}" * (MOST_BYTES // 2),))])

@@ -1,4 +1,4 @@
-"""What the agent of a member is given on the hub."""
+"""The access that a member's agent gets on the hub."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a heartbeat came, whatever the agent's clock says."""
+"""When a heartbeat arrived, whatever the agent's clock says."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def status(minute=None, *, observed=None, kind="MemberAgent"):
-    """Make a status whose heartbeat and sums are of so many minutes after noon."""
+    """Make a status whose heartbeat and sums are from *minutes* after noon."""
     agent = {"type": kind, **({} if minute is None else {"lastReceivedHeartbeat": at(minute)})}
     usage = {} if observed is None else {"resourceUsage": {"observationTime": at(observed)}}
     return {"agentStatus": [agent], **usage}
@@ -81,9 +81,9 @@ minutes = st.integers(-600, 600)
 
 @given(skew=minutes, beats=st.lists(st.integers(0, 20), max_size=8), restart=st.sets(st.integers(0, 8)))
 def test_a_clock_that_is_wrong_by_a_constant_does_no_harm(skew, beats, restart):
-    """However wrong the agent's clock, and however often the hub is restarted, nobody looks younger than he is.
+    """However wrong the agent's clock, and however often the hub restarts, no member looks younger than it is.
 
-    And with a hub that runs, or came back while its members went on, nobody looks older.
+    And while the hub runs, or came back while its members went on, none looks older.
     """
     stored, known, now = {}, {}, NOW
     for number, gap in enumerate(beats):

@@ -1,4 +1,4 @@
-"""Whose a cluster is, and whose an AppliedWork on it."""
+"""Which member a cluster is, and which member owns an AppliedWork on it."""
 
 from itertools import product
 
@@ -21,7 +21,7 @@ def applied_work(of, name="shop", annotations=()):
     list(product(("", "hub-1", "hub-2"), ("berlin", "paris"), (False, True), ("", "hub-1"))),
 )
 def test_how_an_applied_work_stands_to_us(hub, namespace, gone, us_hub):
-    """Asked for every combination; the answer is stated here on its own."""
+    """Every combination, against an independent statement of the answer."""
     found = applied_work(HubMember.named(namespace, hub), annotations={LET_GO: "true"} if gone else {})
     if gone:
         wanted = Standing.LET_GO

@@ -30,7 +30,7 @@ PLANS = {
 
 
 def as_stored(document):
-    """Return a document as a server stores it, with what others have added."""
+    """Return a document as a server stores it, with additions of other writers."""
     stored = copy.deepcopy(document)
     stored["metadata"] |= {"uid": "1", "resourceVersion": "7", "annotations": {"note": "by hand"}}
     stored["metadata"]["labels"] = {**stored["metadata"].get("labels", {}), "team": "a"}

@@ -20,7 +20,7 @@ REPORTS = {
 
 
 def agent(kind="MemberAgent", joined="True", healthy="True", now=NOW):
-    """Make what an agent reports at *now* of the hub's clock."""
+    """Make the report of an agent at *now* by the hub's clock."""
     said = now + SKEW
     conditions = [
         make_condition("Joined", joined, "Said", "", generation=1, now=said),
@@ -38,7 +38,7 @@ def member(status=None, generation=3):
 
 
 class Hub:
-    """A hub that stores what is reported to it."""
+    """A hub that stores the reports."""
 
     def __init__(self):
         self.stored, self.heard, self.events = None, {}, ()

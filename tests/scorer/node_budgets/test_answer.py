@@ -1,4 +1,4 @@
-"""What the gate says, as it stands on the wire."""
+"""The gate's answers as they are sent."""
 
 from datetime import UTC, datetime
 

@@ -28,7 +28,7 @@ OF_A_DAEMON = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet"
 
 
 def found(pods=(), guards=(), *, node=NODE, class_=GRACEFUL, now=NOON, unknown=""):
-    """Return the blockers of documents; of a trimmed pod they have to be the same."""
+    """Return the blockers of documents; those of trimmed pods must be the same."""
     by_namespace: dict[str, list[PodGuard]] = {}
     for each in map(read_pod_guard, guards):
         by_namespace.setdefault(each.namespace, []).append(each)
@@ -53,7 +53,7 @@ def reasons(*args, **kwargs):
 )
 @pytest.mark.parametrize("class_", DisruptionClass)
 def test_a_node_that_is_going_or_coming_has_one_blocker(node, reason, class_):
-    """The reference's order, steps 2 to 6; pods make no difference any more."""
+    """The reference's order, steps 2 to 6; pods make no difference."""
     held = pod("a", annotations={PROTECT: "true"})
     assert reasons([held], node=node, class_=class_) == [reason]
 

@@ -33,7 +33,7 @@ def at(text: str) -> datetime:
 
 
 def shown(pool, counts, reason, start, end):
-    """Return day and time of each begin, the limit, and who is binding."""
+    """Return day and time of each start, the limit, and the binding budgets."""
     found = calendar(pool, counts, at(start), at(end))
     (spans,) = (entry.spans for entry in found.reasons if entry.reason == reason)
     return [(span.start.strftime("%d %H:%M:%S"), span.limit, span.binding) for span in spans]

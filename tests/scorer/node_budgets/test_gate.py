@@ -262,7 +262,7 @@ class TestNamedNodes:
     ],
 )
 def test_a_budget_that_cannot_be_used_is_said_although_it_is_not_in_force(budgets, count):
-    """When it will be, nobody can say what it allows (nodepool-disruption.md 14.2 and 14.3)."""
+    """Once it is in force, it is not known what it allows (nodepool-disruption.md 14.2 and 14.3)."""
     broken = Budget(nodes="x", schedule="0 22 * * *", duration="1h")
     found = ask(pool([*(Budget(**budget) for budget in budgets), broken], 10), count=count)
     assert (found.verdict, found.next_open) == (Verdict.INVALID_BUDGET, None)
@@ -310,7 +310,7 @@ class TestUpTo:
         assert (found.verdict, found.granted) == (Verdict.NODE_BLOCKED, ())
 
     def test_refused_until_one_may_go(self):
-        """Three is the most that will ever go: waiting for five would be waiting for ever."""
+        """At most three can ever go: a wait for five would never end."""
         found = ask(pool(HOURS, 30), count=5, mode=Mode.UP_TO)
         assert (found.verdict, found.next_open) == (Verdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
 
@@ -348,7 +348,7 @@ def reserved(granted, minutes, holder="patcher", now=WEDNESDAY):
 
 
 class TestReserved:
-    """Who waits for a reservation is told whose it is, and when it ends."""
+    """A caller that waits for a reservation is told its holder, and when it ends."""
 
     def test_the_holder_and_the_end_are_named(self):
         view = pool([Budget(nodes="2")], 10).with_reservations([reserved(("n7", "n8"), 10)])
@@ -416,7 +416,7 @@ class TestReserved:
         assert found.allowed
 
     def test_a_thousand_reservations_are_looked_at_in_no_time(self):
-        """Of many ends the first and the last are looked at: it opens then at the latest."""
+        """Of many ends, the search tries the first ones and the last: the pool opens then at the latest."""
         held = [reserved(1, number, f"h{number}") for number in range(1, 1001)]
         view = pool([Budget(nodes="1000")], 2000).with_reservations(held)
         assert ask(view, count=1).next_open == WEDNESDAY + timedelta(minutes=1)
@@ -425,7 +425,7 @@ class TestReserved:
 
 
 class TestExpired:
-    """Expiration asks nobody, unless the operator says so."""
+    """Expiration asks no gate unless the operator decides so."""
 
     @pytest.mark.parametrize("asked", [{"count": 5}, {"nodes": ("n0", "n1")}])
     def test_nothing_holds_it(self, asked):
@@ -500,7 +500,7 @@ budgets = st.lists(
     minute=st.integers(0, 7 * 24 * 60),
 )
 def test_answers_hold_together(budgets, total, deleting, not_ready, count, mode, reason, minute):
-    """Whatever is asked: no more is granted than remains, and at nextOpen what was asked for may go."""
+    """For any question, no more is granted than remains, and at nextOpen the wanted nodes may go."""
     view = pool(budgets, total, deleting=deleting, not_ready=not_ready)
     if count > total:
         count = total

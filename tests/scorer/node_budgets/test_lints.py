@@ -1,4 +1,4 @@
-"""Findings about budgets, held against what the engine makes of the same budgets hour by hour."""
+"""Findings about budgets, compared with what the engine allows for the same budgets hour by hour."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -290,7 +290,7 @@ def test_a_correction_leaves_what_it_is_not_about():
 
 
 def test_of_several_stricter_budgets_the_strictest_is_named():
-    """Correcting only what another one overrules would change nothing."""
+    """To correct only a budget that another one overrules would change nothing."""
     found = lint_budgets([budget("2"), budget("5", "0 0 * * 6", "2h"), budget("1")])
     assert [lint.message.partition(" is ")[0] for lint in found] == ["never matters: budgets[2]"] * 2
     assert {lint.fix for lint in found} == {None}
@@ -334,7 +334,7 @@ budgets_of_a_week = st.lists(
 @given(budgets_of_a_week)
 @settings(max_examples=examples(40))
 def test_findings_are_true(budgets):
-    """What never matters can go unnoticed, what never opens is shut, and what is not limited is so at some time."""
+    """What never matters can be dropped, what never opens is shut, and what is not limited is so at some time."""
     found = lint_budgets(budgets)
     for reason in ("Drifted", "Empty", "Unhealthy"):
         now = limits(budgets, reason)

@@ -148,7 +148,7 @@ def test_the_first_open_instant(budgets, now, opens):
     ],
 )
 def test_no_time_helps(budgets, searched, closing):
-    """A search that comes to its end says how far it went, unless one budget alone stands in the way for ever."""
+    """A search that comes to its end says how far it went, unless a single budget always stands in the way."""
     found = next_open(budgets, NodeCounts(30), "Drifted", 2, NOW)
     assert (found.instant, found.searched_until, found.closing) == (None, searched, closing)
 
@@ -222,7 +222,7 @@ def test_next_open_is_the_first_of_a_minute_by_minute_search(pool, parts, reason
 @example((Budget(nodes="0", schedule="@hourly", duration="1h"),), at("0001-01-01T00:00Z"))
 @settings(max_examples=examples(200))
 def test_going_from_window_to_window_finds_the_first_gap(pool, now):
-    """Also at the ends of the calendar, where one does not go."""
+    """Also at the ends of the calendar, where the search does not take steps."""
     found = next_open(pool, NodeCounts(3), "Empty", 1, now)
     blockers = [budget_window(budget) for budget in pool if applies_to(budget, "Empty")]
     if any(window.is_open(now) for window in blockers):

@@ -1,4 +1,4 @@
-"""What is allowed in a pool, and until when (`scorer.node_budgets.outlook`)."""
+"""What the budgets of a pool allow, and until when (`scorer.node_budgets.outlook`)."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -59,7 +59,7 @@ def test_one_requirement(operator, values, without, drifted, kept):
     ],
 )
 def test_requirements_of_one_key_are_merged(entries, allowed, absent):
-    """In whatever order they stand."""
+    """In any order."""
     for order in (entries, entries[::-1]):
         wanted = [requires("a", *entry) for entry in order]
         assert {v for v in ("a", "b", "c", "1", "2", "3") if requirements_drift(wanted, {"a": v}) is None} == allowed
@@ -119,7 +119,7 @@ def test_a_requirement_that_cannot_be_understood_drifts_nothing(odd):
 
 @given(st.sets(st.sampled_from("abcd"), min_size=1), st.sets(st.sampled_from("abcd")), st.sampled_from("abcd"))
 def test_adding_values_never_drifts(values, more, value):
-    """Whatever was fine stays fine when In lists more; minValues plays no part."""
+    """A claim that matches still matches when In lists more; minValues plays no part."""
     narrow, wide = requires("a", "In", *values), requires("a", "In", *values | more)
     if requirements_drift([narrow], {"a": value}) is None:
         assert requirements_drift([wide], {"a": value}) is None

@@ -45,7 +45,7 @@ def plan(wanted, names, documents=(), *, placement=PLACEMENT, namespace=""):
 
 
 def test_a_binding_that_is_made_again_is_the_same_one():
-    """Nobody heard what became of the first attempt; while its predecessor is on its way out, it is another one."""
+    """The answer to the first attempt was lost; while a predecessor is on its way out, it is another one."""
     (first,), (second,) = plan(pick_n(1), "a").create, plan(pick_n(1), "a").create
     assert first == second
     assert re.fullmatch(r"payments-a-[0-9a-f]{8}", first["metadata"]["name"])
@@ -141,7 +141,7 @@ def test_a_binding_says_when_it_was_dropped_until_it_is_picked_again():
 
 
 def test_other_annotations_survive_both_ways():
-    """DV-14: marking and re-picking touch one annotation only, and that one is really removed."""
+    """DV-14: marking and re-picking touch one annotation only, and re-picking removes it."""
     (gone,) = plan(pick_n(0), "a", [document("a", annotations={"mine": "1"})]).replace
     assert gone["metadata"]["annotations"] == {"mine": "1", PREVIOUS_BINDING_STATE: "Bound"}
     (again,) = plan(pick_n(1), "a", [gone]).replace

@@ -1,4 +1,4 @@
-"""What would help: the change that is named is made, and then the cluster is picked (scheduling.md 22, property 7)."""
+"""What would help: after the named change the cluster is picked (scheduling.md 22, property 7)."""
 
 import re
 
@@ -124,7 +124,7 @@ def test_help_is_given_and_true_for_an_ordinary_fleet():
 
 
 def test_help_is_true_beside_kept_clusters():
-    """The weakest of those picked now is to be beaten, not the kept ones with scores of their own time."""
+    """The cluster to beat is the weakest one picked now, not a kept one with its earlier scores."""
     clusters = [
         make_cluster(name, properties={NODES: count})
         for name, count in [("a", "10"), ("b", "30"), ("c", "90"), ("d", "99"), ("e", "1")]
@@ -214,7 +214,7 @@ def repaired(member, text, wanted):
 
 
 def says_each_thing_once(wanted):
-    """Whether no term looks at one label or property twice: what contradicts itself cannot be helped."""
+    """Whether no term uses one label or property twice: no change helps a contradiction."""
     affinity = wanted.get("affinity", {}).get("clusterAffinity", {})
     for written in affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("clusterSelectorTerms", ()):
         labels = written.get("labelSelector", {})
@@ -228,7 +228,7 @@ def says_each_thing_once(wanted):
 @given(data=st.data())
 @modest(300)
 def test_filtered_clusters_pass_after_the_one_change_that_is_named(data):
-    """Whatever the policy and whatever is wrong with the cluster: what is said to help does."""
+    """For any policy and any obstacle, the change that is said to help does."""
     name, other = "port-3", make_cluster("port-4")
     member = make_cluster(name, **data.draw(facts()))
     wanted = data.draw(pick_n_policies(1, constraints=0).filter(says_each_thing_once)) | {"placementType": "PickAll"}

@@ -1,4 +1,4 @@
-"""What is read off the record of a past decision."""
+"""What the record of a past decision tells."""
 
 import pytest
 

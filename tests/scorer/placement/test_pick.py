@@ -222,7 +222,7 @@ def test_the_tie_bonus_works_in_the_first_batch_only():
 
 
 def test_as_many_constraints_as_a_policy_may_have():
-    """The groups of candidates are told apart however many domains the constraints make together."""
+    """The groups of candidates stay distinct, however many domains the constraints make together."""
     dice = np.random.default_rng(7)
     keys = [f"key-{number}" for number in range(30)]
     clusters = [

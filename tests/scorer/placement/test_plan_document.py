@@ -1,4 +1,4 @@
-"""The plan of the command line: what would be done, as one document."""
+"""The plan of the command line: what a run would do, as one document."""
 
 import json
 

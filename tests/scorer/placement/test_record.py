@@ -1,4 +1,4 @@
-"""What a run leaves in the status of the policy snapshot (scheduling.md 17)."""
+"""What a run records in the status of the policy snapshot (scheduling.md 17)."""
 
 import copy
 from datetime import timedelta

@@ -155,7 +155,7 @@ def test_tolerations_with_an_invalid_word_are_read():
 
 
 def test_a_policy_that_asks_for_too_much_is_not_evaluated():
-    """Each requirement takes a look at every cluster: one object must not hold up the scheduling of all others."""
+    """Each requirement reads every cluster: one placement must not hold up the scheduling of all others."""
     asked = policy(required=[{"labelSelector": {"matchLabels": {f"key-{number}": "v" for number in range(501)}}}])
     with pytest.raises(InvalidPolicyError, match="clusterAffinity: has 501 requirements on labels and properties"):
         read_request(asked)

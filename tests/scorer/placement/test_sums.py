@@ -34,7 +34,7 @@ RANKED = ("Picked", "Kept", "ScoreTooLow", "NotNeeded")
 
 @st.composite
 def fleets(draw):
-    """Draw a fleet: often one whose clusters are well, often with external scores, often after some updates."""
+    """Draw a fleet: often one whose clusters are healthy, often with external scores, often after some updates."""
     clusters = draw(members(10, ill=draw(st.booleans())))
     fleet = Fleet.of(clusters)
     for _ in range(draw(st.integers(0, 2))):
@@ -78,7 +78,7 @@ def topology(item):
 
 
 def keys(item):
-    """Return the sort keys of an item as it shows them: a kept cluster stands by what was recorded for it."""
+    """Return the sort keys of an item as it shows them: for a kept cluster, the recorded ones."""
     if item["verdict"] == "Kept":
         score = item["binding"].get("recordedScore", {"topologySpread": 0, "affinity": 0})
         return score["topologySpread"], score["affinity"], item["cluster"]
@@ -143,7 +143,7 @@ def test_sorting_by_the_keys_gives_the_ranks(judged):
 def test_every_batch_took_the_best_of_its_time(judged):
     """A run that holds what the earlier batches picked, and wants one more, ranks the pick of this batch first.
 
-    The tie bonus is of the first batch only, so that later ones are asked without what was held before.
+    The tie bonus exists in the first batch only, so later batches are run without the earlier bindings.
     """
     picks = [item for item in explain(judged) if item["verdict"] == "Picked"]
     taken = list(judged.holdings.taken)

@@ -1,4 +1,4 @@
-"""The trace: its numbers are those of the decision, and every cluster has its say (scheduling.md 22)."""
+"""The trace: its numbers are those of the decision, and every cluster is explained (scheduling.md 22)."""
 
 from datetime import timedelta
 
@@ -51,7 +51,7 @@ def by_name(items):
 
 @st.composite
 def runs(draw, most=10):
-    """Draw a run; in every other one the clusters are well, some are taken, and there are losers."""
+    """Draw a run; in every other one the clusters are healthy, some are taken, and there are losers."""
     if draw(st.booleans()):
         clusters = draw(members(most))
         return run(draw(pick_n_policies(6)), clusters, draw(bindings_for(clusters)))

@@ -1,4 +1,4 @@
-"""Which statuses go back onto the hub's own objects, and when nothing can."""
+"""Which statuses are copied to the hub's own objects, and when none can be."""
 
 import pytest
 

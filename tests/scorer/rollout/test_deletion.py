@@ -1,4 +1,4 @@
-"""What is deleted with a placement, and what is marked before to stay on the members."""
+"""What is deleted with a placement, and which objects are first marked to stay on the members."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def thing(name, spec=None, **metadata):
 
 
 def words(writes):
-    """Verb, name, and what is said: that it is meant, that its objects stay."""
+    """Verb, name, and the marks: meant, abandoned."""
     return [
         (str(write.verb), write.name, said.get(REMOVE, ""), said.get(ABANDON, ""))
         for write in writes
@@ -68,7 +68,7 @@ def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
     ],
 )
 def test_one_that_the_loop_takes_away_already_is_left_alone(binding):
-    """It lost its cluster in another way: what it placed goes, also where the placement abandons (rollout.md 18)."""
+    """The placement lost the cluster in another way: its objects go, even if the placement abandons (rollout.md 18)."""
     assert plan_binding_deletion(placement(), [thing("b", **binding)]) == []
 
 
@@ -78,7 +78,7 @@ def test_one_that_somebody_else_has_deleted_goes_with_the_placement():
 
 
 def test_the_word_of_another_object_is_none():
-    """A binding that was restored or copied has another uid than the annotation that it carries."""
+    """The uid of a restored or copied binding differs from the one in its annotation."""
     assert not is_to_go(thing("b", **{**MEANT_B, "uid": "another"}))
     assert not is_to_go(thing("b", annotations={REMOVE: ""}, uid=""))
 
@@ -105,7 +105,7 @@ def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
 
 
 def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work():
-    """The word and the order are one write: its agent, away until now, never reads the order alone."""
+    """Both marks are one write: an agent that comes back just then never reads the order alone."""
     works = [thing("web-work", **GOING), thing("web-0", **GOING, annotations={REMOVE: "of-another"})]
     assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
         ("replace", "web-0", "uid-web-0", "true"),
@@ -114,13 +114,13 @@ def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work()
 
 
 def test_a_work_that_the_loop_has_ordered_away_before_goes_also_where_the_placement_abandons():
-    """Its binding did not want it any more: what it held goes, as it would have without the end of the placement."""
+    """Its binding no longer wanted it: its objects go, as they would have without the end of the placement."""
     works = [thing("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
     assert plan_work_deletion(works, thing("member"), abandoned=True) == []
 
 
 def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
-    """Also those that somebody else has deleted."""
+    """Also those that another client has deleted."""
     works = [thing("web-0"), thing("web-1", annotations={REMOVE: "uid-web-1"}), thing("web-2", **GOING)]
     assert words(plan_work_deletion(works, thing("member"), abandoned=False)) == [
         ("replace", "web-0", "uid-web-0", ""),
@@ -156,7 +156,7 @@ def test_a_second_plan_asks_for_nothing():
     ],
 )
 def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
-    """Its end was called off, with its definition or by a backup: a cluster that it loses later loses its objects."""
+    """Its deletion was undone, with its definition or by a backup: a cluster that it loses later loses its objects."""
     binding = thing("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
     eviction = thing("e", annotations={EVICTED_BINDING: "uid-b"})
     writes = plan_words_taken_back([binding], [eviction] if evicted else [])

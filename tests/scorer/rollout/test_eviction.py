@@ -122,7 +122,7 @@ def test_what_is_going_is_not_deleted_again():
 
 
 def test_e5_what_cannot_be_tracked_is_available_at_once():
-    """The waiting period of the rolling update is not looked at."""
+    """The waiting period of the rolling update does not count."""
     just_now = {"status": "True", "reason": "NotAllWorkAreAvailabilityTrackable", "lastTransitionTime": "2026-11-20"}
     bindings = [
         BindingView(f"b{at}", f"m{at}", BindingState.BOUND, conditions={"Available": just_now}) for at in range(10)

@@ -1,4 +1,4 @@
-"""What an object says about a controller that fails on it."""
+"""The conditions of an object on which a controller fails."""
 
 from datetime import UTC, datetime, timedelta
 

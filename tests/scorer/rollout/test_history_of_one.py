@@ -1,6 +1,6 @@
-"""With a history of one there is a moment without any snapshot; whoever dies in it must not count from zero again.
+"""With a history of one there is a moment without any snapshot; after a crash in it the index must not start at zero.
 
-An index that is given twice looks to bindings as if they had the content, or the policy, that they do not have.
+If an index were assigned twice, bindings would seem to have content, or a policy, that they do not have.
 """
 
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ def test_the_index_of_a_policy_goes_on_from_what_the_bindings_have():
 
 
 def test_a_longer_history_is_lost_by_hand_only_and_its_policy_is_taken_for_the_same():
-    """So nothing moves when somebody deletes policy snapshots."""
+    """So nothing moves when a user deletes policy snapshots."""
     placement = {**PLACEMENT, "spec": {}}
     assert plan_policy_snapshots(placement, [], "d", bindings=[binding("", "web-2-0")]).index == 0
 

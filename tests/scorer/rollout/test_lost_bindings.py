@@ -1,4 +1,4 @@
-"""Which bindings are made anew from the Works that they have left, and as what."""
+"""Which bindings are recreated from the Works that they have left, and in which state."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ def test_clusters_with_works_and_without_a_binding(bindings, works, clusters):
 
 
 def made(index=0, minutes=0, **spec):
-    """Return the two Works of a binding that is bound to snapshot *index*, so much after `NOW`."""
+    """Return the two Works of a binding that is bound to snapshot *index*, written some time after `NOW`."""
     group = replace(make_group([make_object("a", size=500_000), make_object("b", size=500_000)]), index=index)
     binding = make_binding(resourceSnapshotName=f"shop-{index}-snapshot", **spec)
     return [write.document for write in plan_works(binding, group, [], now=NOW + timedelta(minutes=minutes)).writes]

@@ -1,4 +1,4 @@
-"""What harbormaster itself stands on is never placed; and what an agent leaves alone besides."""
+"""The objects that harbormaster depends on are never placed; and what else an agent leaves alone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What overrides make of an object on one cluster."""
+"""Objects on one cluster after their overrides."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Which overrides concern a placement, and which of them hold for a cluster."""
+"""Which overrides apply to a placement, and which of them match a cluster."""
 
 from datetime import UTC, datetime
 
@@ -155,7 +155,7 @@ def test_the_placement_that_an_override_is_for(override, placement, hit):
 
 
 def test_a_cluster_wide_override_for_a_namespaced_placement_is_for_none():
-    """Denied at admission (O-02); should it be there, it must not reach the cluster-scoped placement of that name."""
+    """Denied at admission (O-02); if it exists anyway, it must not reach the cluster-scoped placement of that name."""
     assert placement_key({"placement": {"name": "p", "scope": "Namespaced"}}, "") == "/p"
 
 

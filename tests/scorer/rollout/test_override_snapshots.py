@@ -99,7 +99,7 @@ def test_ten_snapshots_are_kept():
 @modest(200)
 @given(data=st.data())
 def test_every_step_may_be_the_last_before_a_crash(data):
-    """Whatever was written before a crash: some snapshot is latest, and the next plan ends as if nothing had been."""
+    """Whatever was written before a crash, some snapshot is latest, and the next plan ends as if none had been."""
     stored = {}
     values = st.sampled_from("abc")
     for _ in range(data.draw(st.integers(1, 16))):

@@ -403,7 +403,7 @@ BROKEN = {"kind": "Deployment", "name": "web", "namespace": "shop", "condition":
 
 
 class TestStalled:
-    """A rollout that does not move is said to be stalled: since when, and by what."""
+    """A rollout that does not move is reported as stalled: since when, and why."""
 
     def at(self, now, *bindings, before=None, **more):
         """Decide at an instant, on the status that an earlier report has left."""

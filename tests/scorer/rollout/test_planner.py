@@ -134,7 +134,7 @@ def test_r6_fewer_clusters_than_wanted(limit, updated):
 
 
 def test_updates_leave_room_for_removals():
-    """Three may be taken away: the one that leaves has its share before anything is updated."""
+    """Three may be taken away: the one that leaves counts before anything is updated."""
     found = plan(("PickN", 6), [*(old(name) for name in "abcdef"), make_binding("g", "Unscheduled")], maxUnavailable=2)
     assert found.budget.max_to_remove == 3
     assert (clusters(found.remove), clusters(found.update), clusters(found.blocked)) == (
@@ -191,7 +191,7 @@ def test_bindings_in_each_others_way_stop_the_rollout_and_are_named(bindings, in
 
 
 def test_what_was_dropped_before_anything_was_placed_goes_at_once_and_keeps_nobody_out():
-    """Three clusters that a policy left again before their first Work: none of them can ever become ready."""
+    """Three clusters that the policy dropped before their first Work: none of them can ever become ready."""
     dropped = [make_binding(name, "Unscheduled", "rolling", empty=True) for name in "def"]
     found = plan(("PickN", 1), [make_binding("a", "Scheduled", "rolling", snapshot=""), *dropped])
     assert (clusters(found.remove), clusters(found.bind), found.unready) == (["d", "e", "f"], ["a"], ())

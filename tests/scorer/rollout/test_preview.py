@@ -95,7 +95,7 @@ def test_r6_fewer_clusters_than_wanted_block_every_update():
 
 
 def test_where_no_cluster_is_wanted_any_more_nothing_is_counted_against_zero():
-    """As after the loss of all that were picked: "0 of 0 clusters are ready" says nothing to anybody."""
+    """As after the loss of all picked clusters: "0 of 0 clusters are ready" would tell the user nothing."""
     left = [binding("a", "Unscheduled", health="failed"), binding("b", "Unscheduled", health="failed")]
     preview = preview_rollout(placement(0), left, LATEST, NOW)
     assert preview.blocked is not None
@@ -177,7 +177,7 @@ HEALTHS = st.sampled_from(["ready", "ready", "rolling", "failed", "young"])
 )
 @modest(200)
 def test_every_cluster_is_reached_once_or_waits(states, extra, unavailable, surge):
-    """The steps move every cluster that has to move at most once; those that none of them moves are said to wait."""
+    """The steps move every cluster that has to move at most once; the others are listed as waiting."""
     bindings = [
         outdated(f"m{at}", health) if state == "old" else binding(f"m{at}", state, health)
         for at, (state, health) in enumerate(states)

@@ -1,4 +1,4 @@
-"""Whether content on a member may go: every combination of what can be known."""
+"""Whether content on a member may go: every combination of facts."""
 
 from dataclasses import fields
 from itertools import product
@@ -24,7 +24,7 @@ def test_content_goes_only_when_the_loop_has_asked_for_it():
 
 
 def expected_fate(known):
-    """Say the same in other words: what speaks for the end of an object, and what against."""
+    """State the rule independently: what speaks for the removal of an object, and what against it."""
     wished = [
         name
         for name, of_a_going_work, facts in (

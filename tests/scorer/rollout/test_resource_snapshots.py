@@ -1,4 +1,4 @@
-"""Resource snapshots: sharding, reuse, throttle, history, and going on after a crash."""
+"""Resource snapshots: sharding, reuse, throttle, history, and continuing after a crash."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -204,7 +204,7 @@ def test_history_is_trimmed_by_groups(limit, kept):
 @settings(max_examples=examples(25))
 @given(stops=st.lists(st.integers(0, 4), min_size=1, max_size=6), limit=st.integers(2, 4))
 def test_a_crash_at_any_write_is_made_good(stops, limit):
-    """Whatever was written before a crash, going on ends with the wanted content and one latest group."""
+    """Whatever was written before a crash, the next plans end with the wanted content and one latest group."""
     hub = Hub({**PLACEMENT, "spec": {"revisionHistoryLimit": limit}})
     big = [make_object("a", 500_000), make_object("b", 500_000), make_object("c", 500_000)]
     for at, stop in enumerate(stops):

@@ -1,4 +1,4 @@
-"""Which Works are from before what was applied, and what is written down to tell."""
+"""Which Works are older than what was applied, and the record that shows it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -70,7 +70,7 @@ def test_what_is_held_stays_held_whatever_comes_until_what_was_applied_is_back()
 
 
 def test_an_older_file_put_over_a_work_is_held_until_the_loop_writes_it_again():
-    """The hub has forgotten nothing: it has heard of what was applied."""
+    """The hub has forgotten nothing: it knows the generation that was applied."""
     assert with_held(APPLIED, work(6, written=EARLY, reported=5)) is None
     assert not is_older(work(7, written=LATER, reported=6), APPLIED)
 

@@ -1,4 +1,4 @@
-"""Which hub objects a placement selects, what of them is kept, and in which order."""
+"""Which hub objects a placement selects, which of their fields are kept, and in which order."""
 
 import pytest
 

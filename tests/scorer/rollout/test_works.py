@@ -307,7 +307,7 @@ def test_an_unscheduled_binding_keeps_its_works_as_they_should_be_and_makes_none
 
 @pytest.mark.parametrize("more", [{}, {"applyStrategy": {"type": "ReportDiff"}}, None], ids=["same", "other", "edited"])
 def test_a_work_that_is_wanted_again_is_neither_to_go_nor_abandoned(more):
-    """Its end was called off before it began; whoever deletes it now, or why, is another matter."""
+    """Its removal was called off before it began: a later deletion by another client is no order."""
     hub, group = MemberNamespace(), make_group([make_object("a")])
     hub.run(make_binding(), group)
     said = {REMOVE: "uid", ABANDON: "true", "mine": "1"}

@@ -1,4 +1,4 @@
-"""Whose turn it is in a staged update run, read off what the run has recorded."""
+"""Whose turn it is in a staged update run, by the run's own record."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ STARTED, DONE = ("Started",), ("Started", "Succeeded")
 
 
 def said(text):
-    """Return a condition out of ``Type`` or ``Type=Status``."""
+    """Return a condition from ``Type`` or ``Type=Status``."""
     kind, _, status = text.partition("=")
     return {"type": kind, "status": status or "True", "lastTransitionTime": "2026-03-01T11:59:00Z"}
 
@@ -131,7 +131,7 @@ def test_what_the_record_says_of_a_cluster(run, reason, message):
 
 
 def after_one(*clusters, after=(), conditions=()):
-    """A run that comes to cluster b in its second stage."""
+    """A run that reaches cluster b in its second stage."""
     return run_of(stage("one", *clusters, after=after, conditions=conditions), stage("two", cluster("b")))
 
 
@@ -229,7 +229,7 @@ def test_a_wait_that_is_too_long_to_be_counted_is_no_short_one(text, left):
 
 
 def waiting(text, conditions=("Progressing=False",)):
-    """A run whose first stage was done with its only cluster a minute ago, and waits so long."""
+    """A run whose first stage finished its only cluster a minute ago, and now waits."""
     tasks = [{"type": "Approval"}, {"type": "TimedWait", "waitTime": text}]
     return run_of(
         stage("one", cluster("a", *DONE), conditions=conditions, after=[wait()]),

@@ -1,4 +1,4 @@
-"""Whose turn it is in an upgrade run, read off what the run has recorded."""
+"""Whose turn it is in an upgrade run, by the run's own record."""
 
 from datetime import UTC, datetime, timedelta
 

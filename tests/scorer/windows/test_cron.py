@@ -255,7 +255,7 @@ def test_an_instant_without_time_zone_is_refused():
 
 
 def cron_fields(low: int, high: int) -> st.SearchStrategy[tuple[str, frozenset[int], bool]]:
-    """Texts of one field with what they mean: the allowed values and the star mark."""
+    """Texts of one field with their meaning: the allowed values and the star mark."""
 
     def item(draw):
         first = draw(st.integers(low, high))
@@ -286,7 +286,7 @@ def cron_fields(low: int, high: int) -> st.SearchStrategy[tuple[str, frozenset[i
 
 
 def brute_force(fields, start: datetime) -> datetime | None:
-    """Look at every day, hour and minute after *start* until the horizon."""
+    """Try every day, hour and minute after *start* until the horizon."""
     (_, minutes, _), (_, hours, _), (_, days, any_day), (_, months, _), (_, weekdays, any_weekday) = fields
     last_year = (start.replace(microsecond=0) + timedelta(seconds=1)).year + 5
     day = start.replace(hour=0, minute=0, second=0, microsecond=0)
