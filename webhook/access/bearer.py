@@ -22,7 +22,7 @@ def fingerprint(token: str) -> bytes:
 def may_be_good(token: str, audience: str, now: datetime) -> bool:
     """Say whether a token is a JWT that names *audience* and has not expired, by what it says itself.
 
-    Nothing is proved by that: whoever likes can write one. Those that do not even say so are told from the rest.
+    That proves nothing, since any client can write such a token; it only sorts out those that do not even say so.
     """
     parts = token.split(".")
     if len(parts) != 3 or not audience:

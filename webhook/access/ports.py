@@ -1,4 +1,4 @@
-"""What knows who somebody is and what they may do: answered by a hub, or by a data folder."""
+"""Ports for who a caller is and what a user may do: answered by a hub, or by a data folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ class AccessReviewer(Protocol):
     """Knows what users may do."""
 
     async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
-        """Return which of *wanted* the user may not do; what cannot be found out is said, never taken for allowed."""
+        """Return which of *wanted* the user may not do; a question without an answer never counts as allowed."""
         ...
 
 
 class NotReviewedError(Exception):
-    """Who somebody is, or what they may do, cannot be found out now; the message is fit for the log, not for them."""
+    """Who a caller is, or what a user may do, cannot be found out now; the message is for the log, not for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +37,19 @@ class PathAccess:
 
 
 class Authenticator(Protocol):
-    """Knows whose bearer tokens are whose."""
+    """Knows which user a bearer token belongs to."""
 
     @property
     def audience(self) -> str:
-        """Whom a token has to be made for; empty where tokens have no audience."""
+        """What a token has to be issued for; empty where tokens have no audience."""
         ...
 
     def known(self, token: str) -> UserInfo | None:
-        """Return whose token it is when that is known without asking anybody."""
+        """Return whose token it is if that is known without asking."""
         ...
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return whose token it is; None: it lets nobody in. Raises `NotReviewedError`."""
+        """Return whose token it is; None: it is not valid here. Raises `NotReviewedError`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Rights that are asked about, and what comes of asking."""
+"""Rights to ask about, and the answers."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 
 MOST_AT_ONCE: Final = 500
-"""So many rights are reviewed for one write: none that passes validation needs more, and others wait too."""
+"""How many rights are reviewed for one write: none that passes validation needs more, and other writes wait, too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What came of asking.
+    """The answer to questions about rights.
 
     Args:
         denied: What the author may not do.

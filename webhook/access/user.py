@@ -17,7 +17,7 @@ class UserInfo:
 
     @classmethod
     def read(cls, document: object) -> "UserInfo":
-        """Return the user of a request's ``userInfo``; what cannot be read is nobody."""
+        """Return the user of a request's ``userInfo``; what cannot be read stays empty."""
         return cls(
             text_at(document, "username"),
             frozenset(texts_at(document, "groups")),

@@ -1,4 +1,4 @@
-"""Who has shown who they are is the last to go when there are too many connections."""
+"""When there are too many connections, those whose client has shown who it is are closed last."""
 
 from typing import Final, Protocol
 
@@ -10,7 +10,7 @@ class Vouching(Protocol):
     """The connections of a listener."""
 
     def vouch(self, handler: RequestHandler) -> None:
-        """Take note that whoever is behind *handler* has shown who it is."""
+        """Take note that the client behind *handler* has shown who it is."""
         ...
 
 
@@ -19,7 +19,7 @@ CONNECTIONS: Final = web.AppKey("CONNECTIONS", Vouching)
 
 
 def vouch_for(request: web.Request) -> None:
-    """Take note that who has sent *request* has shown who it is: when there are too many, it is the last to go."""
+    """Take note that the client of *request* has shown who it is: its connection is among the last to be closed."""
     connections = request.app.get(CONNECTIONS)
     if connections is not None:
         connections.vouch(request.protocol)

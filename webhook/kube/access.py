@@ -1,4 +1,4 @@
-"""Asks the API server what a user may do: SubjectAccessReviews, remembered for a while, never the same twice at once.
+"""Asks the API server what a user may do, by SubjectAccessReviews; see `webhook.kube.reviews` for what is remembered.
 
 Source: serving.md 3.4 and 8.
 """
@@ -28,7 +28,7 @@ class AccessReviewer:
     """Knows what users may do.
 
     Args:
-        server: Who is asked.
+        server: The API server to ask.
         counts: Counts the reviews.
     """
 
@@ -44,7 +44,7 @@ class AccessReviewer:
     async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
         """Return which of *wanted* the user may not do.
 
-        What cannot be found out is never taken for allowed: the result says so.
+        A question without an answer never counts as allowed: the result says that it was not answered.
         """
         if len(wanted) > MOST_AT_ONCE:
             return Reviewed(

@@ -1,4 +1,4 @@
-"""Is a text the address of a server? One check for all that users name servers by; what it may be differs by place."""
+"""Checks that a text is the address of a server, wherever a user names one; what is allowed differs by place."""
 
 from collections.abc import Collection
 from typing import Final
@@ -14,9 +14,9 @@ def check_address(
 
     Args:
         text: As the user wrote it.
-        expected: What is said about a text that cannot be used.
-        schemes: Those that can be.
-        bare: Host and port are all of it, but for a slash at the end; else there may be a user, a path and a query.
+        expected: The message about a text that cannot be used.
+        schemes: Those that are allowed.
+        bare: Only host and port are allowed, and a slash at the end; else a user, a path and a query are as well.
 
     Raises:
         ValueError: It cannot be used; the message says why, without repeating the text.

@@ -1,10 +1,10 @@
-"""The objects of a store in memory: list, then watch, for ever; writes of our own go in at once.
+"""The objects of a store in memory: listed once, then watched; our own writes go in at once.
 
 Handlers are called once per change, on the event loop, with the object before and after; they only enqueue. Objects
 are shared and read-only.
 
-What is known stays known while the store cannot be read: a list takes the place of what was there at once, whole, and
-only when it has come whole. So nobody ever sees a fleet that is empty because it is just being read again.
+What is known stays known while the store cannot be read: a new list replaces the old contents in one step, and only
+once all of it has arrived. So no reader ever sees an empty fleet just because it is being listed again.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from webhook.kube.shelf import Revision, Shelf, Trim
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
-"""So often in a row a kind that has been listed may be refused: an API server that starts does that for a while."""
+"""How often in a row the store may refuse a kind that was listed before: an API server that starts does for a while."""
 _FOLD_SECONDS: Final = 0.1
-"""So long after a member's report the fleet takes it in, together with what else has come; sooner when it is asked."""
+"""How long reports of members are collected before they go into the fleet together; a reader of the fleet ends that."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Freshness(NamedTuple):
         synced: Whether it has been listed once.
         events: Changes that the watch has brought.
         relists: How often it was listed again.
-        age_seconds: Time since the store was last heard of; infinite before that.
+        age_seconds: Time since the store last sent anything; infinite before that.
     """
 
     resource: str
@@ -75,7 +75,7 @@ class Cache:
         self._shelves: dict[tuple[str, str], Shelf] = {}
         self._sharing = Sharing()
         self._is_away = False
-        """The store has been said not to answer."""
+        """Whether the log says already that the store does not answer."""
         self._tasks: asyncio.TaskGroup | None = None
         self.limits = limits or EligibilityLimits()
         self._fleet = Fleet([], limits=self.limits)
@@ -95,7 +95,7 @@ class Cache:
             self._tasks = tasks
             for shelf in self._shelves.values():
                 shelf.watching = tasks.create_task(self._follow(shelf.kind, shelf))
-            tasks.create_task(asyncio.Event().wait())
+            tasks.create_task(asyncio.Event().wait())  # keeps the group open for kinds that are asked for later
 
     def require(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well."""
@@ -121,14 +121,16 @@ class Cache:
     async def catch_up(self, kinds: Iterable[Kind]) -> None:
         """List *kinds* once more, so that everything written before this call is known after it.
 
-        A watch may be a little behind: whoever takes over from another writer has to know the last of its writes.
-        Tries again until the store answers.
+        A watch may be a little behind, and a new leader has to know the last writes of the one before: else it would
+        create again what that has just created. Retries until the store answers.
         """
         await asyncio.gather(*(self._list(self.shelf(kind)) for kind in kinds))
 
     async def _list(self, shelf: Shelf) -> None:
         failures = 0
         while True:
+            # Before the request: the watch goes on meanwhile, and what it brings must not make the list look older than
+            # what was known when it was asked for, as that of a restored store does.
             before = shelf.known()
             try:
                 listing = await self._store.list(shelf.kind)
@@ -142,9 +144,9 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed once; from then on for good, also when another kind is asked for.
+        """Whether all kinds have been listed once; stays true when another kind is asked for later.
 
-        Of an optional kind it is enough that the store has said that we may not read it.
+        For an optional kind it is enough that the store has refused to let us read it.
         """
         self._was_synced = self._was_synced or all(
             (shelf.answered if shelf.optional else shelf.synced).is_set() for shelf in self._shelves.values()
@@ -174,11 +176,11 @@ class Cache:
         return kind.group_kind in self._shelves
 
     def release(self, kind: Kind) -> None:
-        """Stop watching *kind* and forget its objects; nobody is told."""
+        """Stop watching *kind* and forget its objects; handlers are not told."""
         shelf = self._shelves.pop(kind.group_kind, None)
         if shelf is None:
             return
-        shelf.answered.set()  # nobody may wait for it any more
+        shelf.answered.set()  # a task in `wait_answered` would wait for ever: no list comes for this shelf any more
         if shelf.watching is not None:
             shelf.watching.cancel()
 
@@ -188,7 +190,7 @@ class Cache:
         return shelf.refusal if shelf is not None else ""
 
     def refusals(self, needed: Iterable[Kind] = ()) -> list[str]:
-        """Return why the store does not let us read what has to be read: all but what is optional, and *needed*."""
+        """Return why the store does not let us read required kinds: those that are not optional, and *needed*."""
         wanted = {kind.group_kind for kind in needed}
         return [
             shelf.refusal
@@ -261,7 +263,7 @@ class Cache:
         return self._fleet
 
     def _note_member(self, change: Change) -> None:
-        """Read a member when it comes, so that whoever asks for the fleet next finds little left to do."""
+        """Read a member as soon as it changes, so that the next reader of the fleet finds little left to do."""
         if change.new is None:
             self._changed_members[change.document["metadata"]["name"]] = None
         elif (member := read_member(change.new)) is not None:
@@ -285,6 +287,7 @@ class Cache:
                 shelf.synced.set()
                 shelf.answered.set()
                 failures = refusals = 0
+                # From the version of the list on, so that no change between list and watch is missed.
                 async for event in self._store.watch(kind, listing.resource_version):
                     shelf.take(event)
             except NotFoundError as error:
@@ -301,7 +304,7 @@ class Cache:
                     refusals = await self._pause(kind, error, refusals)
                     continue
                 if not shelf.refusal:
-                    log.warning("may not be read", extra={"resource": kind.resource, "error": str(error)})
+                    log.warning("not allowed to read", extra={"resource": kind.resource, "error": str(error)})
                 shelf.refusal = str(error)
                 shelf.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
@@ -309,14 +312,14 @@ class Cache:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:
                 failures = await self._pause(kind, error, failures)
-            except Exception as error:  # what nobody expected of one kind must not end the watch for all the others
-                log.exception("cannot take in", extra={"resource": kind.resource})
+            except Exception as error:  # a bug that one kind brings to light must not end the watches of all the others
+                log.exception("cannot process objects", extra={"resource": kind.resource})
                 failures = await self._pause(kind, error, failures)
 
     async def _pause(self, kind: Kind, error: Exception, failures: int) -> int:
-        """Wait before the next attempt, longer each time; returns the number of failures.
+        """Wait before the next attempt, longer each time; return the number of failures.
 
-        A store that does not answer is said so once, and not for every kind and attempt.
+        That the store does not answer is logged once, not for every kind and attempt.
         """
         if not isinstance(error, UnavailableError):
             log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
@@ -332,10 +335,10 @@ class Cache:
             log.warning("the store answers again")
 
     async def _is_defined(self, kind: Kind) -> bool:
-        """Whether the hub knows a kind that it does not serve: an API server that starts does not serve it yet.
+        """Say whether the hub defines a kind that it does not serve, as an API server that starts does for a while.
 
-        Only a kind that nobody has defined has no objects; of any other, not found means that we have to wait. So it
-        does when not even definitions are found: what answers is no API server.
+        Only a kind without a definition has no objects; for any other, not found means that we have to wait. The same
+        holds when not even definitions are served: then what answers is no API server.
         """
         try:
             await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))
@@ -344,12 +347,12 @@ class Cache:
         except NotFoundError:
             return False
         except StoreError as error:
-            log.warning("cannot find out", extra={"resource": kind.resource, "error": str(error)})
+            log.warning("cannot read the definition", extra={"resource": kind.resource, "error": str(error)})
         return True
 
 
 def read_member(document: JsonObject) -> MemberCluster | None:
-    """Read a member cluster; of one that cannot be read the last good state stays in the fleet."""
+    """Read a member cluster; None when it cannot be read, so that its last good state stays in the fleet."""
     try:
         return MemberCluster.read(document)
     except ValidationError as error:

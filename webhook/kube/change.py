@@ -1,4 +1,4 @@
-"""A change of one object, as whoever follows its kind is told of it."""
+"""A change of one object, as the handlers that follow its kind receive it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,11 +6,11 @@ from typing import NamedTuple
 from scorer.api.meta import JsonObject
 
 View = Callable[[JsonObject], object]
-"""What somebody looks at in an object."""
+"""The part of an object that matters to a handler."""
 
 
 def desired(document: JsonObject) -> object:
-    """View what people can want of an object: its spec, by the generation of it, and that it is to go."""
+    """View what users can ask of an object: its spec, by its generation, and its deletion."""
     metadata = document["metadata"]
     return metadata.get("generation"), metadata.get("deletionTimestamp")
 
@@ -19,7 +19,7 @@ class Change(NamedTuple):
     """An object before and after: at least one of both is there.
 
     Args:
-        old: As it was; None: it was not there, or not known.
+        old: As it was; None: it did not exist, or was not known.
         new: As it is; None: it is gone.
     """
 
@@ -35,17 +35,17 @@ class Change(NamedTuple):
 
     @property
     def came_or_went(self) -> bool:
-        """Whether it is there and was not, or the other way round."""
+        """Whether it is new or gone."""
         return self.old is None or self.new is None
 
     def alters(self, view: View) -> bool:
-        """Say whether it was there, and is, and something else is seen of it than before."""
+        """Say whether it existed before and still does, and differs in this view."""
         return self.old is not None and self.new is not None and view(self.old) != view(self.new)
 
     def touches(self, view: View) -> bool:
-        """Say whether something else is seen of it than before, or nothing at all before or now."""
+        """Say whether it differs in this view, or is new or gone."""
         return self.old is None or self.new is None or view(self.old) != view(self.new)
 
 
 Handler = Callable[[Change], None]
-"""Is told of a change: quick, on the event loop."""
+"""Called with a change, on the event loop; has to be quick."""

@@ -1,4 +1,4 @@
-"""Those who want to be told of something."""
+"""Handlers that are to be called when something happens."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -6,21 +6,21 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 Subscribe = Callable[[Callable[[T], None]], Callable[[], None]]
-"""Given who is to be told, returns what ends that."""
+"""Given a handler, returns what unsubscribes it."""
 
 
 class Channel(Generic[T]):
-    """Tells everybody who has subscribed, in that order and at once."""
+    """Calls all handlers at once, in the order in which they were subscribed."""
 
     def __init__(self) -> None:
         self._handlers: list[Callable[[T], None]] = []
 
     def subscribe(self, handler: Callable[[T], None]) -> Callable[[], None]:
-        """Call *handler* with whatever is told, until the returned function is called, which is done once."""
+        """Call *handler* with everything that is told until the returned function is called; call that once."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
     def tell(self, told: T) -> None:
-        """Tell of something."""
-        for handler in tuple(self._handlers):
+        """Call every handler with *told*."""
+        for handler in tuple(self._handlers):  # a copy: a handler may unsubscribe itself
             handler(told)

@@ -1,10 +1,10 @@
 """Requests to an API server: bytes out, decoded JSON in, every failure a `StoreError`.
 
-A kubeconfig is read by kubernetes-asyncio (`webhook.kube.kubeconfig`); its client is not used: objects travel as plain
-documents. What is different from what it does, and why: every request has a timeout (an explicit timeout of its own
-means none at all), the status of a watch is looked at before its lines (the library does not), bodies are written by
-orjson; lone surrogates, which it refuses, go out as U+FFFD. Its session looks for a netrc file, in a thread, before
-every single request. What the environment says of proxies holds all the same.
+kubernetes-asyncio reads the kubeconfig (`webhook.kube.kubeconfig`), but its client is not used: objects travel as plain
+documents. Where we differ from it, and why: every request has a timeout (there, an explicit timeout means none at all);
+the status of a watch is checked before its lines are read (there it is not); orjson writes the bodies, and lone
+surrogates, which it refuses, go out as U+FFFD; no session looks for a netrc file, in a thread, before every request.
+Proxies that the environment names are used all the same.
 
 Source: serving.md 7.
 """
@@ -39,15 +39,15 @@ from webhook.kube.ports import (
 REQUEST_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
-"""A watch that says nothing for so long, not even a bookmark, is taken for dead."""
+"""A watch that sends nothing for this long, not even a bookmark, counts as dead."""
 CONNECTIONS: Final = 200
-"""So many requests are under way at once. Watches are not among them: however many there are, they hold up nothing."""
+"""How many requests are under way at once. Watches do not count: however many there are, they hold up no request."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
 """No object is larger: etcd takes 1.5 MiB."""
 LONGEST_RETRY_SECONDS: Final = 300.0
-"""An answer that asks for more patience than that is not taken by its word."""
+"""A longer Retry-After is ignored."""
 _PASSING: Final = frozenset({408, 425, 429})
-"""Refusals of now, not of what was asked."""
+"""Refusals that blame the moment, not the request."""
 
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     400: InvalidObjectError,
@@ -59,12 +59,12 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
 
 
 class ApiServer:
-    """One API server; close it by ``async with``. It has to be made inside the event loop, by `connect`."""
+    """One API server, closed by ``async with``. It has to be made inside the event loop; `connect` makes one."""
 
     def __init__(self, login: Login, *, connections: int = CONNECTIONS) -> None:
         self.login = login
         self.address = login.address.rstrip("/")
-        self._root = str(URL(self.address)).rstrip("/")  # before anything is made that would have to be closed
+        self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
         self._turns = asyncio.Semaphore(connections)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
@@ -115,9 +115,9 @@ class ApiServer:
             query: Parameters.
             content_type: Of *body*.
             accept: What may come back.
-            seconds: Patience for all of it.
-            fence: Asked right before the request leaves, whatever it had to wait for before that; what it raises is
-                raised here, and nothing has been sent.
+            seconds: For all of it, the wait for other requests included.
+            fence: Called right before the request leaves, whatever it had to wait for until then; an error that it
+                raises is raised here, and the server has received no whole request.
 
         Raises:
             StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer, or when the
@@ -126,14 +126,14 @@ class ApiServer:
         content = None if body is None else dump_json(body)
         data: bytes | FencedBody | None = content
         if fence is not None:
-            fence()  # spares a connection that would be made for nothing
+            fence()  # only saves the trouble: the check that counts is the body's, when it leaves
             data = FencedBody(content or b"", fence)
         started = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(seconds):
                 await self._turns.acquire()
         except TimeoutError as error:
-            raise UnavailableError(f"{method} {path} waited for {seconds:g} s for others to be answered") from error
+            raise UnavailableError(f"{method} {path} waited {seconds:g} s for other requests to be answered") from error
         try:
             patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
             async with self.send(method, path, data, query, content_type, patience, accept) as response:
@@ -184,7 +184,7 @@ class ApiServer:
 
         Args:
             method: ``GET`` and so on.
-            path: Of objects an `ApiPath`; of questions to a server of ours any, quoted, and perhaps with a query.
+            path: An `ApiPath` for objects; for questions to a server of ours any path, quoted, perhaps with a query.
             data: The body, if any.
             query: Parameters, besides those in *path*.
             content_type: Of *data*.
@@ -210,6 +210,7 @@ class ApiServer:
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            # The library wraps what the body raises into an error of the connection; the refusal is the reason.
             if isinstance(data, FencedBody) and data.refusal is not None:
                 raise data.refusal from None
             reason = str(error) or type(error).__name__
@@ -221,7 +222,7 @@ def _patience(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def _decode(content: bytes) -> JsonObject:
-    """Read a body as a document; what is none, the HTML of a proxy perhaps, becomes an empty one."""
+    """Read a body as a document; anything else, such as the HTML page of a proxy, becomes an empty one."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -251,7 +252,7 @@ def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float 
 
 
 def _retry_after(header: str | None, status: JsonObject) -> float | None:
-    """Return the seconds that an answer asks us to wait; a date, which no API server sends, is not read."""
+    """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
     given = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
     try:
         seconds = float(given) if given is not None else math.nan

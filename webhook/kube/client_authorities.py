@@ -1,7 +1,7 @@
 """The authorities whose client certificates the hub itself accepts.
 
-kube-apiserver publishes its ``--client-ca-file`` for servers like ours, in a ConfigMap that everybody may read who is
-bound to the Role ``extension-apiserver-authentication-reader``.
+kube-apiserver publishes its ``--client-ca-file`` for servers like ours, in a ConfigMap that every account may read that
+is bound to the Role ``extension-apiserver-authentication-reader``.
 
 Source: serving.md 3.4.
 """

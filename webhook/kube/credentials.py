@@ -1,8 +1,8 @@
-"""Credentials that stay good for as long as we run.
+"""Credentials that stay valid while the process runs.
 
 The library reads the ``tokenFile`` of a kubeconfig once and runs an ``exec`` plugin once, and so loses the hub when
-that token ends; only a pod's own token is read again. Here a token file is read again when it has changed, and a
-plugin is run again when its token is about to end.
+that token expires; only a pod's own token is read again. Here a token file is read again when it has changed, and a
+plugin is run again when its token is about to expire.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException, load_kube_config
 
 CHECK_SECONDS: Final = 1.0
-"""A token file is looked at no more often than this."""
+"""Shortest time between two checks of a token file."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ Renewal = Callable[[Configuration], Awaitable[None]]
 
 
 async def renewal(kubeconfig: Path, context: str | None) -> Renewal | None:
-    """Return what renews the token of a kubeconfig before a request; None where nothing has to.
+    """Return what renews the token of a kubeconfig before a request; None if it needs no renewal.
 
     Args:
         kubeconfig: One that the library has read.
@@ -75,13 +75,13 @@ class _TokenFile:
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("token file not read", extra={"file": str(self._path), "error": str(error)})
             return
-        if token:
+        if token:  # else the file is just being written: without a mark it is read again
             self._mark = mark
             configuration.api_key["BearerToken"] = f"Bearer {token}"
 
 
 class _ExecToken:
-    """Runs a credential plugin again when its token has an end and that is near."""
+    """Runs a credential plugin again when its token is about to expire; a token without an expiry is kept."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -1,4 +1,4 @@
-"""Whether objects are being deleted because somebody deletes the definition of their kind."""
+"""Whether objects are being deleted because the definition of their kind is."""
 
 from scorer.api.documents import is_deleting
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
@@ -8,8 +8,8 @@ from webhook.kube.ports import Key, NotFoundError, Store
 async def goes_with_its_definition(store: Store, kind: Kind) -> bool:
     """Ask whether all objects of a kind are being deleted with their definition.
 
-    The definition is marked first, so that whoever sees an object marked for that reason finds the definition so. A
-    store that keeps no definitions (the embedded one) does not delete any.
+    The API server marks the definition first, so when an object is seen that is marked for that reason, its definition
+    is marked already. A store that keeps no definitions (the embedded one) does not delete any.
 
     Raises:
         ForbiddenError: We may not read definitions.

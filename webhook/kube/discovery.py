@@ -1,9 +1,10 @@
 """Which kinds an API server serves, as it says itself.
 
-The aggregated discovery documents are read: two requests for everything. A kind that we know by table keeps what the
-table says of it, with the server's further versions added; so it is the same kind for whoever asks.
+The aggregated discovery documents are read: two requests for everything. A kind in our own table keeps what the table
+says, with the server's further versions added; so it is the same kind for every caller.
 
-A group whose own server does not answer is marked stale, and its kinds may be missing: those known before stay.
+The API server marks a group stale when the group's own (aggregated) server does not answer, and its kinds may be
+missing: those known before are kept.
 
 Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
 """
@@ -60,7 +61,7 @@ class Discovery:
                 if any(version.get("freshness") == "Stale" for version in group.get("versions") or ()):
                     silent.add(str(group["metadata"].get("name") or ""))
         for identity, kind in self._kinds.items():
-            if kind.group in silent:
+            if kind.group in silent:  # its server is down, which does not mean that the kind is gone
                 found.setdefault(identity, kind)
         self._kinds, self._silent = MappingProxyType(found), frozenset(silent)
 

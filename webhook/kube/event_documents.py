@@ -1,4 +1,4 @@
-"""What an Event on an API server looks like (events.k8s.io/v1): the same thing said again is the same Event.
+"""What an Event on an API server looks like (events.k8s.io/v1): the same message again is the same Event.
 
 Source: serving.md 6.3.
 """
@@ -17,7 +17,7 @@ CONTROLLER: Final = "harbormaster.dev/controller"
 
 
 def event_document(document: JsonObject, event: Event, now: datetime, instance: str) -> JsonObject:
-    """Return what tells that *event* happened to *document*.
+    """Return the Event which says that *event* happened to *document*.
 
     Args:
         document: The object.
@@ -27,7 +27,7 @@ def event_document(document: JsonObject, event: Event, now: datetime, instance: 
     """
     metadata = document["metadata"]
     namespace = metadata.get("namespace") or "default"
-    note = event.message[:NOTE_LIMIT]  # of a stored event nothing can be changed but how often it happened
+    note = event.message[:NOTE_LIMIT]  # part of the name, since a stored Event can only change how often it happened
     digest = hashlib.sha256(f"{metadata.get('uid', '')}/{event.reason}/{note}".encode()).hexdigest()[:16]
     regarding = {
         "apiVersion": document["apiVersion"],

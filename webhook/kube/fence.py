@@ -1,14 +1,13 @@
-"""The body of a write that may leave only while we may write.
+"""The body of a write, which leaves only while we may write.
 
-Who may write can change while a request waits: for a connection, for a free one of the pool, or because the whole
-process was stopped for a while and goes on. So it does not help to ask before the request is made; what asks is the
-body itself, right before its bytes go to the socket. The library sends the headers together with the first bytes of
-the body, so nothing at all has left before; between the question and the system call that sends there is no other step
-of the event loop.
+The right to write can end while a request waits: for a connection, for a free place in the pool, or because the whole
+process was suspended. A check before the request is made would be too early. So the body itself checks, right before
+its bytes go to the socket. The library sends the headers together with the first bytes of the body, so nothing has left
+before; and no other step of the event loop runs between the check and the system call that sends.
 
-A long body goes out in pieces, each into the kernel as a whole before the next is begun, and the question is asked
-again before each: a request that is not whole is none. What is left open is a peer who takes nothing for so long that
-a piece stays in the buffer of the connection.
+A long body goes out in pieces. Each is handed to the kernel as a whole before the next begins, and the check is made
+again before each: a server does not carry out a request that it has not received whole. One gap remains: a peer that
+reads nothing for so long that a piece stays in the buffer of the connection.
 """
 
 from collections.abc import Callable
@@ -56,7 +55,8 @@ class FencedBody(Payload):
         """Write the body, in pieces; the library calls it once the connection is there."""
         content = memoryview(self._content)[:content_length]
         if len(content) > PIECE and isinstance(writer, StreamWriter) and writer.transport is not None:
-            # `drain` then waits until the kernel has all of it. A limit of 0 would make TLS wait with nothing to send.
+            # With these limits `drain` waits until the kernel has all of it, so that no piece leaves after its check.
+            # A high limit of 0 would make TLS wait with nothing to send.
             writer.transport.set_write_buffer_limits(high=1, low=0)
         for start in range(0, max(1, len(content)), PIECE):
             if start:

@@ -1,13 +1,13 @@
-"""The hub as a controller sees it: reads from the cache, writes to the store, and its own writes at once.
+"""The hub as a controller sees it: it reads from the cache, writes to the store, and sees its own writes at once.
 
-One process writes for a placement at a time (the leader), so the cache plus one's own writes is as good as reading
-the API server: a binding just made is seen by the very next read. What the store says differently, a conflict or an
-object that is there already, is read at once, so that the next attempt begins with the truth even while the watch is
-broken.
+One process writes for a placement at a time (the leader), so the cache plus its own writes is as good as reading the
+API server: the very next read sees a binding that was just created. When the store disagrees, by a conflict or because
+an object exists already, that object is read at once, so that the next attempt begins with the truth even while the
+watch is broken.
 
 Statuses are stored behind: `report` shows them in the cache at once and stores them a little later, several changes of
-one object in one write, and after what others wait for. Every status can be found out again from what is stored, so
-a process that ends before has lost nothing.
+one object in one write, and after the writes that others wait for. Every status can be derived again from what is
+stored, so a process that ends before has lost nothing.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from webhook.kube.ports import (
 WRITES_AT_ONCE: Final = 32
 STATUS_WRITERS: Final = 8
 STATUS_DELAY_SECONDS: Final = 0.1
-"""So long changes of one status are collected."""
+"""How long changes of one status are collected into one write."""
 LONGEST_DELAY_SECONDS: Final = 5.0
-"""So long a status waits at most while many other writes are under way: others wait for those."""
+"""How long a status waits at most while many other writes are under way: controllers wait for those, not for it."""
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Hub:
         self._under_way = 0
         """Writes that are under way or wait for their turn, statuses left out."""
         self._calm = asyncio.Event()
-        """Set while so few of them are that statuses hold up nobody."""
+        """Set while so few of them are that statuses hold up none."""
         self._calm.set()
         self._pending: dict[tuple[str, str, Key], _Pending] = {}
         self._wake = asyncio.Event()
@@ -95,7 +95,7 @@ class Hub:
         return not self._pending
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store a new object. Raises as the store does; what is there already is read."""
+        """Store a new object. Raises as the store does; an object that exists already is read."""
         try:
             async with self._slot():
                 return self._known(kind, await self.store.create(kind, document))
@@ -104,14 +104,14 @@ class Hub:
             raise
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store an object anew over the version it was read at. Raises as the store does; what is there is read."""
+        """Store an object over the version it was read at. Raises as the store does; after a conflict it is read."""
         try:
             async with self._slot():
                 return self._known(kind, await self.store.replace(kind, document))
         except ConflictError:
             await self._read(kind, key_of(document))
             raise
-        except NotServedError:
+        except NotServedError:  # says nothing about the object, so the cache keeps it
             raise
         except NotFoundError:
             self.cache.shelf(kind).drop(document)
@@ -123,13 +123,15 @@ class Hub:
         Args:
             kind: Its kind.
             document: As it was read.
-            this_version: Only if nobody has written it since. Raises `ConflictError`; what is there is read.
+            this_version: Only if no client has written it since. Raises `ConflictError`; it is read then.
         """
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""
         try:
             async with self._slot():
+                # By uid in any case: an object of that name that was created since is another one.
                 await self.store.delete(kind, key, uid=metadata.get("uid", ""), resource_version=version)
+                # Finalizers may hold it: then the next read of the cache has to see that it is being deleted.
                 self.cache.shelf(kind).put(await self.store.get(kind, key))
         except ConflictError:
             await self._read(kind, key)
@@ -140,12 +142,12 @@ class Hub:
             self.cache.shelf(kind).drop(document)
 
     async def carry_out(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Do what a plan asks for, in its order; an object that is there already was made by an earlier attempt."""
+        """Do what a plan asks for, in its order; an object that exists already was created by an earlier attempt."""
         for write in writes:
             await self._carry_out(kind, write)
 
     async def carry_out_at_once(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Do what a plan asks for, all at once: none of it waits for another. Raises what the first failure says."""
+        """Do what a plan asks for, all at once: no write depends on another. Raises the first error, after the last."""
         await at_once(self._carry_out(kind, write) for write in writes)
 
     async def _carry_out(self, kind: Kind, write: Write) -> None:
@@ -161,10 +163,10 @@ class Hub:
     def report(
         self, kind: Kind, document: JsonObject, status: JsonObject, *, tells_failures: bool = False
     ) -> JsonObject:
-        """Say what the status of an object is, and return the object with it.
+        """Set the status of an object, and return the object with it.
 
-        Nothing happens when it says so already, or when the object is another one by now: then a change has come, or
-        comes, for whose sake it is decided anew.
+        Nothing happens when it has that status already, nor when its uid or generation is another by now: the status
+        was decided for what the object was, and the change wakes its controller to decide again.
 
         Args:
             kind: Its kind.
@@ -189,19 +191,20 @@ class Hub:
             self._pending[place] = _Pending(kind, known, shown, due)
             self._wake.set()
         else:
-            if known is not pending.shown:  # the store has brought it since
+            if known is not pending.shown:  # the watch or a write has brought a newer version since
                 pending.base = known
             pending.shown = shown
         self.cache.shelf(kind).show(shown)
         return shown
 
     async def run(self) -> None:
-        """Store reported statuses until cancelled; what is not stored by then, the cache shows no longer."""
+        """Store reported statuses until cancelled; what is not stored by then is taken out of the cache again."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(STATUS_WRITERS):
                     tasks.create_task(self._store_statuses())
         finally:
+            # The cache outlives the term: in the next one these would pass for stored, and never be.
             for pending in self._pending.values():
                 self.cache.shelf(pending.kind).unshow(pending.shown, pending.base)
             self._pending.clear()
@@ -215,7 +218,7 @@ class Hub:
                 await self._wake.wait()
                 continue
             pending = self._pending[place]
-            pending.busy = True
+            pending.busy = True  # before the first await, so that no other writer takes it as well
             await asyncio.sleep(max(0.0, pending.due - loop.time()))
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(pending.due + LONGEST_DELAY_SECONDS):
@@ -244,6 +247,7 @@ class Hub:
         """Store one status over the newest version of its object that is known."""
         kind, shelf = pending.kind, self.cache.shelf(pending.kind)
         known = shelf.objects.get(place[2])
+        # The watch may have brought a newer version since: writing over the old one would only be a conflict.
         if known is not pending.shown and not self._rebase(pending, known):
             del self._pending[place]
             return
@@ -267,17 +271,17 @@ class Hub:
                 del self._pending[place]
             return
         shelf.put(stored)
-        if pending.shown is sent:
+        if pending.shown is sent:  # else `report` was called while the write was under way
             del self._pending[place]
             return
-        pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS  # another one has come meanwhile
+        pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
         pending.failures = 0
         known = shelf.objects.get(place[2])
         if known is not pending.shown and not self._rebase(pending, known):
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, known: JsonObject | None) -> bool:
-        """Put a status on a newer version of its object; False: the object is another one, or wants another status."""
+        """Put a status on a newer version of its object; False: its uid or generation is another, so is its status."""
         if known is None or any(
             known["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
         ):
@@ -291,12 +295,13 @@ class Hub:
         shelf = self.cache.shelf(kind)
         shelf.put(document)
         pending = self._pending.get((*kind.group_kind, key_of(document)))
+        # If the watch was faster than the answer, the shelf has kept a newer version: that is left alone.
         if pending is not None and shelf.objects.get(key_of(document)) is document and self._rebase(pending, document):
             return pending.shown
         return document
 
     async def _read(self, kind: Kind, key: Key) -> None:
-        """Read an object that is not as we knew it."""
+        """Read an object that the store says is not as we know it."""
         shelf = self.cache.shelf(kind)
         try:
             shelf.put(await self.store.get(kind, key))
@@ -322,7 +327,10 @@ class Hub:
 
 
 async def at_once(doings: Iterable[Awaitable[object]]) -> None:
-    """Wait for all of them, whatever becomes of each; then raise the first error, if there was one."""
+    """Wait for all of them, whatever becomes of each; then raise the first error, if there was one.
+
+    A bare gather would raise at the first error, and leave the other writes to go on without an owner.
+    """
     results: Sequence[object] = await asyncio.gather(*doings, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -1,6 +1,6 @@
-"""Reads how to get into an API server from a kubeconfig, or from the pod that this runs in.
+"""Reads the login for an API server from a kubeconfig, or from the pod that this process runs in.
 
-Certificates, tokens, helpers and the rest of it are understood by kubernetes-asyncio, and TLS is set up as it does.
+kubernetes-asyncio interprets certificates, tokens, credential plugins and the rest; TLS is set up as it does.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from webhook.kube.login import ConfigurationError, Login
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
-    """Return the login of a kubeconfig, or of the pod that this runs in when there is none.
+    """Return the login of a kubeconfig, or of the pod that this process runs in when there is none.
 
     Args:
         kubeconfig: The file.

@@ -1,6 +1,6 @@
-"""Are the fields of a kubeconfig fit for use? The library takes them as they come, and fails where they are used.
+"""Checks the fields of a kubeconfig: the library takes them unchecked, and fails only where it uses them.
 
-What a value must be is what kubectl asks of it. A message names the field, and shows no secret.
+A value must be what kubectl asks for. A message names the field, and shows no secret.
 
 Source: client-go ``tools/clientcmd/api/v1/types.go``.
 """
@@ -25,11 +25,11 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SECRET: Final = frozenset({"token", "password", "client-key-data"})
 _SHOWN: Final = 128
-"""Characters of a value that are repeated."""
+"""Characters of a value that a message repeats."""
 
 
 def check_kubeconfig(document: Any, context: str | None) -> None:
-    """Look at the cluster and the user of a context; who names none of them is told so by the library.
+    """Check the cluster and the user of a context; if the kubeconfig has none, the library says so.
 
     Args:
         document: A kubeconfig.
@@ -55,20 +55,21 @@ def check_kubeconfig(document: Any, context: str | None) -> None:
         if section == "cluster":
             _check_address(where + "server", _member(found, "server"))
         elif (token := _member(found, "token")) and not (token.isascii() and token.isprintable()):
-            raise ValueError(f"{where}token: has a line break or another character in it that no token has")
+            raise ValueError(f"{where}token: contains a line break or another character that no token has")
 
 
 def _check_address(where: str, server: Any) -> None:
     if not server:
         raise ValueError(f"{where}: is missing: the address of the API server")
     try:
-        check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)  # several may share a host
+        # With a path perhaps: several API servers may share a host.
+        check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)
     except ValueError as error:
         raise ValueError(f"{where}: {server[:_SHOWN]!r}: {error}") from error
 
 
 def _named(document: Any, section: str, name: Any, member: str) -> Any:
-    """Return what *document* says in *section* under *name*; None: nothing."""
+    """Return what *document* has in *section* under *name*; None: nothing."""
     entries = _member(document, section)
     for entry in entries if isinstance(entries, list) else ():
         if name and _member(entry, "name") == name:

@@ -1,12 +1,13 @@
 """Who leads: one of several processes, by a Lease on the hub.
 
-Leading is a deadline on the monotonic clock that every successful renewal pushes, counted from before the renewal was
-sent: whoever else looks at the Lease starts to wait only after that. Once the deadline is past, `Term.check` refuses,
-whatever else this process has noticed or not: it asks the clock, not a flag that somebody would have had to set. The
-work of a term is cancelled at that deadline, some seconds before anybody else may begin; when it does not stop then,
-the process ends.
+Leading is a deadline on the monotonic clock. Every successful renewal pushes it, counted from before the renewal was
+sent: another candidate starts to wait only when it sees the renewed Lease, which is later. Once the deadline is past,
+`Term.check` refuses, whatever else this process has noticed: it reads the clock, not a flag that a stalled task would
+have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may begin; if it
+does not stop in time, the process ends itself.
 
-Whether somebody else still leads is judged by whether the Lease changes, not by the times written in it: clocks differ.
+Whether another process still leads is judged by whether the Lease changes, not by the times written in it: clocks
+differ.
 
 Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
 after the work has stopped, and the same identity in another process is another candidate.
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class NotLeaderError(StoreError):
-    """Somebody else may lead by now, so nothing may be written."""
+    """Another process may lead by now, so nothing may be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,11 @@ class LeaseTimes:
     """How long things may take, in seconds.
 
     Args:
-        lease: A Lease that has not changed for so long may be taken.
-        renew: So long after a renewal the leader stops.
+        lease: A Lease that has not changed for this long may be taken.
+        renew: The leader stops this long after its last renewal.
         retry: Between two attempts, give or take a fifth.
         call: One request.
-        stop: The work of a term, once it is cancelled.
+        stop: What the work of a term may take to end, once it is cancelled.
     """
 
     lease: float = 15.0
@@ -65,23 +66,24 @@ class LeaseTimes:
     stop: float = 3.0
 
     def __post_init__(self) -> None:
+        # renew + stop < lease: the work of the old leader has ended before another candidate may take the Lease.
         if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
             raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
 
 
 def monotonic() -> float:
-    """Return seconds on a clock that goes on while the machine sleeps, and that nobody sets."""
+    """Return seconds on a clock that is never set, and that runs on while the machine sleeps: then a term ends, too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def utc_now() -> datetime:
-    """Return the time of day, for those who read the Lease; nothing is decided by it."""
+    """Return the time of day, for people who read the Lease; no decision depends on it."""
     return datetime.now(UTC)
 
 
 def end_process(reason: str) -> NoReturn:
     """End the process at once, whatever it is doing."""
-    log.critical("ends the process", extra={"reason": reason})
+    log.critical("ending the process", extra={"reason": reason})
     logging.shutdown()
     os._exit(1)
 
@@ -99,7 +101,7 @@ class Term:
         self._clock = clock
 
     def check(self) -> None:
-        """Return when something may be written now; to be called right before it leaves.
+        """Return if a write may leave now; call it right before the write leaves.
 
         Raises:
             NotLeaderError: The term is over.
@@ -114,15 +116,15 @@ class Term:
 
 
 class Leader:
-    """A candidate, and the leader while the Lease is its own.
+    """A candidate for the Lease, and the leader while it holds it.
 
     Args:
         store: Where the Lease is.
         lease: Its name and namespace.
-        identity: Of this process and no other, also not of one that had the same name before.
+        identity: Of this process alone; after a restart it has to be another one.
         times: How long things may take.
         clock: Monotonic, in seconds, of the same pace as the event loop's.
-        now: Time of day, only to be read by people.
+        now: Time of day, only for people to read.
         end: Ends the process; given the reason.
     """
 
@@ -145,8 +147,8 @@ class Leader:
         self._now = now
         self._end = end
         self._record: JsonObject | None = None
-        self._is_fresh = False  # whether nothing speaks against writing over the record without reading it again
-        self._taken_until = float("-inf")  # so long the Lease is another's
+        self._is_fresh = False  # whether the record may be written over without reading it again
+        self._taken_until = float("-inf")  # until then the Lease counts as another candidate's
         self._term: Term | None = None
         self.trouble = ""
         """Why the Lease cannot be read or written; empty when it can."""
@@ -158,11 +160,11 @@ class Leader:
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when it was last seen; empty: nobody, or it has not been seen."""
+        """Who held the Lease when it was last seen; empty: it was free, or has not been seen."""
         return _holder(self._record)
 
     def check(self) -> None:
-        """Return when this process leads now. Raises `NotLeaderError`."""
+        """Return if this process leads now. Raises `NotLeaderError`."""
         if self._term is None:
             raise NotLeaderError("not the leader")
         self._term.check()
@@ -200,9 +202,11 @@ class Leader:
             await asyncio.wait((work, renewing, expiring), return_when=asyncio.FIRST_COMPLETED)
             ended = work.done() and term.left > 0
             if not ended:
+                # From here on the fence refuses every write, also those that leave while the work is being cancelled.
                 term.until = min(term.until, self._clock())
-                log.warning("leads no more", extra={"lease": str(self._lease), "holder": self.holder})
+                log.warning("leadership lost", extra={"lease": str(self._lease), "holder": self.holder})
         finally:
+            # Stop first, release second: the next leader may write as soon as the Lease is free.
             await self._stopped((work, renewing, expiring))
             await self._release(term)
         if ended:
@@ -214,8 +218,9 @@ class Leader:
         return ended
 
     async def _stopped(self, tasks: tuple[asyncio.Task[None], ...]) -> None:
-        """Cancel *tasks* and wait for their end, also when cancelled meanwhile: none may go on without an owner."""
+        """Cancel *tasks* and wait until they end, also when cancelled meanwhile: none may go on without an owner."""
         reason = f"the work of a leader did not stop within {self._times.stop:g} s"
+        # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
         limit = asyncio.get_running_loop().call_later(self._times.stop, self._end, reason)
         cancelled = False
         for task in tasks:
@@ -230,11 +235,12 @@ class Leader:
             raise asyncio.CancelledError
 
     async def _keep_renewing(self, term: Term) -> None:
-        """Push the end of the term, until the Lease is found to be anything but our own."""
+        """Push the end of the term until it is over, or the Lease is seen to be no longer ours."""
         while True:
             await asyncio.sleep(self._pause())
             until = await self._attempt(term)
-            if term.left == 0 or self.holder != self.identity:  # what comes too late brings nothing back
+            # A renewal that succeeds after the deadline does not revive the term: its work is being cancelled already.
+            if term.left == 0 or self.holder != self.identity:
                 return
             if until is not None:
                 term.until = until
@@ -243,12 +249,13 @@ class Leader:
         """Take the Lease, or renew it when *term* is given.
 
         Returns:
-            Until when we lead then; None: it is somebody else's, or out of reach, as `trouble` says.
+            Until when we lead then; None: another candidate holds it, or it is out of reach, as `trouble` says.
         """
         for _ in range(2):
             try:
                 until = await self._take() if term is None else await self._renew()
-            except (ConflictError, AlreadyExistsError):  # somebody wrote first, or a write of ours was not answered
+            except (ConflictError, AlreadyExistsError):
+                # Another candidate wrote first, or a write of ours was stored and its answer was lost: read, once more.
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 self._is_fresh = False
@@ -263,7 +270,7 @@ class Leader:
         record = await self._read()
         if self._clock() < self._taken_until:
             return None
-        sent = self._clock()
+        sent = self._clock()  # before the request: other candidates count from when they see it stored, never earlier
         if record is None:
             self._observe(await self._within_call(self._store.create(LEASE, self._first())))
         else:
@@ -271,6 +278,7 @@ class Leader:
         return sent + self._times.renew
 
     async def _renew(self) -> float | None:
+        # Written over the version last seen, which saves a read: a conflict tells if another candidate has written.
         record = self._record if self._is_fresh else await self._read()
         if record is None or _holder(record) != self.identity:
             return None
@@ -281,7 +289,7 @@ class Leader:
     async def _read(self) -> JsonObject | None:
         try:
             record = await self._within_call(self._store.get(LEASE, self._lease))
-        except NotFoundError:  # whoever held it may not have noticed yet, and is waited for
+        except NotFoundError:  # deleted; its holder may not have noticed yet, so `_taken_until` stays as it is
             self._record = None
             return None
         self._observe(record)
@@ -290,7 +298,7 @@ class Leader:
     async def _replace(self, document: JsonObject) -> None:
         try:
             self._observe(await self._within_call(self._store.replace(LEASE, document)))
-        except NotFoundError as error:
+        except NotFoundError as error:  # deleted since it was read: read again, as after any other write
             raise ConflictError(str(error)) from error
 
     async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
@@ -301,7 +309,7 @@ class Leader:
         """Remember what the Lease says, and since when it has said so."""
         self._is_fresh = True
         if self._record is not None and _version(record) == _version(self._record):
-            return
+            return  # not renewed: the time that its holder has left runs on from when this version was first seen
         holder = _holder(record)
         if holder in {"", self.identity}:
             self._taken_until = float("-inf")
@@ -335,8 +343,8 @@ class Leader:
         }
 
     async def _release(self, term: Term) -> None:
-        """Let others begin at once, after the work has stopped; when that fails, they wait until the Lease expires."""
-        in_time = term.left > 0
+        """Let others begin at once, after the work has stopped; if that fails, they wait until the Lease expires."""
+        in_time = term.left > 0  # else it is left to expire: another candidate may be about to take it
         term.until = float("-inf")
         self._term = None
         for _ in range(2):
@@ -347,7 +355,7 @@ class Leader:
                 spec = {**record["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                 spec["renewTime"] = self._micro_time()
                 await self._replace({**record, "spec": spec})
-            except ConflictError:  # a renewal that was under way has been stored
+            except ConflictError:  # a renewal that was cancelled under way has been stored all the same
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})
@@ -365,7 +373,7 @@ class Leader:
     def _describe(self, error: StoreError | TimeoutError) -> str:
         namespace = self._lease.namespace
         if isinstance(error, NotFoundError):
-            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; make it, or name another one"
+            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; create it or name another"
         if isinstance(error, ForbiddenError):
             return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
         if isinstance(error, TimeoutError):
@@ -380,7 +388,7 @@ class Leader:
 
 
 async def _expired(term: Term) -> None:
-    while term.left > 0:  # noqa: ASYNC110 - what ends it is time, and it is pushed
+    while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
         await asyncio.sleep(term.left)
 
 
@@ -389,7 +397,7 @@ def _holder(record: JsonObject | None) -> str:
 
 
 def _duration(record: JsonObject, default: float) -> float:
-    """Return how long the holder of a Lease asks to be waited for."""
+    """Return how long the holder of a Lease asks other candidates to wait."""
     with suppress(TypeError, ValueError):
         seconds = float(spec_of(record).get("leaseDurationSeconds") or 0)
         if seconds > 0:

@@ -1,6 +1,6 @@
-"""How to get into an API server, whatever says so: a kubeconfig, the pod that this runs in, or a token by itself.
+"""The login for an API server, wherever it comes from: a kubeconfig, the pod this process runs in, or a token alone.
 
-Apart from `webhook.kube.kubeconfig`, whose library takes longer to load than most commands take to do their work.
+It stands apart from `webhook.kube.kubeconfig`, whose library takes longer to load than most commands take to run.
 """
 
 import ssl
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 Credentials = Callable[[], Awaitable[Mapping[str, str]]]
-"""Returns the headers that let us in; asked before every request, so that what ends can be renewed."""
+"""Returns the headers that let us in; called before every request, so that what expires can be renewed."""
 
 
 class ConfigurationError(Exception):
@@ -18,7 +18,7 @@ class ConfigurationError(Exception):
 
 
 async def no_credentials() -> Mapping[str, str]:
-    """Come as nobody, or as the client certificate says."""
+    """Show no credentials: the request is anonymous, or identified by the client certificate."""
     return {}
 
 
@@ -28,9 +28,9 @@ class Login:
 
     Args:
         address: Its URL, perhaps with a path.
-        trust: For TLS, with our client certificate when there is one; True: whom the system trusts, False: anybody.
+        trust: For TLS, with our client certificate if there is one; True: the system's authorities, False: no check.
         credentials: What lets us in.
-        proxy: URL of what stands in between.
+        proxy: URL of the proxy in between.
         server_name: The name that its certificate has to bear; None: the one in the address.
     """
 
@@ -42,7 +42,7 @@ class Login:
 
     @classmethod
     def by_token(cls, address: str, token: str, ca_file: Path | None) -> Self:
-        """Return the login with a token that does not end; what the environment says of proxies is not asked.
+        """Return the login with a token that does not expire; proxies that the environment names are not used.
 
         Args:
             address: As above.

@@ -1,4 +1,4 @@
-"""The override snapshots in the cache that hold for a placement and its bindings.
+"""The override snapshots in the cache that apply to a placement and its bindings.
 
 Source: rollout.md 6.5 and 6.6.
 """
@@ -33,8 +33,8 @@ def wanted_overrides(
         bindings: Of the placement; those that are Scheduled or Bound count.
 
     Raises:
-        RetryError: The group is still being made, or a cluster has no MemberCluster any more and the scheduler is
-            about to take it away.
+        RetryError: The group is still being made, or the MemberCluster of a binding is gone and the scheduler is about
+            to remove the binding.
     """
     if group is None or not any(cache.shelf(family.override_snapshot).objects for family in FAMILIES):
         return {}
@@ -57,7 +57,7 @@ def wanted_overrides(
 
 
 def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
-    """Return what applies the overrides that a binding names to an object.
+    """Return a function that applies the overrides named by a binding to an object.
 
     Args:
         cache: Holds the override snapshots.

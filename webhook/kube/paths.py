@@ -1,8 +1,8 @@
-"""Where things are on an API server. Only here are such paths made, and `ApiServer` finds no object by another.
+"""Paths on an API server. They are made only here, and `ApiServer` takes no other path for an object.
 
-Names come from reviews, manifests and owner references, which strangers write: one that leads out of its place in the
-path would have us ask, with our token, for whatever they like. So every segment is quoted, and what no object can be
-named is refused before anything is sent.
+Names come from reviews, manifests and owner references, which strangers write: a name that broke out of its place in
+the path would make us ask, with our token, for whatever they like. So every segment is quoted, and a name that no
+object can have is refused before anything is sent.
 
 Source: Kubernetes staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go.
 """
@@ -63,14 +63,14 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 
 
 def path_of_object(kind: Kind, key: Key, subresource: str = "") -> ApiPath:
-    """Return the path of one object; as `path_of`, but without a name it is refused and means not all of them."""
+    """Return the path of one object; as `path_of`, but a missing name is refused instead of meaning all of them."""
     if not key.name:
         raise InvalidObjectError(f"metadata.name: a {kind.kind} without a name cannot be asked for")
     return path_of(kind, key.namespace, key.name, subresource)
 
 
 def _name_error(kind: Kind, name: str) -> str:
-    """Return why a name is impossible; a server that is aggregated may allow for its kinds whatever a path can hold."""
+    """Return why a name is impossible; for its own kinds an aggregated server may allow all that a path can hold."""
     return name_error(kind, name) if kind.group_kind in KINDS else segment_error(name)
 
 

@@ -73,7 +73,7 @@ class AlreadyExistsError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Someone else wrote first, or a precondition does not hold: read again and decide again."""
+    """Another client wrote first, or a precondition does not hold: read again and decide again."""
 
 
 class ExpiredError(StoreError):
@@ -93,7 +93,7 @@ class UnavailableError(StoreError):
 
     Args:
         message: Fit for a user.
-        retry_after: Seconds that the store asks us to wait; nobody has waited yet. None: it asks for nothing.
+        retry_after: Seconds that the store asks us to wait, which is left to the caller. None: it asks for nothing.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -107,30 +107,30 @@ class Store(Protocol):
     Every method may raise `StoreError` when the back end cannot answer. ``create`` and ``replace`` ignore
     ``status`` on kinds whose status is a subresource; ``replace_status`` ignores everything else.
     A write that changes nothing stores nothing: it returns the object as it is, with its resource version.
-    Generation and time of creation are the store's, as is the ``uid`` of a new object: what is given is ignored.
+    The store sets the generation, the time of creation, and the ``uid`` of a new object: given values are ignored.
 
-    An object is replaced over the version it was read at. Of a custom kind nothing else is possible; a built-in one
+    An object is replaced over the version it was read at. For a custom kind nothing else is possible; a built-in one
     should carry its ``uid`` and ``resourceVersion`` too, as everything that was read does.
 
-    What follows from a deletion may take a while: dependents that go with their owner, what is in a namespace, the
+    What follows from a deletion may take a while: the end of dependents, of the objects in a namespace, and of the
     namespace itself.
 
-    The back ends differ in what no caller may rely on:
+    The back ends differ in details that no caller may rely on:
 
     - An API server applies schemas: defaults are filled in, unknown fields are left out, the rest is checked. The
       embedded store stores what it is given; its own API applies them before.
-    - An API server adds to built-in kinds as it likes, the name of a Namespace as a label for one, and some of them
-      have no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
+    - An API server adds to objects of built-in kinds, such as its name as a label to a Namespace, and some of these
+      kinds have no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
     - What no correct caller sends (another kind or version in the document, members of the wrong type, a namespace
       where none belongs or none where one does, a ``resourceVersion`` to be created with) an API server may refuse
       with any `StoreError`; the embedded store refuses it with `InvalidObjectError`, but takes any served version.
     - A built-in object without ``resourceVersion`` is written over any version by the embedded store. An API server
-      refuses that for some kinds (Lease), and makes objects of some kinds (Lease, Role, Event, Service) when they are
-      not there: with a ``uid`` that is a `ConflictError`, where the embedded store says `NotFoundError`.
+      refuses that for some kinds (Lease), and creates objects of some kinds (Lease, Role, Event, Service) that do not
+      exist: with a ``uid`` that is a `ConflictError`, where the embedded store says `NotFoundError`.
     - A deletion and what follows from it are one write of the embedded store. The write that takes the last finalizer
       away returns the object at the version of its deletion; an API server, at the version before.
-    - A watch from a version that is still to come is silent on an API server until that version has passed, and an
-      `ExpiredError` in the embedded store; from one that is none, any `StoreError` and `ExpiredError` respectively.
+    - A watch from a future version is silent on an API server until that version has passed, and an `ExpiredError` in
+      the embedded store; from a text that is no version, it is any `StoreError`, and an `ExpiredError`, respectively.
       From ``"0"`` or an empty one an API server begins with what is there.
     """
 
@@ -143,7 +143,7 @@ class Store(Protocol):
         ...
 
     def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
-        """Yield every change after resource version *since*, in order, for ever, of one namespace when it is given.
+        """Yield every change after resource version *since*, in order, without end, of one namespace if it is given.
 
         *since* is the version of a `Listing`, a `WatchEvent` or an object of this store, whatever its kind. A deletion
         carries the last state of its object, at the version of the deletion.
@@ -164,27 +164,27 @@ class Store(Protocol):
         ...
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store the object anew, metadata included, over the version and the ``uid`` that it carries.
+        """Store the object, metadata included, over the version and the ``uid`` that it carries.
 
         One that is being deleted goes with its last finalizer, and takes no new one.
 
         Raises:
-            NotFoundError: It is not there.
-            ConflictError: It is at another version, or another object of that name.
+            NotFoundError: It does not exist.
+            ConflictError: It is at another version, or the name is another object's.
             InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and carries no
                 ``resourceVersion`` (``"0"`` is none).
         """
         ...
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store ``status`` only, over the version that the object carries; without one, the status is removed.
+        """Store ``status`` only, over the version that the object carries; if it has no status, that is removed.
 
         Raises as `replace`; `NotFoundError` also when status is no subresource of the kind.
         """
         ...
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
-        """Delete the object, or mark it when finalizers hold it; the preconditions must hold when given.
+        """Delete the object, or mark it when finalizers hold it; preconditions that are given must hold.
 
         Dependents that name it in ``ownerReferences`` are deleted once they have no other owner left.
 
@@ -203,7 +203,7 @@ class ServedKinds(Protocol):
 
     @property
     def silent(self) -> frozenset[str]:
-        """Groups of which the server could not say what they have; of theirs, kinds may be missing."""
+        """Groups whose kinds the server could not list; some of theirs may be missing."""
         ...
 
     async def refresh(self) -> None:

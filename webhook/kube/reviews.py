@@ -1,4 +1,4 @@
-"""What reviews by the API server have in common: answers are remembered for a while, and nobody asks twice at once.
+"""What reviews by the API server have in common: answers are kept for a while, and no question is asked twice at once.
 
 Source: serving.md 3.4.
 """
@@ -33,7 +33,7 @@ class ReviewCounts:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._counter = Counter(
             "harbormaster_auth_reviews",
-            "Who somebody is and what they may do: asked of the API server, or known already.",
+            "Reviews of who a caller is and of what a user may do: asked of the API server, or known already.",
             ("kind", "result"),
             registry=registry,
         )
@@ -81,7 +81,7 @@ class Reviews(Generic[AnswerT]):
         return found[1]
 
     async def find(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """Return the answer, by asking when it is not known; who asks while somebody does waits for the same answer.
+        """Return the answer, by asking if it is not known; callers that come meanwhile wait for the same answer.
 
         A failure is not remembered.
 
@@ -100,10 +100,10 @@ class Reviews(Generic[AnswerT]):
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
             task.add_done_callback(lambda done: self._forget(key, done))
-        return await asyncio.shield(task)
+        return await asyncio.shield(task)  # a caller that is cancelled must not cancel it for the others
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        asked = asyncio.get_running_loop().time()
+        asked = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
         try:
             async with asyncio.timeout(REVIEW_SECONDS), self._slots:
                 answer = await ask()
@@ -120,4 +120,4 @@ class Reviews(Generic[AnswerT]):
     def _forget(self, key: Hashable, done: asyncio.Task[AnswerT]) -> None:
         del self._asking[key]
         if not done.cancelled():
-            done.exception()  # whoever waited for it may be gone; that is no reason to complain in the log
+            done.exception()  # retrieved here, as every caller may be gone: else asyncio logs it as never retrieved

@@ -1,6 +1,6 @@
-"""What a rollout is planned from, as the cache knows it: for the controller that carries it out, and for whoever asks.
+"""What a rollout is planned from, as the cache knows it: for the controller that carries it out, and for answers.
 
-An answer about a rollout is worth as much as it says what the controller would do, so both plan from what is gathered
+An answer about a rollout is only right if it says what the controller would do, so both plan from what is gathered
 here.
 
 Source: rollout.md 7.
@@ -25,7 +25,7 @@ from webhook.kube.overrides import wanted_overrides
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """One placement and all that its rollout depends on, but for who else is at the clusters.
+    """One placement and all that its rollout depends on, except what else goes on at its clusters.
 
     Args:
         wanted: How many clusters the placement asks for.
@@ -56,7 +56,8 @@ class RolloutState:
             promised: Clusters on which others have reserved to change the placement: they count as changed, and are
                 left as they are.
             held: Clusters that are being disrupted by something else.
-            removal_needs_budget: Whether removals of nothing, or of what has failed, wait for the limits too.
+            removal_needs_budget: Whether removals wait for the limits also where the binding has failed, or where
+                no cluster is wanted any more.
         """
         return plan_rollout(
             self.wanted,
@@ -83,8 +84,8 @@ def rollout_state(
         works_known: Whether the cache holds Works; where it does not, no binding counts as one without Works.
 
     Raises:
-        RetryError: It cannot be told yet which overrides hold; see `wanted_overrides`.
-        ValueError: ``placementType``, or the state of a binding, is none that there is.
+        RetryError: It is not known yet which overrides apply; see `wanted_overrides`.
+        ValueError: ``placementType``, or the state of a binding, has an unknown value.
     """
     spec = spec_of(placement)
     wanted = Wanted.of(spec.get("policy"))

@@ -1,4 +1,4 @@
-"""Equal parts of documents kept once.
+"""Keeps equal parts of documents once.
 
 Ten thousand bindings say the same few things about themselves: the same conditions, strategies and labels. Documents in
 the cache are read-only, so their equal parts can be one; that is more than half of the memory.
@@ -10,18 +10,18 @@ from typing import Any, Final
 from scorer.api.meta import JsonObject
 
 MOST_PARTS: Final = 20_000
-"""So many parts are remembered; then it begins anew, and what is shared stays shared."""
+"""How many parts are remembered; then the table starts again from empty, and parts that are shared stay shared."""
 _NESTED: Final = (dict, list)
 
 
 class Sharing:
-    """Makes equal maps of plain values one, within and between documents."""
+    """Turns equal maps of plain values into one map, within and across documents."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[object, ...], JsonObject] = {}
 
     def share(self, document: JsonObject) -> None:
-        """Replace the parts of a document by equal ones that are known; the document stays equal, and the same."""
+        """Replace the parts of a document, in place, by equal ones that are known."""
         for name, value in document.items():
             if isinstance(value, dict):
                 document[name] = self._shared(value)

@@ -1,4 +1,4 @@
-"""The objects of one kind in memory: what is known of each, whatever order lists, events and own writes come in."""
+"""The objects of one kind in memory: what is known of each, in whatever order lists, events and own writes arrive."""
 
 import asyncio
 import logging
@@ -53,12 +53,13 @@ class Shelf:
         self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
         self.handlers: list[Handler] = []
         self.gone: dict[str, None] = {}
+        """Uids of deleted objects, oldest first: an event or a write that comes late must not bring one back."""
         self.synced = asyncio.Event()
         """Set once everything has been listed."""
         self.answered = asyncio.Event()
         """Set once the store has listed everything, or has said that we may not read it."""
         self.optional = False
-        """Who needs it does without while we may not read it."""
+        """What needs the kind does without it while we may not read it."""
         self.trim: Trim | None = None
         """What is kept of an object; None: all of it."""
         self.events = 0
@@ -66,9 +67,9 @@ class Shelf:
         self.lists = 0
         """How often everything was listed."""
         self.seen = float("-inf")
-        """When the store was last heard of, on the monotonic clock; bookmarks count."""
+        """When the store last sent anything, on the monotonic clock; bookmarks count."""
         self.heard = 0
-        """The newest version of anything that the store has told of the kind."""
+        """The newest version of anything that the store has sent of the kind."""
         self._listed_at = 0
 
     def hear(self, version: int) -> None:
@@ -89,10 +90,11 @@ class Shelf:
                 self.put(event.document)
 
     def put(self, document: JsonObject, *, even_if_older: bool = False) -> None:
-        """Take in an object unless a newer state of it is known, or its end."""
+        """Take in an object, unless a newer state of it, or its deletion, is known."""
         key = key_of(document)
         old = self.objects.get(key)
         self.hear(_version(document))
+        # Our own writes go in before the watch brings them: what it still brings from before them is old.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         if self.trim is not None:
@@ -103,7 +105,7 @@ class Shelf:
         self._tell(old, document)
 
     def trim_by(self, trim: Trim) -> None:
-        """Keep of each object only what *trim* returns, also of those that are known already; nobody is told."""
+        """Keep of each object only what *trim* returns, also of those known already; handlers are not told."""
         if self.trim is trim:
             return
         self.trim = trim
@@ -117,42 +119,45 @@ class Shelf:
             self.labelled[entry][key] = document
 
     def show(self, document: JsonObject) -> None:
-        """Show an object that is known in a state that is not stored yet: the next version from the store ends that."""
+        """Show a known object in a state that is not stored yet, with the version of the stored one.
+
+        So `put` takes the next version that the store brings.
+        """
         key = key_of(document)
         old = self.objects[key]
         self._keep(key, document)
         self._tell(old, document)
 
     def unshow(self, shown: JsonObject, stored: JsonObject) -> None:
-        """Show an object as it is stored, unless it is not what *shown* showed any more."""
+        """Show an object as it is stored again, unless it has changed since *shown* was shown."""
         if self.objects.get(key_of(shown)) is shown:
             self.show(stored)
 
     def drop(self, document: JsonObject) -> None:
-        """Forget an object that was deleted; nothing that the watch still brings of it can bring it back."""
+        """Forget a deleted object; what the watch still brings of it does not bring it back."""
         key, uid = key_of(document), _uid(document)
         old = self.objects.get(key)
         if uid:
             self.gone[uid] = None
-        if len(self.gone) > 1024:
+        if len(self.gone) > 1024:  # bounded: at worst an old event shows one again, until its DELETED event comes
             del self.gone[next(iter(self.gone))]
-        if old is None or _uid(old) != uid:
+        if old is None or _uid(old) != uid:  # another object of that name, created since, stays
             return
         self._unindex(key, old)
         del self.objects[key]
         self._tell(old, None)
 
     def known(self) -> "Known":
-        """Return what is known now, for `replace_all` with a list that is asked for now."""
+        """Return what is known now; to be called before asking for the list that goes to `replace_all`."""
         return Known(self.heard, frozenset(self.gone))
 
     def replace_all(self, documents: Iterable[JsonObject], version: str, *, before: "Known | None" = None) -> None:
         """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
 
-        A list that is older than what was heard before it was asked for comes from a store that was put back to an
-        earlier state: then it is the truth, however new what we know looks. So does one that names what was gone before
-        it was asked for: with its versions moved on, as is advised for a backup, such a store shows itself by nothing
-        else.
+        A list that is older than what was heard before it was asked for comes from a store that was restored from a
+        backup: then the list is the truth, however new what we know looks. An object of the list whose deletion was
+        known before is back for the same reason: if the versions were moved on, as is advised for a restore, a restored
+        store shows itself by nothing else.
 
         Args:
             documents: All objects.
@@ -167,6 +172,7 @@ class Shelf:
             self.gone.clear()
         for uid in gone.intersection(map(_uid, listed.values())):
             self.gone.pop(uid, None)
+        # `<= at`: what was written after the list was made is missing from it for no other reason.
         for old in [
             old for key, old in self.objects.items() if key not in listed and (restored or _version(old) <= at)
         ]:
@@ -197,9 +203,10 @@ class Shelf:
         for handler in self.handlers:
             try:
                 handler(change)
-            except Exception:  # an object nobody expected must not end the watch for all the others
+            except Exception:  # a bug that one object brings to light must not end the watch of all the others
                 document = change.document
-                log.exception("cannot take in", extra={"kind": document.get("kind"), "key": str(key_of(document))})
+                key = str(key_of(document))
+                log.exception("cannot process an object", extra={"kind": document.get("kind"), "key": key})
 
 
 class Known(NamedTuple):

@@ -1,7 +1,7 @@
 """The hub store: a real API server behind the same Protocol as the embedded store.
 
-Lists are read in pages from the server's watch cache or etcd as the server likes, watches carry bookmarks and are
-renewed before the server ends them; ``managedFields`` are dropped, nobody here reads them.
+Lists are read in pages, from the server's watch cache or from etcd as the server chooses; watches carry bookmarks and
+are renewed before the server ends them; ``managedFields``, which nothing here reads, are dropped.
 
 Source: serving.md 7.
 """
@@ -30,11 +30,11 @@ PAGE: Final = 500
 WATCH_SECONDS: Final = (55, 80)
 """Bounds between which the length of a watch is drawn, so that not all of them end at once.
 
-Shorter than the silence that is taken for a dead connection: a kind of which nothing is heard has few bookmarks.
+Shorter than the silence after which a connection counts as dead: a quiet kind gets few bookmarks.
 """
 
 SHORTEST_WATCH_SECONDS: Final = 0.5
-"""A watch that ends sooner is not begun again at once."""
+"""After a watch that ends sooner, there is a pause before the next."""
 
 
 class HubStore:
@@ -42,7 +42,7 @@ class HubStore:
 
     Args:
         server: The connection.
-        fence: Called right before a write leaves; what it raises keeps the write from leaving. None: all may leave.
+        fence: Called right before a write leaves; if it raises, the write does not leave. None: every write may.
         keep_managers: Leave ``managedFields`` in what is read.
     """
 
@@ -57,7 +57,7 @@ class HubStore:
         """See `webhook.kube.ports.Store`."""
         try:
             path = path_of_object(kind, key)
-        except InvalidObjectError as error:  # nothing is called that
+        except InvalidObjectError as error:  # no object can have that name
             raise NotFoundError(str(error)) from error
         return self._read(await self._server.request("GET", path))
 
@@ -90,7 +90,7 @@ class HubStore:
             }
             async for event in self._server.watch(path_of(kind, namespace or ""), query):
                 document = event["object"]
-                since = str(_metadata(document, "an event")["resourceVersion"])
+                since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since)
             if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
@@ -110,7 +110,7 @@ class HubStore:
     async def apply(
         self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
     ) -> JsonObject:
-        """Apply an object by server-side apply; it is made when there is none.
+        """Apply an object by server-side apply, which creates it if it does not exist.
 
         Args:
             kind: Its kind.
@@ -165,8 +165,8 @@ class HubStore:
 
 
 def _metadata(document: JsonObject, what: str) -> JsonObject:
-    """Return the metadata of a document. Raises `UnavailableError` when there is none: a proxy has answered."""
+    """Return the metadata of a document. Raises `UnavailableError` when it has none: then a proxy has answered."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        raise UnavailableError(f"the answer to {what} is no document of an API server")
+        raise UnavailableError(f"the answer to {what} is not a document of an API server")
     return metadata

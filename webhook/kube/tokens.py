@@ -1,7 +1,7 @@
-"""Asks the API server whose a bearer token is: TokenReviews, remembered for a while, never the same twice at once.
+"""Asks the API server whose a bearer token is, by TokenReviews; see `webhook.kube.reviews` for what is remembered.
 
-A token counts only when it was made for our audience: one that was made for the API server would let anybody in who
-gets hold of some pod's token.
+A token counts only if it was issued for our audience: if one issued for the API server did, every workload that is
+shown a pod's token could come here as that pod.
 
 Source: serving.md 3.4.
 """
@@ -24,7 +24,7 @@ _PATH: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Whose token it is; nobody's when *user* is None."""
+    """The user that a token belongs to; None: it is not valid here."""
 
     user: UserInfo | None
 
@@ -33,8 +33,8 @@ class TokenReviewer:
     """Knows bearer tokens.
 
     Args:
-        server: Who is asked.
-        audience: Whom a token has to be made for.
+        server: The API server to ask.
+        audience: What a token has to be issued for.
         counts: Counts the reviews.
     """
 
@@ -51,11 +51,11 @@ class TokenReviewer:
 
     @property
     def audience(self) -> str:
-        """Whom a token has to be made for."""
+        """What a token has to be issued for."""
         return self._audience
 
     def known(self, token: str) -> UserInfo | None:
-        """Return whose token it is when that has been found out in the last minute."""
+        """Return whose token it is if a review said so in the last minute."""
         holder = self._reviews.known(fingerprint(token))
         if holder is None or holder.user is None:
             return None
@@ -63,7 +63,7 @@ class TokenReviewer:
         return holder.user
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return whose token it is, None when it is nobody's or made for others. Raises `NotReviewedError`."""
+        """Return whose token it is; None: it is invalid, or issued for another audience. Raises `NotReviewedError`."""
         return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
 
     async def _ask(self, token: str) -> _Holder:

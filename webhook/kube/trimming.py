@@ -1,4 +1,4 @@
-"""What the cache keeps of objects that are large and many."""
+"""What the cache keeps of objects that are large and numerous."""
 
 from scorer.api.documents import dict_at, dicts_at
 from scorer.api.meta import JsonObject

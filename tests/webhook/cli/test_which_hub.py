@@ -200,7 +200,7 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
         pytest.param({"server": "not a url"}, {}, "server: 'not a url': expected a URL", id="no-url"),
         pytest.param({"proxy-url": 5}, {}, "cluster 'c': proxy-url: '5': must be text", id="proxy"),
         pytest.param({"tls-server-name": 7}, {}, "cluster 'c': tls-server-name: '7': must be text", id="tls-name"),
-        pytest.param({}, {"token": "hush\n"}, "user 'u': token: has a line break", id="token-of-lines"),
+        pytest.param({}, {"token": "hush\n"}, "user 'u': token: contains a line break", id="token-of-lines"),
         pytest.param({}, {"token": 4711}, "user 'u': token: must be text", id="token-of-digits"),
         pytest.param({}, {"username": "a", "password": 4711}, "user 'u': password: must be text", id="password"),
     ],

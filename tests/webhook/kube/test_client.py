@@ -62,9 +62,9 @@ async def test_a_page_in_place_of_a_document_is_no_answer():
         return web.Response(text="<html>under maintenance</html>", content_type="text/html")
 
     async with answering(page) as server:
-        with pytest.raises(UnavailableError, match="no document"):
+        with pytest.raises(UnavailableError, match="not a document"):
             await HubStore(server).list(BINDING)
-        with pytest.raises(UnavailableError, match="no document"):
+        with pytest.raises(UnavailableError, match="not a document"):
             await HubStore(server).get(BINDING, Key("a"))
         with pytest.raises(UnavailableError, match="no event"):
             await anext(HubStore(server).watch(BINDING, "1"))
