@@ -1,1 +1,1 @@
-"""The HTTPS server: its sockets, its certificates, the application that answers on it."""
+"""The HTTPS server: its sockets, its certificates, and the application that answers on it."""

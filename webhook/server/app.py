@@ -1,7 +1,7 @@
-"""The two web applications: HTTPS for everything, plain HTTP for probes and, on one's own machine, the page.
+"""The two web applications: HTTPS for everything, plain HTTP for probes and, on a user's own machine, the page.
 
-There is no middleware on the HTTPS application: admission is the busy path, and what every answer needs is done
-by one signal handler.
+There is no middleware on the HTTPS application: admission is the busy path, and one signal handler does what every
+answer needs.
 
 Source: serving.md 0 (D1) and 3.3.
 """
@@ -67,8 +67,8 @@ PARTS: Final = web.AppKey("PARTS", Parts)
 def make_app(parts: Parts) -> web.Application:
     """Make the HTTPS application: admission, ``/v1``, the extender and the page.
 
-    Admission tells strangers nothing but what the rules make of their own words, so it asks nobody who they are. All
-    the rest does, except for what holds no data: the files of the page and the description of the interface.
+    Admission tells strangers only what the rules make of their own words, so its callers need no credentials. All other
+    paths require them, except those without data: the files of the page and the description of the interface.
 
     Raises:
         webhook.settings.environment.SettingsError: The file with the secret of the hooks cannot be used.
@@ -102,9 +102,9 @@ def make_app(parts: Parts) -> web.Application:
 
 
 def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
-    """Make an application that does nothing but answer below ``/v1``, on a listener that nobody else gets at.
+    """Make an application that only answers below ``/v1``, on a listener that only its own process can reach.
 
-    Node pools and gates are not asked about there, unless `add_disruption` adds them.
+    It does not answer about node pools and gates, unless `add_disruption` adds them.
     """
     metrics = Metrics()
     app = make_plain_app(Health(), settings.admission_body_bytes)
@@ -117,8 +117,8 @@ def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
 def make_probe_app(parts: Parts) -> web.Application:
     """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
 
-    With the page on it, every request must name this machine as its host: else a web page of someone else could
-    read it through a name that it points at 127.0.0.1.
+    With the page on it, every request must name this machine as its host: else a foreign web page could read it under a
+    host name of its own that it points at 127.0.0.1.
     """
     app = _application(parts)
     probes.add_routes(app, parts.health, parts.metrics)
@@ -133,7 +133,7 @@ def make_probe_app(parts: Parts) -> web.Application:
 
 
 def add_disruption(api: Api, disruption: Disruption) -> None:
-    """Serve what is asked about node pools, gates and reservations."""
+    """Serve the questions about node pools, gates and reservations."""
     gate.add_routes(api, disruption.desk)
     member_gates.add_routes(api, disruption.desk)
     budgets.add_routes(api, disruption.budgets)
@@ -179,7 +179,7 @@ def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
         if REQUEST_ID not in headers:
             headers[REQUEST_ID] = request_id(request)
         headers["X-Content-Type-Options"] = "nosniff"
-        if draining.is_set():
+        if draining.is_set():  # tells the client to send no more here: a request on its way would meet a closed socket
             headers["Connection"] = "close"
         if headers.get("Connection") == "close":
             response.force_close()
@@ -189,7 +189,7 @@ def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
 
 
 def add_last_route(app: web.Application) -> None:
-    """Answer every path that nothing else answers; to be called after all other routes are added."""
+    """Answer every path that no other route answers; call it after all other routes are added."""
 
     async def unknown(request: web.Request) -> web.Response:
         return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))

@@ -1,6 +1,6 @@
-"""The certificates of a listener: its own, and whose of its callers it accepts; both renewed under open connections.
+"""The certificates of a listener: its own, and those that it accepts of clients; both renewed under open connections.
 
-Each is asked for again every so often; while it cannot be had, or cannot be used, the one in use stays in use.
+Each is read again at intervals; while it cannot be read, or cannot be used, the one in use stays in use.
 
 Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
 """
@@ -20,7 +20,7 @@ from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
-"""How soon to ask again for the authorities of clients as long as there are none."""
+"""How soon to ask again for the authorities of clients while there are none."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Certificates:
 
     Args:
         leaves: Where the server certificate comes from.
-        client_authorities: Whose client certificates are accepted; None: nobody's.
+        client_authorities: Whose client certificates are accepted; None: none are.
         metrics: Where renewals are counted.
         now: The clock.
         check_seconds: How often to look for another server certificate.
@@ -55,14 +55,14 @@ class Certificates:
         self._check_seconds = check_seconds
         self._leaf = leaves.first(now())
         self._tls = ServerContext(self._leaf)
-        self._trouble = ""  # why the authorities of clients could not be had the last time
+        self._trouble = ""  # why the authorities of clients could not be read the last time
         self._publish_leaf()
         for result in ("success", "failure"):
             metrics.renewals.labels("client_ca", result)
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What the listener is opened with, once and for all: connections find the certificates of their time in it."""
+        """What the listener is opened with, once: it gives each new connection the certificates then in use."""
         return self._tls.listener
 
     @property
@@ -81,9 +81,9 @@ class Certificates:
         return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
 
     def renew_leaf(self) -> bool:
-        """Serve another certificate when there is one.
+        """Serve another certificate if there is one.
 
-        When that fails, the present one stays and the failure is counted and logged.
+        If that fails, the present one stays, and the failure is counted and logged.
 
         Returns:
             Whether there is a new one.
@@ -106,7 +106,7 @@ class Certificates:
     async def renew_client_authorities(self) -> bool:
         """Accept the client certificates of other authorities when they have changed.
 
-        When they cannot be had, those in use stay in use, and the failure is counted and logged, once per reason.
+        When they cannot be read, those in use stay in use; each failure is counted, and each new reason logged.
 
         Returns:
             Whether there are new ones.

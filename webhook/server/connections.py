@@ -1,15 +1,15 @@
-"""The sockets of a listener, counted from the moment they are accepted; and who has to go when there are too many.
+"""The sockets of a listener, counted from the moment they are accepted; and which to close when there are too many.
 
-A socket costs memory before its TLS handshake is done, and whoever never begins one costs as much as an honest caller.
-So the bound holds from accept on, and handshakes have one of their own per address. The API server may come from the
-same address as those who attack (a proxy, konnectivity): hence nobody is turned away for others of his address. It is
-the oldest handshake that has to go, and an honest one is over in milliseconds; among those who are connected, it is the
-one who has been silent longest, and last of all those who have been *vouched for*: they have shown who they are.
+A socket costs memory before its TLS handshake is done, and a client that never begins one costs as much as an honest
+caller. So the bound holds from accept on, and handshakes have another one per address. The API server may come from the
+same address as an attacker (a proxy, konnectivity): so no client is refused for what others do at its address. The
+oldest handshake is ended, as an honest one is over in milliseconds; among connected clients it is the one that has been
+silent longest, and last of all those that are *vouched for*: they have shown who they are.
 
 Time is bounded as well. A handshake costs more of it than a review, so there are `HANDSHAKES_PER_SECOND` from an
-address; one more waits with its turn, unless somebody who is vouched for is connected from there. All who have shown
-nothing share `STRANGERS_PER_SECOND` messages. Whoever comes with one is heard; but when there are more, they are not
-listened to for a while.
+address; one more waits for its turn, unless a client that is vouched for is connected from there. All clients that have
+shown nothing share `STRANGERS_PER_SECOND` messages. A message that arrives is handled; but when there are too many, its
+client is not read from for a while.
 
 Source: serving.md 8, "Slow clients".
 """
@@ -29,24 +29,24 @@ from aiohttp.web_protocol import RequestHandler
 from webhook.endpoints.limits import TokenBuckets
 
 ACCEPTED_AT_ONCE: Final = 16
-"""So many sockets are accepted before others have their turn."""
+"""How many sockets are accepted before other work has its turn on the event loop."""
 PAUSE_SECONDS: Final = 0.5
-"""How long to accept nobody when the system has no more sockets to give."""
+"""How long to accept no connection when the system has no more sockets to give."""
 SHORTEST_SECONDS: Final = 0.05
-"""What there is for a handshake that has begun, however late."""
+"""What a handshake may take, however late it has begun."""
 HANDSHAKES_PER_SECOND: Final = 50.0
 """From one address; each takes about 1.5 ms of a processor."""
 HANDSHAKES_AT_ONCE: Final = 200.0
 HANDSHAKE_AGAIN_SECONDS: Final = 0.1
-"""How long a handshake waits until it is looked at again whether there is a turn for it."""
+"""How long a handshake without a turn waits before it asks for one again."""
 SHUTDOWN_SECONDS: Final = 3.0
-"""How long a client may take to say goodbye in TLS."""
+"""How long a client may take to close its side of TLS."""
 STRANGERS_PER_SECOND: Final = 200.0
 STRANGERS_AT_ONCE: Final = 400.0
 NOT_HEARD_SECONDS: Final = 1.0
-"""How long a stranger is not listened to when there have been too many."""
+"""How long a stranger is not read from when there have been too many messages."""
 _LOOKED_AT: Final = 32
-"""So many connections are looked at for one that may be closed: making room must cost the same for ever."""
+"""How many connections are searched for an idle one: making room must not cost more the more there are."""
 
 _log = logging.getLogger(__name__)
 
@@ -105,14 +105,14 @@ class Connection(asyncio.Protocol):
         self.handler.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """The client has said something."""
+        """The client has sent something."""
         if not self._connections.heard(self) and self._waiting is None and self.transport is not None:
             self.transport.pause_reading()
             self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.listen_again)
         self.handler.data_received(data)
 
     def listen_again(self) -> None:
-        """Listen to the client, if it is not listened to now."""
+        """Read from the client again, if reading is paused."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def eof_received(self) -> None:
-        """The client says no more."""
+        """The client will send no more."""
         self.handler.eof_received()
 
     def pause_writing(self) -> None:
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self.handler.connection_lost(error)
 
     def end(self) -> None:
-        """Close it at once: nobody is waited for who may not want to say goodbye."""
+        """Close it at once, without waiting for a client that may never close its side."""
         if self.transport is not None:
             self.transport.abort()
             return
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
 
 
 class _Beginning:
-    """Those who are not connected yet, in order, altogether and by address."""
+    """Sockets whose handshake is not done, oldest first: all of them, and by address."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[Connection, None] = OrderedDict()
@@ -184,9 +184,9 @@ class Connections:
     """All of one listener.
 
     Args:
-        limit: So many at most.
-        handshakes: So many of them, per address, that have said nothing yet, and as many whose handshake is under way.
-        paced: Strangers share what there is of `STRANGERS_PER_SECOND`.
+        limit: How many there may be.
+        handshakes: How many per address may have sent nothing yet, and how many may be in their handshake.
+        paced: Strangers share `STRANGERS_PER_SECOND` messages.
     """
 
     def __init__(self, limit: int, handshakes: int, *, paced: bool = False) -> None:
@@ -206,7 +206,7 @@ class Connections:
         return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
 
     def admit(self, connection: Connection) -> bool:
-        """Count a socket that has just been accepted, and make room for it; False: there is none, it has to go."""
+        """Count a socket that has just been accepted, and make room for it; False: there is none, so close it."""
         self._make_room_among(self._silent, connection.address)
         if len(self) >= self._limit:
             victim = self._victim()
@@ -226,7 +226,7 @@ class Connections:
         return address in self._vouched_from or not self._turns.take(address, now)
 
     def spoken(self, connection: Connection) -> bool:
-        """Take note that somebody has begun to speak; False: he had to go."""
+        """Take note that a client has begun its handshake; False: its socket was closed to make room."""
         if connection not in self._silent:
             return False
         self._silent.remove(connection)
@@ -236,7 +236,7 @@ class Connections:
 
     def opened(self, connection: Connection) -> None:
         """Take note that a handshake is done."""
-        if connection not in self._begun:  # it had to go, and does not know it yet
+        if connection not in self._begun:  # closed to make room while the last bytes of its handshake were under way
             connection.end()
             return
         self._begun.remove(connection)
@@ -249,7 +249,7 @@ class Connections:
             self._end(next(iter(same)))
 
     def heard(self, connection: Connection) -> bool:
-        """Take note that a client is there, and say whether to go on listening to it."""
+        """Take note that a client has sent something, and say whether to go on reading from it."""
         if connection in self._vouched:
             self._vouched.move_to_end(connection)
             return True
@@ -290,11 +290,11 @@ class Connections:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        self.closed(connection)
+        self.closed(connection)  # now, as `connection_lost` comes later: its place is given away at once
         connection.end()
 
     def _victim(self) -> Connection | None:
-        """Return who has to go; None: all are vouched for and busy."""
+        """Return the one to close; None: all are vouched for and busy."""
         for group in (self._silent, self._begun):
             if len(group) * 4 > self._limit:
                 return next(iter(group))
@@ -308,7 +308,7 @@ class Connections:
 
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
-    """Return the one that has been silent longest among those that wait for nothing."""
+    """Return the one that has been silent longest among those without a request under way."""
     return next((each for each, _ in zip(group, range(_LOOKED_AT), strict=False) if each.is_idle), None)
 
 
@@ -326,7 +326,7 @@ class Listener:
         make_handler: Makes the HTTP protocol of a connection.
         tls: None: plain.
         handshake_seconds: How long a handshake may take.
-        backlog: How many the system holds that are not accepted yet.
+        backlog: How many connections the system holds that are not accepted yet.
     """
 
     def __init__(
@@ -381,7 +381,7 @@ class Listener:
             self._loop.add_reader(listener, self._accept, listener)
 
     def close(self) -> None:
-        """Accept nobody any more; who is connected stays, who is shaking hands does not."""
+        """Accept no more connections; those that are open stay, those in their handshake do not."""
         for listener in self._sockets:
             self._loop.remove_reader(listener)
             listener.close()
@@ -404,11 +404,11 @@ class Listener:
             self._welcome(accepted, str(address[0]))
 
     def _accept_again(self, listener: socket.socket) -> None:
-        if listener in self._sockets:
+        if listener in self._sockets:  # else it was closed during the pause
             self._loop.add_reader(listener, self._accept, listener)
 
     def _welcome(self, accepted: socket.socket, address: str) -> None:
-        """Wait until the client says something: before that, it costs nothing but the socket."""
+        """Wait until the client sends something: until then it costs only the socket."""
         accepted.setblocking(False)
         connection = Connection(accepted, address, self._connections, self._make_handler, self._forget)
         if not self._connections.admit(connection):
@@ -423,7 +423,7 @@ class Listener:
         connection.end()
 
     def _forget(self, connection: Connection) -> None:
-        """Close a socket on which nothing has been said."""
+        """Close a socket on which the client has sent nothing."""
         timer = self._silent.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -431,8 +431,9 @@ class Listener:
             connection.accepted.close()
 
     def _begin(self, connection: Connection, began: float) -> None:
-        """Begin the handshake, when it has its turn; until then it is one of those who have said nothing."""
+        """Begin the handshake when it has its turn; until then the client counts as one that has sent nothing."""
         if self._tls is not None and not self._connections.has_turn(connection.address, self._loop.time()):
+            # Without a reader meanwhile: the socket stays readable, so the loop would call this again and again.
             self._loop.remove_reader(connection.accepted)
             self._loop.call_later(HANDSHAKE_AGAIN_SECONDS, self._look_again, connection, began)
             return
@@ -450,7 +451,7 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     def _look_again(self, connection: Connection, began: float) -> None:
-        if connection in self._silent:
+        if connection in self._silent:  # else it was closed meanwhile
             self._loop.add_reader(connection.accepted, self._begin, connection, began)
 
     async def _shake_hands(self, connection: Connection, accepted: socket.socket, seconds: float) -> None:
@@ -460,7 +461,7 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 lambda: connection, accepted, ssl=self._tls, **(patience if self._tls is not None else {})
             )
-        except (OSError, TimeoutError) as error:  # whoever calls without TLS is nothing to write home about
+        except (OSError, TimeoutError) as error:  # debug only: any client can cause these, as by calling without TLS
             _log.debug("no handshake", extra={"reason": str(error)})
         finally:
             if connection.transport is None:

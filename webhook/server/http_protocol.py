@@ -1,6 +1,6 @@
 """The library's HTTP protocol, with errors that are one line in the log and name no version to the caller.
 
-What is no HTTP at all never reaches an application, so what all answers have in common is not done to these.
+A message that is not HTTP never reaches an application, so these answers are not finished there as all others are.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ class _Protocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what the library cannot hand to a handler, or what a handler has let fall."""
+        """Answer a message that the library cannot hand to a handler, or a request whose handler has failed."""
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("request failed", extra={"status": status, "remote": request.remote}, exc_info=exc)
         else:
             reason = printable(str(message or exc or "").replace("\n", " ")[:LONGEST_REASON])
             _log.info("no HTTP request", extra={"status": status, "remote": request.remote, "reason": reason})
-        if request.writer.output_size > 0:
+        if request.writer.output_size > 0:  # a second status line would pass for a part of the first answer
             raise ConnectionError("a part of the answer has been sent already")
         response = _Anonymous(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
         response.headers["X-Content-Type-Options"] = "nosniff"

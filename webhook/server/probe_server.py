@@ -1,4 +1,4 @@
-"""The plain listener of a process that serves nothing but its probes and metrics.
+"""The plain listener of a process that serves only its probes and metrics.
 
 Source: serving.md 6.1 and 6.4.
 """
@@ -61,14 +61,14 @@ class ProbeServer:
         return Addresses(None, http)
 
     async def wait(self) -> None:
-        """Return when the work ends; an error of it is raised."""
+        """Return when the work ends; raises its error if it failed."""
         if self._running is not None:
             await asyncio.wait((self._running,))
             if not self._running.cancelled():
                 self._running.result()
 
-    async def drain(self, hurry: asyncio.Event | None = None) -> None:  # noqa: ARG002 - nobody has to be waited for
-        """Stop; there is nothing that callers could lose."""
+    async def drain(self, hurry: asyncio.Event | None = None) -> None:  # noqa: ARG002 - it waits for no caller
+        """Stop; callers have nothing to lose here."""
         await self.stop()
 
     async def stop(self) -> None:

@@ -172,22 +172,23 @@ class Server:
         return self._addresses
 
     async def wait(self) -> None:
-        """Return when housekeeping ends, which it does only by an error of ours; that error is raised."""
+        """Return when housekeeping ends, which only a bug can make it do; its error is raised."""
         if self._housekeeping is not None:
             await self._housekeeping
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
         """Stop without losing a request, then close.
 
-        The listener stays open while callers still come; every answer closes its connection; idle connections are
-        left to their clients, who would otherwise write into a connection that we are closing.
+        The listener stays open, because callers go on coming until they have heard that this replica is not ready.
+        Every answer closes its connection. Idle connections are left to their clients to close: if we closed them, a
+        client might just be sending its next request.
 
         Args:
             hurry: Ends the waiting when set.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        self.health.draining.set()
+        self.health.draining.set()  # readiness fails from here on
         _log.info("draining", extra={"connections": len(self._connections())})
         while not (hurry and hurry.is_set()):
             waited = loop.time() - started
@@ -209,7 +210,7 @@ class Server:
         _log.info("stopped")
 
     async def _close(self) -> None:
-        await self._https.cleanup()
+        await self._https.cleanup()  # first: requests in flight still get their answer, and probes go on meanwhile
         self.health.closed = True
         await self._http.cleanup()
 
@@ -223,7 +224,7 @@ class Server:
         await self.stop()
 
     async def check_listener(self) -> bool:
-        """Make a TLS handshake with ourselves, as a client that trusts only what it is told to trust would."""
+        """Make a TLS handshake with our own listener, as a client that trusts only what it is told to trust."""
         assert self.addresses.https is not None
         host, port = _dialled(self.addresses.https)
         trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
@@ -260,14 +261,14 @@ class Server:
 
 
 class Running(Protocol):
-    """Something that is started, runs, and is stopped without losing a request."""
+    """A server that is started, runs, and is stopped without losing a request."""
 
     async def start(self) -> Addresses:
         """Begin. Raises `ListenError`."""
         ...
 
     async def wait(self) -> None:
-        """Return when it ends, which it does only by an error of ours; that error is raised."""
+        """Return when it ends, which only a bug can make it do; its error is raised."""
         ...
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
@@ -308,7 +309,7 @@ async def serve(server: Running, started: Callable[[Addresses], None] = lambda _
         running = asyncio.create_task(server.wait())
         await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        if running.done():
+        if running.done():  # a bug has ended it, so there is nothing left that could drain
             await server.stop()
             await running
         else:
@@ -388,7 +389,7 @@ async def listen(
         tls: None: plain.
         settings: The limits.
         setting: Name of the one that *port* is from.
-        connections: Who is connected; None: nobody else wants to know.
+        connections: Who is connected; None: no other part has to know.
 
     Raises:
         ListenError: It could not be opened; *setting* is named.

@@ -1,1 +1,1 @@
-"""What is told of the process: metrics, logs, health."""
+"""What the process tells about itself: metrics, logs, health."""

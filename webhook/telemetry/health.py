@@ -19,7 +19,7 @@ class Health:
 
     Attributes:
         draining: Set once the server is asked to stop: not ready, every answer closes its connection.
-        closed: Nothing is admitted any more.
+        closed: The HTTPS listener is closed, so no more reviews are answered.
         lag_seconds: How late the event loop wakes its timers.
     """
 
@@ -48,6 +48,6 @@ class Health:
         return {name: check() for name, check in self._readiness.items()}
 
     def liveness(self) -> dict[str, str]:
-        """Run every check of liveness: never anything outside this process."""
+        """Run every check of liveness; none depends on anything outside this process."""
         late = self.lag_seconds >= LONGEST_LAG_SECONDS
         return {"event-loop": f"timers are {self.lag_seconds:.1f} s late" if late else ""}

@@ -16,7 +16,8 @@ BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0
 class LoopMetrics:
     """Counts what the controllers do; a `webhook.controllers.observer.QueueObserver`.
 
-    The series of a controller exist from when its queue is first seen; they go on over terms of leadership.
+    The series of a controller exist from when its queue is first seen, and go on from one term of leadership to the
+    next.
 
     Args:
         registry: Where the metrics are registered.
@@ -37,13 +38,13 @@ class LoopMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        self._depth = Gauge("harbormaster_workqueue_depth", "Keys in line.", ("controller",), registry=registry)
+        self._depth = Gauge("harbormaster_workqueue_depth", "Keys in the queue.", ("controller",), registry=registry)
         self._retries = Counter(
             "harbormaster_workqueue_retries", "Keys put back after a failure.", ("controller",), registry=registry
         )
         self._longest_wait = Gauge(
             "harbormaster_workqueue_longest_wait_seconds",
-            "How long the first key in line has been there.",
+            "How long the first key in the queue has been waiting.",
             ("controller",),
             registry=registry,
         )
@@ -75,5 +76,5 @@ class LoopMetrics:
         self._retries.labels(controller).inc()
 
     def ended(self) -> None:
-        """Let go of all queues: the term is over, and nothing is in line any more."""
+        """Forget all queues: the term is over."""
         self._queues.clear()

@@ -129,7 +129,7 @@ class AdmissionReviews(Collector):
 
 
 class CacheFreshness(Collector):
-    """How far the cache is from the hub, kind by kind; read off the cache when somebody asks.
+    """How far the cache is behind the hub, kind by kind; read when metrics are asked for.
 
     Args:
         read: Returns how every kind is doing.
@@ -149,7 +149,7 @@ class CacheFreshness(Collector):
         )
         age = GaugeMetricFamily(
             "harbormaster_cache_age_seconds",
-            "Time since the hub was last heard of; a quiet watch still brings a bookmark every minute.",
+            "Time since the hub last sent anything; a quiet watch still brings a bookmark every minute.",
             labels=("resource",),
         )
         for kind in self._read():
@@ -182,7 +182,7 @@ class Metrics:
         self.registry.register(self.reviews)
         self._live_failures = Gauge(
             "harbormaster_admission_live_failures",
-            "Live checks that broke since the start; a verdict never depends on one.",
+            "Live checks that failed since the start; a verdict never depends on one.",
             registry=self.registry,
         )
         self._in_flight = Gauge(
@@ -190,7 +190,7 @@ class Metrics:
         )
         self._bodies = Gauge(
             "harbormaster_http_body_bytes",
-            "Bodies that are being read, or are long and being judged.",
+            "Bytes of bodies that are being read, and of long ones that are being judged.",
             registry=self.registry,
         )
         self._rejected = Counter(
@@ -217,7 +217,7 @@ class Metrics:
         )
         self._turned_away = Counter(
             "harbormaster_filter_rejections",
-            "Clusters turned away, by the filter that was the first to do so.",
+            "Clusters rejected, by the first filter that rejected them.",
             ("plugin",),
             registry=self.registry,
         )
@@ -229,13 +229,13 @@ class Metrics:
         )
         self.certificate_not_before = Gauge(
             "harbormaster_certificate_not_before_timestamp_seconds",
-            "Since when a certificate is valid.",
+            "When a certificate becomes valid.",
             ("role",),
             registry=self.registry,
         )
         self.renewals = Counter(
             "harbormaster_certificate_renewals",
-            "Certificates made anew.",
+            "Renewals of certificates and of client authorities.",
             ("role", "result"),
             registry=self.registry,
         )
@@ -281,7 +281,7 @@ class Metrics:
         self._bodies.set_function(count)
 
     def watch_live_failures(self, count: Callable[[], float]) -> None:
-        """Read how many live checks broke from *count*, whenever metrics are asked for."""
+        """Read how many live checks failed from *count*, whenever metrics are asked for."""
         self._live_failures.set_function(count)
 
     def watch_cache(self, freshness: Callable[[], Iterable[Freshness]]) -> None:
@@ -293,7 +293,7 @@ class Metrics:
         self._lag.set_function(seconds)
 
     def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Wait for *prepare* whenever metrics are asked for: what takes long is done there, beside the event loop."""
+        """Wait for *prepare* whenever metrics are asked for: it does what takes long, in a thread."""
         self._preparations.append(prepare)
 
     async def prepared(self) -> None:
