@@ -1,8 +1,8 @@
 """What RBAC cannot keep our own accounts from, as ValidatingAdmissionPolicies.
 
-RBAC cannot limit ``create`` to names, nor anything to the namespaces whose names begin with a word. So the loop would
-hold rights over every namespace and every Role of the hub, and whoever reserves, over the Lease of the leader. The API
-server itself asks these policies about the writes of the account, and of nobody else; without an answer it refuses.
+RBAC cannot limit ``create`` to names, nor any verb to namespaces with a prefix. So the loop would hold rights over all
+namespaces and Roles of the hub, and every account that reserves, over the Lease of the leader. The API server evaluates
+these policies for the writes of one account alone; if it cannot, it refuses the write.
 
 Source: Kubernetes, Validating Admission Policy.
 """
@@ -31,7 +31,7 @@ class Policy:
         name: Of the policy and of its binding.
         kinds: Of what, all of one group.
         condition: In CEL; ``variables.name`` is the name of the object that is made, changed or deleted.
-        message: Says to whoever is refused what is allowed.
+        message: What the API server tells the account it refuses: what is allowed.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """``harbormaster agent``: what runs in a member cluster.
 
-Two API servers: the hub, of which it sees one namespace, and the member. From the hub it takes whether to be a member,
-and the Works; to the hub it tells what becomes of them, and how the member is. Nothing connects to it but probes.
+It talks to two API servers: the hub, of which it sees one namespace, and the member. From the hub it reads whether to
+be a member, and the Works; to the hub it reports what becomes of them, and how the member is. Only probes connect to
+it.
 """
 
 import asyncio
@@ -52,8 +53,8 @@ class AgentOptions:
         kubeconfig, context: The member; None: the cluster of the pod that this runs in.
         prices: Price list; None: cost is not reported.
         provider: Command that reports further properties; empty: none.
-        region: Whose prices count; empty: that of the nodes.
-        take_over: Make the member ours, even if it is another hub's or another member's.
+        region: The region whose prices count; empty: that of the nodes.
+        take_over: Take the member over, even if it belongs to another hub or is another member.
     """
 
     cluster: str
@@ -155,7 +156,7 @@ class Agent:
         return self._own_namespace
 
     async def _apply(self, hub_uid: str) -> None:
-        """Apply Works for as long as this is a member; everything is found out anew each time."""
+        """Apply Works for as long as this is a member; each time begins without memory of the last."""
         started = asyncio.get_running_loop().time()
         self._applying = Applying(
             member_namespace(self.options.cluster),

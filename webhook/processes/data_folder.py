@@ -1,7 +1,7 @@
-"""Whether a data folder is ours alone: its token lets in, and what is read from it is believed.
+"""Checks that a data folder is ours alone: its token lets its holder in, and what is read from it is trusted.
 
-A folder in a place that everybody may write, ``/tmp`` above all, may have been put there by somebody who waits for a
-hub on it: with a token that they know, or with the right to put another one in its place.
+A folder in a place that every user may write, ``/tmp`` above all, may have been put there by another user who waits for
+a hub to use it: with a token that they know, or with the right to put another folder in its place.
 
 Source: as sshd with ``StrictModes``.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 ELSEWHERE: Final = "choose another with --data"
 _MOST_LINKS: Final = 40
-"""As the kernel follows."""
+"""As many as the kernel follows."""
 
 
 class DataFolderError(Exception):
@@ -22,12 +22,13 @@ class DataFolderError(Exception):
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a data folder that somebody else owns, can write or can replace.
+    """Refuse a data folder that another user owns, can write or can replace.
 
     Raises:
-        DataFolderError: It is one, or cannot be looked at.
+        DataFolderError: It is one, or cannot be checked.
     """
     try:
+        # The way to it first: what another user could replace proves nothing by what it holds now.
         for path in _way(folder.absolute()):
             _check_on_the_way(folder, path)
         found = folder.resolve(strict=True)
@@ -42,16 +43,16 @@ def check_folder(folder: Path) -> None:
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DataFolderError(f"data folder {found}: others can write it; chmod go-w {found}, or {ELSEWHERE}")
-    for path, owner in entries.items():  # left there while others could write it
+    for path, owner in entries.items():  # files that others have left there while they could write it
         if owner != os.geteuid():
             raise DataFolderError(f"data folder {found}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}")
 
 
 def check_file(file: Path) -> None:
-    """Refuse a file of a data folder that somebody else owns, can read or can write; one that is not there is fine.
+    """Refuse a file of a data folder that another user owns, can read or can write; a missing one is fine.
 
     Raises:
-        DataFolderError: It is one, or no file.
+        DataFolderError: It is one, or not a regular file.
     """
     try:
         status = file.lstat()
@@ -103,7 +104,7 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return
     others = stat.S_IWOTH if status.st_gid == os.getegid() == os.geteuid() else stat.S_IWOTH | stat.S_IWGRP
-    if status.st_mode & others:  # a group of the same number as its user has nobody else in it
+    if status.st_mode & others:  # a group with the number of its user is taken to have no other member
         raise DataFolderError(
             f"data folder {folder}: others can write {path}, and put another in its place; chmod go-w {path}, "
             f"or {ELSEWHERE}"
@@ -111,7 +112,7 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
 
 
 def name_of_owner(uid: int) -> str:
-    """Return how a user is called."""
+    """Return the name of a user, with the uid."""
     try:
         return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:

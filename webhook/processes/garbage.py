@@ -1,19 +1,19 @@
-"""How a server collects garbage: what it was started with is never looked at again, what comes later seldom.
+"""How a server collects garbage: objects that exist at the start are never examined again, later ones seldom.
 
 Nearly everything here is freed the moment the last reference goes. The collector is for cycles, and finds few; but it
-walks all that the cache holds, which takes tens of milliseconds with a thousand members, during which nobody gets an
-answer. With a member reporting every millisecond it would do so several times a second.
+walks all that the cache holds. With a thousand members that takes tens of milliseconds, during which no caller gets an
+answer; and with a member reporting every millisecond it would happen several times a second.
 """
 
 import gc
 from typing import Final
 
 THRESHOLDS: Final = (50_000, 50, 100)
-"""New objects before the youngest are looked at, and how often a generation is before the next older one is."""
+"""New objects before the youngest are examined, and how often a generation is before the next older one is."""
 
 
 def spare_what_stays() -> None:
-    """Take all that exists now for lasting, and have the collector come seldom; to be called once, when set up."""
+    """Exempt all objects that exist now from collection, and collect seldom; to be called once, after the set-up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

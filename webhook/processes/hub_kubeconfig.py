@@ -1,7 +1,7 @@
-"""The kubeconfig of ``up``, by which kubectl and our own commands find the running hub and get in.
+"""The kubeconfig of ``up``, by which kubectl and our own commands find the running hub and log in.
 
-An extension says what a kubeconfig has no place for: that this server answers the questions below ``/v1`` itself, where
-an API server would not know them, and where the page is. kubectl keeps what it does not know.
+An extension holds what a kubeconfig has no field for: that this server itself answers the questions below ``/v1``, as
+an API server does not, and where the page is. kubectl keeps extensions that it does not know.
 
 Source: client-go ``tools/clientcmd/api/v1/types.go``.
 """

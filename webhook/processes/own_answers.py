@@ -1,8 +1,8 @@
-"""Answers the questions below ``/v1`` for one command, from a hub that is known by its kubeconfig.
+"""Answers the questions below ``/v1`` for one command, from the hub of a kubeconfig.
 
 The questions are those of `harbormaster serve`, answered by the same handlers from the same kind of cache; so both say
-the same. What differs: the hub is read by the rights of whoever asks, so nobody else's are looked at; and whoever asks
-is who the API server says they are. Nobody else can get at it: it listens on a socket in a folder of this user alone.
+the same. What differs: the hub is read with the rights of the user who asks, so no others are checked; and the API
+server says who that user is. No other user can reach it: it listens on a socket in a folder of this user alone.
 
 Source: serving.md 3.
 """
@@ -51,11 +51,11 @@ _TOKEN: Final = "own"  # noqa: S105 - not a secret, see below
 
 
 class NotReadableError(Exception):
-    """What has to be known of the hub cannot be read; the message says what, and why."""
+    """What the answers need of the hub cannot be read; the message says what, and why."""
 
 
 class _Owner:
-    """Knows who asks: always the one whom the kubeconfig names, who may ask everything."""
+    """Knows who asks: always the user of the kubeconfig, who may ask everything."""
 
     audience = ""
 
@@ -85,7 +85,7 @@ class OwnAnswers:
         now: The clock.
 
     Raises (on entering):
-        NotReadableError: The hub does not let us read what has to be known.
+        NotReadableError: The hub does not let us read what the answers need.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class OwnAnswers:
         try:
             review = await self._hub.request("POST", _REVIEWS, dict(_REVIEW))
         except StoreError as error:
-            raise NotReadableError(f"it cannot be found out who asks: {error}") from error
+            raise NotReadableError(f"cannot find out who asks: {error}") from error
         return UserInfo.read(status_of(review).get("userInfo"))
 
     async def _read(self, cache: Cache, nodes: HubNodeGate | None) -> None:
-        """Wait until everything has been read, or it is known that it cannot be."""
+        """Wait until everything has been read, or the hub has refused it."""
         needed = COUNTED if nodes is not None else ()
         try:
             async with asyncio.timeout(READ_SECONDS):

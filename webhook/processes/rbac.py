@@ -1,4 +1,4 @@
-"""What each process of ours has to be allowed, as RBAC objects: enough for what the code does, and nothing else.
+"""The rights that each of our processes needs, as RBAC objects: enough for what the code does, and no more.
 
 Every rule says why it is there. Three things decide their shape:
 
@@ -39,7 +39,7 @@ AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
 """A Role that every hub has: it gives the one ConfigMap with the authorities of client certificates."""
 
 OWN_NAMESPACE: Final = "harbormaster-system"
-"""Where we are unless the operator says otherwise."""
+"""Our namespace, unless the operator sets another."""
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = ("create", "delete", "get", "list", "update", "watch")
@@ -171,10 +171,10 @@ class Selected:
 
 
 def default_selection(*, secrets: bool = False) -> Selected:
-    """Return the kinds that the loop reads when nobody names any: all that placements can select on every hub.
+    """Return the kinds that the loop reads when the operator names none: all that placements can select on every hub.
 
     Args:
-        secrets: Secrets, too: whoever reads all of a hub may be anybody there.
+        secrets: Secrets, too: an account that reads all of a hub's can act as any other there.
     """
     return Selected(tuple(each for each in _selectable() if secrets or each != Resource.of(SECRET)))
 
@@ -334,7 +334,7 @@ def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac
     Args:
         applied: What it may apply.
         namespace: Its own, where it writes down whose the member is.
-        apply_rbac: Whether it may place roles and bind them: with that it can give itself anything.
+        apply_rbac: Whether it may place roles and bind them: with that it can give itself any right.
     """
     rules = [
         _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
@@ -426,7 +426,7 @@ def service_account(namespace: str, name: str) -> JsonObject:
 
 
 def username_of(subject: JsonObject) -> str:
-    """Return by which name the API server knows a subject."""
+    """Return the name by which the API server knows a subject."""
     if subject["kind"] == "ServiceAccount":
         return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
     return str(subject["name"])

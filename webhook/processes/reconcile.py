@@ -1,8 +1,8 @@
 """``harbormaster reconcile``: the loop against a hub, led by one process at a time.
 
-Every process keeps its cache filled, so that whoever leads next begins at once; only the leader has controllers. What
-they write passes the fence of their term: a term that is over writes nothing, whatever is still under way. When it is
-over, its controllers end, and the process is a candidate again.
+Every process keeps its cache filled, so that the next leader begins at once; only the leader has controllers. What they
+write passes the fence of their term: after its end nothing is written, whatever is still under way. Then its
+controllers end, and the process is a candidate again.
 
 Source: serving.md 5.3, 6 and 7.
 """
@@ -38,7 +38,7 @@ from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
 
 AFTER_A_BUG_SECONDS: Final = 15.0
-"""So long a server that reconciles as well waits before it tries again, after the loop ended by an error of ours."""
+"""How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +53,9 @@ class Reconciliation:
 
     Args:
         server: The hub.
-        lease_server: The hub once more, for the Lease alone: watches and writes that take all connections of the first
-            must not cost the leadership.
-        cache: Of the hub; somebody else runs it.
+        lease_server: A second connection to the hub, for the Lease alone: a renewal must not wait behind writes until
+            the leadership is lost.
+        cache: Of the hub; the caller runs it.
         settings: How to run.
         metrics: Where to count.
         identity: Names this process in the Lease; empty: the machine does.
@@ -87,11 +87,12 @@ class Reconciliation:
 
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
+        # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
         await self._cache.wait_synced(self._required)
         await self.leader.run(self._lead)
 
     async def run_beside_others(self) -> None:
-        """Do the same in a process that has more to do: an error of ours ends the term and not the process."""
+        """Do the same in a process that has more to do: a bug ends the term and not the process."""
         while True:
             try:
                 await self.run()
@@ -100,9 +101,9 @@ class Reconciliation:
             await asyncio.sleep(AFTER_A_BUG_SECONDS)
 
     def trouble(self) -> str:
-        """Return why this process could not lead; empty when it could, also while the hub cannot be reached.
+        """Return why this process could not lead; empty when it could, even while the hub cannot be reached.
 
-        What else the cache has been made to watch, such as node pools, it can lead without.
+        It can lead without the other kinds that the cache watches, such as node pools.
         """
         if all(self._cache.shelf(kind).synced.is_set() for kind in self._required):
             return ""
@@ -112,6 +113,7 @@ class Reconciliation:
         return "not filled yet"
 
     async def _lead(self, term: Term) -> None:
+        # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
         loop = make_loop(hub, self._now, self._served, self._settings, self._metrics)

@@ -101,10 +101,11 @@ class Serve:
             self.server = Server(services, self.settings, certificates, metrics)
             if not self.settings.tells_strangers:
                 _log.warning(
-                    "whoever reaches the HTTPS port is taken for the API server; give both `serve` and "
+                    "any client that reaches the HTTPS port is taken for the API server; give both `serve` and "
                     "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
                 )
             metrics.watch_live_failures(lambda: admission.failures.total())
+            # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
             following = asyncio.create_task(services.disruption.run(), name="reservations")
@@ -149,7 +150,7 @@ def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthoritie
 
 
 def _check_loop(settings: HubLoopSettings) -> None:
-    """Refuse what cannot be placed from a cache that is kept for answers: there, nodes are kept in part only.
+    """Refuse what cannot be placed from a cache that is kept for answers: that keeps only parts of nodes.
 
     Raises:
         ConfigurationError: The settings let placements select nodes.

@@ -2,7 +2,7 @@
 
 All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API,
 the certificate of the authority made at this start, and ``kubeconfig``, by which clients find the
-server. Killed at any point and started again, it goes on where it was.
+server. Killed at any point and started again, it continues where it was.
 """
 
 import asyncio
@@ -52,9 +52,9 @@ from webhook.telemetry.metrics import Metrics
 FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
 QUIET_SECONDS: Final = 0.6
-"""So long nothing may move before the fleet counts as settled."""
+"""How long nothing may change before the fleet counts as settled."""
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
-"""Someone who edits an example waits for a second, not for half a minute."""
+"""A user who edits an example waits for a second, not for half a minute."""
 
 _TIMES_OF_REPORTS: Final = frozenset({"resourceVersion", "lastReceivedHeartbeat", "observationTime"})
 
@@ -146,7 +146,7 @@ class Up:
         return self.server.addresses.http_url
 
     async def wait(self) -> None:
-        """Return when the loop ends, which it does only by an error of ours; that error is raised."""
+        """Return when the loop ends, which only a bug can make it do; its error is raised."""
         assert self._running is not None
         await asyncio.wait([self._running, asyncio.create_task(self.server.wait())], return_when="FIRST_COMPLETED")
         if self._running.done():
@@ -163,7 +163,7 @@ class Up:
 
     @property
     def unsettled(self) -> list[JsonObject]:
-        """The placements that something will still happen to."""
+        """The placements that have not come to rest."""
         return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
 
     async def settled(self, timeout_seconds: float) -> bool:
@@ -177,7 +177,8 @@ class Up:
             )
             if not at_rest or self._news != news:
                 quiet_since, news, was_idle = loop.time(), self._news, False
-            # In a large fleet some member always reports: once nothing was left to do, nothing else has come since.
+            # In a large fleet some member always reports, so the whole loop is hardly ever idle for long. It is enough
+            # that it was idle once, with no other news since.
             was_idle = was_idle or (at_rest and self.loop.idle and not self.members.busy)
             if was_idle and loop.time() - quiet_since >= QUIET_SECONDS:
                 return True
@@ -186,7 +187,7 @@ class Up:
 
     @property
     def _news(self) -> int:
-        """Counts the changes of any object but for those by which a member says that all is as it was."""
+        """Counts the changes of all objects, except reports by which a member says that nothing has changed."""
         return self.cache.revision - self._reports
 
     def _count_report(self, change: Change) -> None:
@@ -228,6 +229,7 @@ class Up:
 
     def _tell_clients(self, token: str) -> None:
         _write_private(self.ca_file, self.server.certificates.trust_pem)
+        # The kubeconfig last: a client that finds it uses the server at once, and needs the authority for that.
         text = hub_kubeconfig.hub_kubeconfig(self.server.addresses.dialled_url, token, self.ca_file, self.http_url)
         _write_private(self.kubeconfig, text.encode())
 
@@ -248,7 +250,7 @@ def _without_times(value: Any) -> Any:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file that only its owner can read, whole or not at all: a reader, or a crash, never sees half of it."""
     passing = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""Who may call a server: API servers that send reviews, and everybody who asks questions."""
+"""Who may call a server: API servers that send reviews, and clients that ask questions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from webhook.settings.values import Rate, Words
 
 
 class HookSettings(HookSecretSettings):
-    """How the hub's API server is told from strangers who send reviews."""
+    """How the hub's API server is told apart from strangers who send reviews."""
 
     require_client_certificate: bool = Field(
         default=False,
@@ -38,7 +38,7 @@ class HookSettings(HookSecretSettings):
 
     @property
     def tells_strangers(self) -> bool:
-        """Whether the API server can be told from others who send reviews."""
+        """Whether the API server can be told apart from others who send reviews."""
         return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
 
 
@@ -62,7 +62,7 @@ class CallerSettings(Settings):
     request_burst: int = Field(default=100, gt=0, description="Requests of one caller that may come at once.")
     failed_logins_per_second: Rate = Field(
         default=5,
-        description="Bad credentials that are looked at from one address; a token that was good before never waits "
+        description="Bad credentials that are checked from one address; a token that was accepted before never waits "
         "for that.",
     )
     metrics_auth: bool = Field(
@@ -78,10 +78,10 @@ class TokenSettings(NamespaceSettings):
 
     token_audience: str = Field(
         default="",
-        description="Audience that a token must be made for; empty: `harbormaster.NAMESPACE.svc`.",
+        description="Audience that a token must be issued for; empty: `harbormaster.NAMESPACE.svc`.",
     )
 
     @property
     def audience(self) -> str:
-        """Who a token must be made for."""
+        """What a token must be issued for."""
         return self.token_audience or f"harbormaster.{self.namespace}.svc"

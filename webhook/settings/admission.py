@@ -57,14 +57,14 @@ class AdmissionSettings:
         strict_overrides: X-63 denies instead of warning.
         staged_run_default_state: What an absent ``spec.state`` of a staged update run means (F-14).
         placement_authorization: Whether the author of a placement needs rights on what it selects (serving.md 8).
-        live_warnings: Whether answers warn about what the rest of the hub makes of a write. Whoever reaches the port
-            may ask, and no review proves who sent it: its ``userInfo`` is text like the rest (serving.md 8). So no
-            warning names a cluster that the review did not name itself (`impact.named_clusters`). Given away are
+        live_warnings: Whether answers warn about what the rest of the hub makes of a write. Any client that reaches the
+            port may ask, and no review proves who sent it: its ``userInfo`` is text like the rest (serving.md 8). So no
+            warning names a cluster that the review did not name itself (`impact.named_clusters`). Warnings do give away
             counts, names of placements and runs, and whether what the review names exists; where that is too much,
-            this turns all of it off.
-        live_seconds: How long all live checks of one review may take together; what is left then is not said.
-        enforce_budgets: Deletions and drains of nodes are held back by the budgets of their pool.
-        enforcement_exempt_users: User names for whom that does not hold.
+            this turns all of them off.
+        live_seconds: How long all live checks of one review may take together; those left by then are skipped.
+        enforce_budgets: Refuse deletions and drains of nodes beyond the budgets of their pool.
+        enforcement_exempt_users: User names for which that does not hold.
     """
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
@@ -116,7 +116,8 @@ class RuleSettings(Settings):
         "placements and runs, and whether what the review names exists.",
     )
     live_seconds: Seconds = Field(
-        default=0.05, description="How long all live warnings of one review may take to find; what is left is not said."
+        default=0.05,
+        description="How long the live checks of one review may take together; those left by then are skipped.",
     )
 
 

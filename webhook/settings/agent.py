@@ -10,7 +10,7 @@ from webhook.settings.values import COMMAS, NamespacePattern
 
 
 class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
-    """What an agent keeps off."""
+    """What an agent leaves alone."""
 
     blocked_namespaces: Annotated[tuple[NamespacePattern, ...], COMMAS] = Field(
         default=("kube-*",),

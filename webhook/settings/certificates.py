@@ -10,7 +10,7 @@ from webhook.settings.values import Seconds, Words
 
 
 class CertificateSettings(Settings):
-    """The names in the certificate, and how often files are looked at."""
+    """The names in the certificate, and how often files are checked."""
 
     dns_names: Words = Field(
         default=("localhost",),
@@ -22,7 +22,7 @@ class CertificateSettings(Settings):
     certificate_check_seconds: Seconds = Field(
         default=10,
         gt=0,
-        description="How often to look whether files of certificates and authorities have changed.",
+        description="How often to check whether files of certificates and authorities have changed.",
     )
 
 

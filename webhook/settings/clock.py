@@ -1,4 +1,4 @@
-"""The wall clock, handed to whoever needs the time."""
+"""The wall clock, handed to all code that needs the time."""
 
 from datetime import UTC, datetime
 

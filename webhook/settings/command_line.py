@@ -1,4 +1,4 @@
-"""What commands look at in the environment, besides their options: the hub to ask, the editor, the terminal."""
+"""What commands read from the environment, besides their options: the hub to ask, the editor, the terminal."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ class TerminalSettings(Settings):
 
     @property
     def can_only_print(self) -> bool:
-        """Whether the terminal takes nothing but lines of text."""
+        """Whether the terminal can only print lines of text."""
         return self.term == "dumb"
 
 
@@ -42,7 +42,7 @@ class EditorSettings(Settings):
 
 
 class CommandLineSettings(DataSettings, KubeconfigSettings, TerminalSettings, EditorSettings):
-    """Everything that commands look at."""
+    """Everything that commands read from the environment."""
 
     server: str = Field(
         default="", description="URL of the hub that commands ask; empty: the one of the data folder, or kubectl's."

@@ -4,7 +4,7 @@ Nothing else looks at the environment, except for proxies, which the standard li
 the time zone of this machine, which may be in a file as well (`webhook.answers.time_zones`). A setting is named like
 its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port`` on the command line.
 Each room of the service has a class of its own here, and a program composes those of the rooms that it consists of
-(`webhook.settings.programs`): it reads these settings, and minds no others.
+(`webhook.settings.programs`): it reads these settings, and ignores all others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +20,13 @@ _SHOWN: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Says, in the annotation of a field, that its variable is one that other programs know as well."""
+    """Says, in the annotation of a field, that its variable is one that other programs use as well."""
 
     name: str
 
 
 class SettingsError(Exception):
-    """Settings have values that they cannot have; each message names both.
+    """Settings have invalid values; each message names setting and value.
 
     Args:
         mistake: What a program says when it cannot start.
@@ -123,6 +123,6 @@ class Settings(BaseModel):
             cls.model_validate(values)
         except ValidationError as error:
             raised = error.errors(include_url=False)[0]["ctx"]["error"]
-            assert isinstance(raised, ContradictionsError)  # each value has been found right before
+            assert isinstance(raised, ContradictionsError)  # each value by itself was found to be right
             return raised.found
         return ()

@@ -14,7 +14,7 @@ from webhook.settings.values import COMMAS
 
 
 class ExpirationMode(StrEnum):
-    """Whether nodes that have reached their greatest age wait for budgets."""
+    """Whether nodes that have reached their maximum age wait for budgets."""
 
     FORCEFUL = "Forceful"
     GRACEFUL = "Graceful"
@@ -25,7 +25,7 @@ class NodeGateSettings(NamespaceSettings):
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
-        description="Expired nodes: `Forceful` lets them go at any time, as Karpenter does; `Graceful` has them wait "
+        description="Expired nodes: `Forceful` lets them go at any time, as Karpenter does; `Graceful` makes them wait "
         "for budgets without reasons, and for what forbids the disruption of a node.",
     )
     template_do_not_disrupt: bool = Field(

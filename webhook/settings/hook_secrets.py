@@ -1,8 +1,8 @@
-"""The secret path of an installation: who calls the hooks below it is the API server, or was told by it.
+"""The secret path of an installation: a caller of the hooks below it is the API server, or has learned it from there.
 
-A ``ValidatingWebhookConfiguration`` cannot carry a password, but a path. The file is read by the server and by
-``harbormaster webhook-configuration`` alike; its first line is what is printed, every line is accepted, so that a new
-secret can be put in front of the old one until the hub calls by the new.
+A ``ValidatingWebhookConfiguration`` cannot carry a password, but it can carry a path. Both the server and
+``harbormaster webhook-configuration`` read the file: the command prints its first line, the server accepts every line.
+So a new secret can stand in front of the old one until the hub uses the new.
 
 Source: serving.md 8, "Strangers at the hooks".
 """
@@ -30,7 +30,7 @@ class HookSecretSettings(Settings):
 
     webhook_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and whoever calls the "
+        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and a caller of the "
         "plain paths is a stranger, judged by the rules alone.",
     )
 

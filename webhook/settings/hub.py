@@ -20,7 +20,7 @@ class KubeconfigSettings(Settings):
 
     @property
     def kubeconfigs(self) -> tuple[Path, ...]:
-        """The files, word for word."""
+        """The files, as they are written there."""
         return tuple(Path(name) for name in self.kubeconfig.split(os.pathsep) if name)
 
 

@@ -24,7 +24,7 @@ class InstallationSettings(NamespaceSettings):
     )
     loop_user: str = Field(
         default="",
-        description="User that the reconcile loop is where it comes with a client certificate: its CN; "
+        description="User name of the reconcile loop where it shows a client certificate: its CN; "
         "empty: the ServiceAccount.",
     )
 
@@ -37,5 +37,5 @@ class InstallationSettings(NamespaceSettings):
 
     @property
     def username_of_loop(self) -> str:
-        """By which name the API server knows the loop."""
+        """The user name by which the API server knows the loop."""
         return self.loop_user or f"system:serviceaccount:{self.namespace}:{self.service_account}"

@@ -7,7 +7,7 @@ from webhook.settings.values import MEBIBYTE, Bytes, Seconds
 
 
 class LimitSettings(Settings):
-    """Limits on requests, whoever makes them."""
+    """Limits on the requests of all callers."""
 
     admission_body_bytes: Bytes = Field(default=8 * MEBIBYTE, description="Longest body of an admission review.")
     api_body_bytes: Bytes = Field(default=MEBIBYTE, description="Longest body of a request to `/v1`.")
@@ -23,13 +23,13 @@ class LimitSettings(Settings):
     admission_in_flight: int = Field(
         default=100,
         gt=0,
-        description="Admission reviews that are handled at once; one more is answered 503, and strangers have half of "
-        "them.",
+        description="Admission reviews that are handled at once; one more is answered 503, and strangers get half of "
+        "them at most.",
     )
-    event_streams: int = Field(default=100, gt=0, description="Viewers of `/v1/events` at once.")
+    event_streams: int = Field(default=100, gt=0, description="Streams of `/v1/events` that may be open at once.")
     event_streams_per_caller: int = Field(
         default=20,
         gt=0,
-        description="Viewers of `/v1/events` that one caller may be at once; the plain listener, which asks nobody who "
-        "they are, has no such limit.",
+        description="Streams of `/v1/events` that one caller may have open at once; the plain listener, which does not "
+        "authenticate callers, has no such limit.",
     )

@@ -14,7 +14,7 @@ LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 class PlainListenerSettings(Settings):
     """The plain listener, which every process has for its probes and metrics, and the limits of any listener.
 
-    Port 0 means any free port; the process tells which one it got.
+    Port 0 means any free port; the process says which one it got.
     """
 
     http_host: str = Field(
@@ -44,16 +44,16 @@ class ListenerSettings(PlainListenerSettings):
     https_port: Port = Field(default=9443, description="Port of the HTTPS listener; 0: any free one.")
     page_on_http: bool = Field(
         default=False,
-        description="Serve the page and the reading part of `/v1` on the plain listener too, to everybody on this "
+        description="Serve the page and the reading part of `/v1` on the plain listener too, to every user of this "
         "machine.",
     )
     keepalive_seconds: Seconds = Field(
         default=120,
-        description="How long an idle connection stays open: longer than the 90 seconds of kube-apiserver, so that it "
-        "is never the server that closes it.",
+        description="How long an idle connection stays open: longer than the 90 seconds of kube-apiserver, so that the "
+        "API server closes it and never sends a review into a closing connection.",
     )
     drain_seconds: Seconds = Field(
-        default=15, description="How long to go on listening after SIGTERM, also when nobody is connected any more."
+        default=15, description="How long to go on listening after SIGTERM, even when no client is connected any more."
     )
     drain_limit_seconds: Seconds = Field(
         default=100,
@@ -70,8 +70,8 @@ class ListenerSettings(PlainListenerSettings):
         if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
             yield Contradiction(
                 frozenset({"page_on_http", "http_host"}),
-                f"http_host: {self.http_host!r} is not of this machine alone, which page_on_http asks for; "
-                f"one of {', '.join(LOOPBACK_HOSTS)}",
+                f"http_host: {self.http_host!r} is not a loopback address, which page_on_http requires; "
+                f"use one of {', '.join(LOOPBACK_HOSTS)}",
             )
         if self.drain_limit_seconds < self.drain_seconds:
             yield Contradiction(

@@ -24,13 +24,13 @@ class LoopSettings:
     Args:
         snapshots: How often placed content may change.
         selection: Which kinds and namespaces placements may select.
-        removal_needs_budget: False: what has failed, or is not wanted at all any more, is removed without limit.
+        removal_needs_budget: False: bindings that have failed, and all once no cluster is wanted, go without limit.
         stalled_after: How long a rollout may stand still until its placement says that it is stalled.
-        renewed_after: How long the numbers of a rollout stay the same until clusters that wait are told anew why.
+        renewed_after: How long the numbers of a rollout have to stay the same before waiting clusters are told why.
         force_delete_after: How long to wait for a leaving member that does not answer.
         workers: Keys of one controller that are reconciled at once.
         writes_at_once: Writes under way at once.
-        gate_members: Disruptions of a member that wait for one another; none: nobody reserves or waits for anything.
+        gate_members: Disruptions of a member that wait for one another; none: no controller reserves a member or waits.
         namespace: Where reservations are kept.
     """
 
@@ -47,7 +47,7 @@ class LoopSettings:
 
 
 class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings):
-    """What the controllers go by, on any kind of hub."""
+    """Settings of the controllers, on any kind of hub."""
 
     force_delete_seconds: SecondsWithin = Field(
         default=900,
@@ -73,7 +73,7 @@ class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings)
 
 
 class LeaseSettings(Settings):
-    """By what a process leads."""
+    """The Lease by which a process leads."""
 
     lease_name: Name = Field(
         default="harbormaster-reconcile",

@@ -33,7 +33,7 @@ class ServerSettings(
     ExtenderSettings,
     DisruptionSettings,
 ):
-    """What a server needs to answer, whatever its hub is; commands that answer from a hub themselves read these too."""
+    """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
 
 class ServeSettings(ServerSettings, CertificateFileSettings, TokenSettings, HubLoopSettings, HubSettings, LogSettings):
@@ -66,7 +66,7 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, LogSettings):
 
 
 class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings):
-    """``harbormaster rbac``: whom the roles are for, and what they allow."""
+    """``harbormaster rbac``: the accounts that the roles are for, and what they allow."""
 
 
 class RegistrationSettings(HookSecretSettings, ReviewSettings):

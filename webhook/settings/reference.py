@@ -22,7 +22,7 @@ variable. Lists are separated by commas; `true` and `false` may also be written 
 
 ## Programs
 
-A program reads these settings, and minds no others. `cli` stands for all commands that ask a hub; those that answer
+A program reads these settings, and ignores all others. `cli` stands for all commands that ask a hub; those that answer
 from the hub of a kubeconfig themselves (`plan`, `explain`, `gate`, `budgets`) also read what `serve` and `up` have in
 common, so give them the settings that the hub's `serve` has.
 
@@ -64,7 +64,7 @@ def _row(name: str, schemas: Mapping[str, JsonObject]) -> tuple[str, ...]:
 
 
 def _default(entries: Mapping[str, JsonObject]) -> str:
-    """Write the default, and those of programs that have another one."""
+    """Write the default, and those of programs whose default differs."""
     usual, *_ = texts = {program: _default_text(entry) for program, entry in entries.items()}
     others = [f"`{program}`: {text}" for program, text in texts.items() if text != texts[usual]]
     return "; ".join((texts[usual], *others)).removeprefix("; ")

@@ -11,7 +11,7 @@ class RemovalSettings(Settings):
 
     removal_needs_budget: bool = Field(
         default=True,
-        description="Count a removal against `maxUnavailable` also where the binding has failed or nothing is wanted "
+        description="Count a removal against `maxUnavailable` even if the binding has failed or no cluster is wanted "
         "any more; `false`: such removals have no limit.",
     )
 

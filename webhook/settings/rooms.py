@@ -78,8 +78,8 @@ ROOMS: Final = (
     ),
     Room(
         "Admission",
-        "`harbormaster rules` lists the rules with their ids. Whoever reaches the port may ask, so no live warning "
-        "names a cluster that the review did not name itself.",
+        "`harbormaster rules` lists the rules with their ids. Any client that reaches the port may ask, so no live "
+        "warning names a cluster that the review did not name itself.",
         (admission.RuleSettings, admission.MemberNetworkSettings, admission.EnforcementSettings),
     ),
     Room(
@@ -108,7 +108,7 @@ ROOMS: Final = (
         "How the controllers work.",
         (loop.LeaseSettings, loop.ControllerSettings, loop.HubLoopSettings),
     ),
-    Room("Agent", "What an agent keeps off in its member.", (agent.MemberLimitSettings,)),
+    Room("Agent", "What an agent leaves alone in its member.", (agent.MemberLimitSettings,)),
     Room("Log", "What a process writes to standard error.", (telemetry.LogSettings,)),
     Room(
         "Hub",

@@ -1,4 +1,4 @@
-"""What can be set, as a JSON schema: for tools, and for whatever is generated from it."""
+"""What can be set, as a JSON schema: for tools, and for what is generated from it."""
 
 from scorer.api.meta import JsonObject
 from webhook.settings.programs import PROGRAMS
@@ -8,7 +8,7 @@ from webhook.settings.values import Unit
 def schema_of(program: str) -> JsonObject:
     """Return the JSON schema of what a program reads: types, bounds, defaults and descriptions.
 
-    Each setting says its environment variable as ``x-variable``, and as ``x-unit`` what its number counts.
+    In each setting, ``x-variable`` names its environment variable, and ``x-unit`` says what its number counts.
     """
     settings = PROGRAMS[program]
     schema: JsonObject = settings.model_json_schema()

@@ -12,7 +12,7 @@ from webhook.settings.values import Words
 
 
 class AllowedKindSettings(Settings):
-    """The only kinds there are to placements and agents."""
+    """The only kinds that placements and agents may use."""
 
     allowed_kinds: str = Field(
         default="",
@@ -42,8 +42,8 @@ class PlaceableSettings(NamespaceSettings, AllowedKindSettings, SkippedNamespace
 
     blocked_kinds: str = Field(
         default="",
-        description="Kinds that placements may not select or wrap, besides those that never are, written the same way: "
-        "`v1/Secret;example.com`; excludes `HARBORMASTER_ALLOWED_KINDS`.",
+        description="Kinds that placements may not select or wrap, besides those that are always blocked, written as "
+        "`v1/Secret;example.com`; cannot be combined with `HARBORMASTER_ALLOWED_KINDS`.",
     )
     workloads_enabled: bool = Field(
         default=False, description="The hub runs workloads itself, so that claims of volumes are not placed."

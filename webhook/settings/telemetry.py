@@ -14,5 +14,5 @@ class LogSettings(Settings):
         default="json", description="How lines of the log are written: `json` for machines, `text` for people."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least important lines that are written."
+        default="info", description="The lowest level that is written."
     )

@@ -61,7 +61,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_len
 NamespacePattern = Annotated[str, Field(pattern=r"^[a-z0-9][-a-z0-9]*\*?$", max_length=63)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), Unit("seconds")]
 SecondsWithin = Annotated[float, Field(allow_inf_nan=False), Unit("seconds")]
-"""Seconds between bounds that the field itself says."""
+"""Seconds within bounds that the field itself sets."""
 Rate = Annotated[float, Field(ge=0.001, allow_inf_nan=False), Unit("per second")]
 Bytes = Annotated[int, Field(gt=0), Unit("bytes")]
 Words = Annotated[tuple[str, ...], COMMAS]
