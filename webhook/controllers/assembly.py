@@ -25,7 +25,7 @@ from webhook.controllers.evictions import EvictionController
 from webhook.controllers.loop import Loop
 from webhook.controllers.members import MemberController
 from webhook.controllers.node_pools import NodePoolController
-from webhook.controllers.observer import NOBODY, QueueObserver
+from webhook.controllers.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.overrides import OverrideController
 from webhook.controllers.placement import PlacementController
 from webhook.controllers.rollout import RolloutController
@@ -53,11 +53,11 @@ REQUIRED: Final[tuple[Kind, ...]] = (
     *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
     WORK,
 )
-"""What the controllers watch, besides the kinds that placements select and what only some settings ask for."""
+"""What the controllers watch, besides the kinds that placements select and those that only some settings require."""
 
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
-    """Return what has to be known before any controller begins, besides the kinds that placements select."""
+    """Return the kinds that have to be known before any controller begins, besides those that placements select."""
     return tuple(dict.fromkeys((*REQUIRED, *seen_in(gated(settings)))))
 
 
@@ -66,7 +66,7 @@ def make_loop(
     now: Callable[[], datetime],
     served: ServedKinds,
     settings: LoopSettings,
-    observer: QueueObserver = NOBODY,
+    observer: QueueObserver = UNOBSERVED,
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -105,5 +105,5 @@ def _controllers(
 
 
 def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:
-    """Say whether nodes may be kept in part: not where placements select them, which need them whole."""
+    """Say whether the cache may keep only parts of nodes: not where placements select nodes, which need them whole."""
     return not settings.selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind)

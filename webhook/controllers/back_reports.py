@@ -81,7 +81,7 @@ class BackReportController:
         return self._reporting(family.parent(change.document))
 
     def _of_work(self, change: Change) -> Iterator[PlacementRef]:
-        """Yield the placement of a Work, in which statuses come, and the one before somebody changed its labels."""
+        """Yield the placement of a Work, which carries statuses, and the one that its labels named before."""
         for document in change:
             if document is not None and label(document, PARENT_BINDING):
                 yield from self._reporting(placement_of_work(document))
@@ -92,7 +92,7 @@ class BackReportController:
             yield from self._reporting(touched.ref)
 
     def _reporting(self, ref: PlacementRef) -> Iterator[PlacementRef]:
-        """Yield a placement if it has statuses reported back, or has not any more and once failed at it."""
+        """Yield a placement if it has statuses reported back, or no longer has but still says that it failed."""
         placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
         if placement is not None and _reports(placement):
             yield ref
@@ -101,8 +101,8 @@ class BackReportController:
         """Give every object that a placement reports back the status it has on the member.
 
         Raises:
-            ConflictError: Somebody wrote to an object first; the queue tries again.
-            RetryError: Nobody has asked the hub yet what it serves.
+            ConflictError: Another client wrote to an object first; the queue tries again.
+            RetryError: It is not known yet what the hub serves.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
@@ -126,11 +126,13 @@ class BackReportController:
         return [work for work in found if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
 
     async def _copy(self, report: BackReport) -> str:
-        """Bring one status to its object; returns what stands in the way, empty when nothing does."""
+        """Copy one status to its object; returns what prevents that, empty when nothing does."""
         kind = self._kind(report)
         if kind is None:
             return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
         try:
+            # From the store, as its kind may not be in the cache; written over this version, so that a user's write in
+            # between is a conflict and not lost.
             stored = await self._hub.store.get(kind, Key(report.name, report.namespace))
         except NotFoundError:  # it was deleted, so it is about to leave the placement
             return ""
@@ -150,14 +152,14 @@ class BackReportController:
         return ""
 
     def _kind(self, report: BackReport) -> Kind | None:
-        """Return the kind of an object, to be spoken to in the version that was selected and placed."""
+        """Return the kind of an object, with the version that was selected and placed in front."""
         kind = self._served.kinds.get((report.group, report.kind))
         if kind is None or report.version not in kind.versions:
             return None
         return replace(kind, versions=(report.version, *(each for each in kind.versions if each != report.version)))
 
     def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
-        """Tell of a problem when it is another one than before; an empty one is none."""
+        """Tell of a problem if it is another than before; empty: there is none."""
         if not problem:
             self._told.pop(ref, None)
         elif self._told.get(ref) != (reason, problem):
@@ -167,7 +169,7 @@ class BackReportController:
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield a placement that wants something else, or selects something else, if it has statuses reported back."""
+    """Yield a placement whose spec or selection has changed, if it has statuses reported back."""
     new = change.new
     if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):
         yield family.ref(new)

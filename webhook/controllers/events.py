@@ -1,4 +1,4 @@
-"""Kubernetes Events on placements, members and whatever else the loop tells about.
+"""Kubernetes Events on placements, members and the other objects that the loop tells about.
 
 Source: rollout.md 17; serving.md 6.3 (events.k8s.io/v1, aggregated by object and reason).
 """
@@ -15,7 +15,7 @@ from webhook.kube.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, Key, StoreError
 
 MOST_WAITING = 10_000
-"""Events that wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
+"""Events that may wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class EventRecorder:
         self._dropped = 0
 
     def record(self, document: JsonObject, event: Event) -> None:
-        """Tell that *event* happened to *document*."""
+        """Have an Event written: *event* happened to *document*."""
         try:
             self._line.put_nowait((document, event))
         except asyncio.QueueFull:
@@ -62,6 +62,7 @@ class EventRecorder:
         try:
             await self._hub.store.create(EVENT, made)
         except AlreadyExistsError:
+            # Counted over the version that is read here; after a conflict the count is dropped, as any event may be.
             stored = await self._hub.store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
             count = (stored.get("series") or {"count": 1})["count"] + 1
             series = {"count": count, "lastObservedTime": micro_time(self._now())}

@@ -1,18 +1,20 @@
 """Evictions: take a placement off one member cluster, once, within the disruption budget.
 
-One at a time, and each decides on what the store says now, not on what was last heard of it: the budget, the placement
-and the eviction are read uncached, and its bindings are listed into the cache before they are counted. What this
-process has written itself is in the cache anyway, also statuses that are not stored yet; so a binding that the
-eviction before has deleted, or that the rollout has just found unavailable, counts as what it is. The deletion carries
-the resource version that was decided on: whoever writes to that binding in between (its rollout, its status, a
-deletion by hand) makes it fail, and everything is decided anew. What remains is that another binding of the placement
-becomes unavailable by itself, or by somebody else's hand, while the deletion is under way; nobody can rule that out.
+They are answered one at a time, and each is decided on what the store says now, not on what the watch said last: the
+budget, the placement and the eviction are read from the store, and the bindings are listed into the cache before they
+are counted. What this process has written itself is in the cache anyway, also statuses that are not stored yet; so a
+binding that the eviction before has deleted, or that the rollout has just found unavailable, counts as what it is. The
+deletion carries the resource version that was decided on: any write to that binding in between (by its rollout, of its
+status, a deletion by a user) makes it fail, and everything is decided again. One gap remains: another binding of the
+placement may become unavailable, or be deleted by another client, while the deletion is under way. No precondition
+covers two objects.
 
-Before it deletes, an eviction says which binding it means: `scorer.rollout.eviction` says why.
+Before it deletes, an eviction notes which binding it means: `scorer.rollout.eviction` says why.
 
-With turns, an eviction that would be executed first reserves the member: while something else disrupts that, it has no
-answer yet, says what it waits for, and goes on by itself. The reservation lasts until the binding is gone. Only the
-rollout of its own placement is not waited for: that ends with it, also when it hangs.
+With turns, an eviction that may be executed reserves the member first. While something else disrupts the member, the
+eviction has no answer yet, says what it waits for, and goes on when that has ended. The reservation lasts until the
+binding is gone. An eviction does not wait for the rollout of its own placement: that ends with the binding, even when
+it hangs.
 
 Source: rollout.md 19.
 """
@@ -55,7 +57,7 @@ Record = Callable[[JsonObject, Event], None]
 
 
 class EvictionController:
-    """Answers one eviction at a time, also when several workers ask it to.
+    """Answers one eviction at a time, even if several workers call it.
 
     Args:
         hub: Where everything is.
@@ -77,10 +79,10 @@ class EvictionController:
         self._record = record
         self._turn = asyncio.Lock()
         self._reserving: dict[str, JsonObject] = {}
-        """The evictions that this process has reserved their member for, as they were last seen."""
+        """The evictions for which this process has reserved the member, as they were last seen."""
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: what is asked; and in turns, whose turn it may be, and the end of what it deletes."""
+        """Say what wakes it: evictions; with turns also members that may be free, and the end of evicted bindings."""
         turns = self._turns
         return Wiring(
             name="eviction",
@@ -116,10 +118,10 @@ class EvictionController:
         """Give the eviction called *name* its answer, unless it has one.
 
         Raises:
-            ConflictError: Somebody wrote to the eviction or the binding first; the queue tries again.
+            ConflictError: Another client wrote to the eviction or the binding first; the queue tries again.
             StuckError: A binding of the placement cannot be read.
         """
-        async with self._turn:
+        async with self._turn:  # two at once would both count the same bindings as available, and overdraw the budget
             known = self._hub.cache.get(EVICTION, name)
             if known is None:
                 return await self._follow_withdrawn(name)
@@ -143,18 +145,20 @@ class EvictionController:
                 if (hold := await self._take_turn(eviction)) is not None:
                     return self._wait(eviction, hold)
                 has_turn = True
-                continue  # reserving took a while
+                continue  # reserving took a while: decide again on what holds now
+            # Two writes: first the note on the eviction, stored, then the deletion. After a crash in between, the note
+            # tells the next leader which binding was meant; deleted first, it could not tell who did it.
             if (meant := meaning(eviction, binding)) is None:
                 await remove_meant(self._hub, BINDING, binding)
                 break
             try:
                 eviction = await self._hub.replace(EVICTION, meant)
-            except NotFoundError:  # withdrawn
+            except NotFoundError:  # a user has withdrawn it
                 return await self._follow_withdrawn(name_of(eviction))
         return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))
 
     async def _take_back(self, eviction: JsonObject) -> None:
-        """Take the word off the evicted binding that it is to go: it was said, and then decided otherwise."""
+        """Take the word that it is to go off the binding that the eviction meant, now that it was decided otherwise."""
         uid = annotation(eviction, EVICTED_BINDING)
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         for binding in children(self._hub.cache, BINDING, ref) if uid else ():
@@ -163,13 +167,14 @@ class EvictionController:
 
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
         assert self._turns is not None
+        # Before the request: it may be stored though it fails here, and has to be given back then, too.
         self._reserving[name_of(eviction)] = eviction
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         holder = eviction_holder(name_of(eviction))
         return await self._turns.take(_member(eviction), holder, ending=rollout_holder(str(ref)))
 
     def _wait(self, eviction: JsonObject, hold: Hold) -> Result:
-        """Say what an eviction waits for: once, however often it is looked at."""
+        """Say what an eviction waits for: once, however often it is reconciled."""
         status = waiting_status(eviction, f"the placement may be evicted, but waits: {hold.message}", self._now())
         if status != status_of(eviction):
             self._hub.report(EVICTION, eviction, status)
@@ -193,7 +198,7 @@ class EvictionController:
         return DONE
 
     async def _follow_withdrawn(self, name: str) -> Result:
-        """Do the same for an eviction that is not there any more."""
+        """Do the same for an eviction that is gone."""
         eviction = self._reserving.get(name)
         return DONE if eviction is None else await self._follow(eviction, withdrawn=True)
 
@@ -201,7 +206,7 @@ class EvictionController:
         """Return what the eviction comes to, and the binding that has to be deleted for it."""
         name = text_at(eviction, "spec", "placementName")
         placement = budget = None
-        if not dns_subdomain_error(name):  # no object has any other name, and none is asked for by one
+        if not dns_subdomain_error(name):  # else no object can have that name
             placement = await self._find(PLACEMENT, name)
             budget = await self._find(DISRUPTION_BUDGET, name)
             if not label_value_error(name):  # bindings know their placement by a label
@@ -216,7 +221,7 @@ class EvictionController:
         return outcome, next(doomed, None)
 
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
-        """Return an eviction as it is stored; None when it is gone. An answer that is on its way there counts."""
+        """Return an eviction as it is stored; None when it is gone. An answer that is still to be stored counts."""
         stored = await self._find(EVICTION, name_of(eviction))
         shelf = self._hub.cache.shelf(EVICTION)
         if stored is None:
@@ -232,7 +237,7 @@ class EvictionController:
             return None
 
     async def _catch_up(self, placement: str) -> None:
-        """Bring what the cache knows of the bindings of a placement up to the store's state of this moment."""
+        """Bring what the cache knows of the bindings of a placement up to the present state of the store."""
         known = children(self._hub.cache, BINDING, placement_ref(placement))
         await list_again(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
 
@@ -242,7 +247,7 @@ def _member(eviction: JsonObject) -> str:
 
 
 def _asked(change: Change) -> Iterator[str]:
-    """Yield an eviction of which something else is wanted."""
+    """Yield an eviction that is new, or whose spec or deletion mark has changed."""
     if change.new is not None and change.touches(desired):
         yield name_of(change.new)
 

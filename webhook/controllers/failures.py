@@ -1,4 +1,4 @@
-"""Says on an object that its controller fails on it, so that nobody has to look for it in a log.
+"""Says on an object that its controller fails on it, so that users need not search a log.
 
 An object whose status is not the loop's to write gets an Event instead.
 """
@@ -38,7 +38,7 @@ class Concerned(NamedTuple):
 
 
 def concerned_of(kind: Kind) -> Callable[[str], Concerned]:
-    """Return what finds the object of a key that is the name of one, without a namespace."""
+    """Return a function that finds the object of a key, where keys are names without a namespace."""
     return lambda name: Concerned(kind, Key(name))
 
 
@@ -72,10 +72,10 @@ class FailureTeller(Generic[K]):
         self._controller = controller
         self._concerned = concerned
         self._told: dict[K, str] = {}
-        """What was said of objects that only an Event tells of."""
+        """What the Events on objects without such a status have said."""
 
     def failing(self, key: K, error: Exception) -> None:
-        """Tell that *error* came up again and again; nothing when that is told already."""
+        """Say on the object that *error* came up again and again, unless it says so already."""
         kind, name = self._concerned(key)
         document = self._hub.cache.get(kind, *name)
         if document is None:
@@ -91,7 +91,7 @@ class FailureTeller(Generic[K]):
             self._record(document, Event(failure_type(self._controller).rpartition("/")[2], message, "Warning"))
 
     def passed(self, key: K) -> None:
-        """Take back what was told."""
+        """Take back what the object says."""
         self._told.pop(key, None)
         kind, name = self._concerned(key)
         if kind not in WITH_STATUS:

@@ -1,4 +1,4 @@
-"""All placements and bindings of a hub, for those who have to go through them."""
+"""All placements and bindings of a hub, for controllers that go through them."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:
 def bindings_on_relabelled(cache: Cache, change: Change) -> Iterator[tuple[Family, JsonObject]]:
     """Yield the bindings that may have other overrides now: a member cluster is new, or has other labels.
 
-    Of a cluster that cannot be read the last good state counts still, so nothing is different.
+    For a cluster that cannot be read its last good state still counts, so nothing changes.
     """
     old, new = change
     if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):

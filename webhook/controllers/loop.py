@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from scorer.api.kinds import Kind
 from webhook.controllers.events import EventRecorder
 from webhook.controllers.failures import FailureTeller
-from webhook.controllers.observer import NOBODY, QueueObserver
+from webhook.controllers.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.wiring import Wiring
 from webhook.kube.hub import Hub
@@ -26,15 +26,15 @@ H = TypeVar("H", bound=Hashable)
 class Loop:
     """Controllers of a hub, with their queues.
 
-    One that has ended is not run again: the next term of leadership makes another.
+    A loop that has ended is not run again: the next term of leadership makes another.
 
     Args:
         hub: Where everything is.
         now: The clock.
         controllers: In the order of the pipeline.
         events: Writes what the controllers tell people.
-        kinds: All that has to be known before the first of them begins.
-        workers: Keys of one controller that are reconciled at once, where it does not say otherwise.
+        kinds: What the cache has to know before the first of them begins.
+        workers: Keys of one controller that are reconciled at once, unless it sets a number itself.
         observer: Is told what the queues do.
     """
 
@@ -47,7 +47,7 @@ class Loop:
         kinds: Sequence[Kind],
         *,
         workers: int,
-        observer: QueueObserver = NOBODY,
+        observer: QueueObserver = UNOBSERVED,
     ) -> None:
         self.controllers = tuple(controllers)
         self._hub = hub
@@ -81,6 +81,8 @@ class Loop:
                 cache.trim(kind, trim)
         cache.require(self._kinds)
         try:
+            # In this order: the cache knows all kinds, then the last writes of the leader before; only then changes
+            # wake controllers, which would else create what is there already.
             await cache.wait_synced(self._kinds)
             await cache.catch_up(_once(kind for controller in self.controllers for kind in controller.makes))
             self._subscribe()
@@ -96,11 +98,12 @@ class Loop:
                     for poll in controller.polls:
                         tasks.create_task(poll.run(self.queues[controller.name]))
         finally:
+            # The cache outlives the term: its changes must not go on to fill queues that no worker empties.
             for end in (*self._subscriptions, *_once(end for each in self.controllers for end in each.ends)):
                 end()
 
     def _subscribe(self) -> None:
-        """Let changes wake the controllers; what is there already counts as one, so this wakes all of them."""
+        """Let changes wake the controllers; what is there already counts as a change, so this wakes all of them."""
         for controller in self.controllers:
             queue = self.queues[controller.name]
             self._subscriptions += [watch.start(self._hub.cache, queue) for watch in controller.watches]

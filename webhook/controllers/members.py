@@ -1,10 +1,10 @@
 """Members: the hub's part of joining, of what their agents report, and of leaving.
 
-Roles and RoleBindings wake nobody (`WATCHES`): a hub has many that are not ours, and nobody should keep all of them in
-memory. They are asked for by their label, all at once, when the first member is looked at and again after
-`ACCESS_CHECK`; in between what was read or written last counts. So one that is changed by hand is put right within that
-time (a heartbeat of any member is enough of an occasion), and a restart asks twice, not twice per member. What was in a
-namespace that has been deleted is forgotten with it.
+Roles and RoleBindings are not watched (`WATCHES`): a hub has many that are not ours, and the cache should not hold all
+of them. They are listed by their label, all at once, when the first member is reconciled and again after
+`ACCESS_CHECK`; in between, what was read or written last counts. So one that a user has changed is put right within
+that time, at the next heartbeat of any member, and a restart lists twice, not twice per member. What was in a namespace
+that has been deleted is forgotten with it.
 
 Source: rollout.md 17, 20 and 21.
 """
@@ -55,35 +55,35 @@ from webhook.kube.ports import (
 from webhook.kube.retry import RetryError
 
 ACCESS_CHECK: Final = timedelta(minutes=10)
-"""So old may be what is known of Roles and RoleBindings."""
+"""How old the knowledge of Roles and RoleBindings may be."""
 HUB_NAMESPACE: Final = "kube-system"
 """Its uid stands for the hub (`scorer.membership.identity`)."""
 POLL_CLEARING: Final = timedelta(seconds=5)
-"""How often a namespace that is being deleted is looked at, besides its events."""
+"""How often to check a namespace that is being deleted, besides its events."""
 
 
 def _of_member(change: Change) -> Iterator[str]:
-    """Yield a member of which something else is wanted; the status that we store in it wakes nobody."""
+    """Yield a member whose MemberCluster has changed, unless only in its status, which we store ourselves."""
     if change.touches(_orders):
         yield change.document["metadata"]["name"]
 
 
 def _of_report(change: Change) -> Iterator[str]:
-    """Yield the member whose InternalMemberCluster has changed: by a heartbeat of its agent, or by hand."""
+    """Yield the member whose InternalMemberCluster has changed: by a heartbeat of its agent, or by a user."""
     metadata = change.document["metadata"]
     if metadata.get("namespace") == member_namespace(metadata["name"]):
         yield metadata["name"]
 
 
 def _of_namespace(change: Change) -> Iterator[str]:
-    """Yield the member whose namespace is not as it was."""
+    """Yield the member whose namespace has changed."""
     name = change.document["metadata"]["name"]
     if name.startswith(MEMBER_NAMESPACE_PREFIX) and change.touches(_orders):
         yield name.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
 
 def _orders(document: JsonObject) -> tuple[object, ...]:
-    """Return what of a MemberCluster or Namespace we act upon or keep as it has to be."""
+    """Return the parts of a MemberCluster or Namespace that we act upon, or keep as they have to be."""
     metadata = document["metadata"]
     marks = ("uid", "generation", "deletionTimestamp", "labels", "finalizers")
     return (*(metadata.get(mark) for mark in marks), annotation(document, ACCEPT_OLDER_UNTIL))
@@ -107,7 +107,7 @@ class MemberController:
         hub: Where everything is; its cache has to have Works and the kinds that are watched.
         now: The clock.
         record: Takes the events that are worth telling.
-        force_delete_after: How long the agent of a member that is deleted is waited for.
+        force_delete_after: How long to wait for the agent of a member that is being deleted.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class MemberController:
         return DONE
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
-        """Give the member's agent access; return why nobody can be given it, empty when all is well.
+        """Give the member's agent access; return why that is impossible, empty when all is well.
 
         Args:
             member: MemberCluster.
@@ -189,14 +189,14 @@ class MemberController:
                 self._tell(member, repair)
         except InvalidIdentityError as error:
             return str(error)
-        except InvalidObjectError as error:  # it would be refused at every heartbeat
+        except InvalidObjectError as error:  # remembered: it would be sent, and refused, at every heartbeat
             self._refused[cluster] = identity, f"spec.identity was refused: {error}"
             return self._refused[cluster][1]
         self._refused.pop(cluster, None)
         return ""
 
     def _hub_uid(self) -> str:
-        """Return by what members tell this hub from others; empty: not known."""
+        """Return the uid by which members tell this hub from others; empty: not known."""
         found = self._hub.cache.get(NAMESPACE, HUB_NAMESPACE)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
 
@@ -231,7 +231,7 @@ class MemberController:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
 
     async def _leave(self, member: JsonObject) -> Result:
-        """Ask the agent to leave; when it has, or was waited for long enough, clear up and let the member go."""
+        """Ask the agent to leave; when it has, or has had enough time, clear up and let the member go."""
         if MEMBER_CLUSTER_FINALIZER not in finalizers_of(member):
             return DONE
         cluster = member["metadata"]["name"]
@@ -244,17 +244,17 @@ class MemberController:
             return Result(found.remaining)
         if found.stage is Stage.CLEARING and not await self._clear(cluster, namespace):
             return Result(POLL_CLEARING)
-        member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member
+        member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # clearing took a while
         if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:
             await self._hub.replace(MEMBER_CLUSTER, free)
         self._access.forget(cluster)
         return DONE
 
     async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
-        """Let go of the member's Works, then delete them and the namespace; say whether it is gone.
+        """Take the finalizers off the member's Works, then delete them and the namespace; say whether that is gone.
 
-        The Works are read anew: the cache may not keep all of each, and what is stored must keep its manifests. An
-        agent that is still there would take a Work without any for an order to delete what it placed.
+        The Works are read from the store: the cache may keep only parts of them, and writing those would store a Work
+        without manifests. An agent that is still running would take that for an order to delete what it placed.
         """
         space = member_namespace(cluster)
         works = (await self._hub.store.list(WORK, space)).items
@@ -266,19 +266,19 @@ class MemberController:
     async def _let_go(self, cluster: str) -> None:
         """Take our finalizer off the Works that go with a member's namespace; what they placed stays on the member.
 
-        The agent has lost its access with the namespace, which would wait for it for ever. The namespace is made anew
-        when it is gone, and with it the Works, which take the same objects over again. They are read anew, as in
-        `_clear`.
+        The agent has lost its access with the namespace, so the namespace would wait for it without end. When the
+        namespace is gone, it is created again, and so are the Works, which take over the same objects. They are read
+        from the store, as in `_clear`.
         """
         works = (await self._hub.store.list(WORK, member_namespace(cluster))).items
         free = (without_finalizer(work, WORK_CLEANUP) for work in works if is_deleting(work))
         await at_once(self._hub.replace(WORK, work) for work in free if work is not None)
 
     async def _take_away(self, work: JsonObject) -> None:
-        """Delete a Work that nobody holds any more, and only as such: its agent may take hold of it again meanwhile.
+        """Delete a Work without finalizers, and only in that state: its agent may put its finalizer on again meanwhile.
 
         Raises:
-            ConflictError: Somebody has written it since.
+            ConflictError: Another client has written it since.
         """
         if (free := released(work)) is not None:
             work = await self._hub.replace(WORK, free)
@@ -297,7 +297,7 @@ class _Known(NamedTuple):
 class _AccessBook:
     """Roles and RoleBindings of the members as they were last read or written.
 
-    They go to the store directly: the hub's cache would begin to watch all Roles there are.
+    They are read from and written to the store directly: the cache would begin to watch all Roles of the hub.
 
     Args:
         hub: Where they are.
@@ -312,12 +312,12 @@ class _AccessBook:
         self._reading = asyncio.Lock()
 
     async def get(self, kind: Kind, key: Key, home: str) -> JsonObject | None:
-        """Return a Role or RoleBinding, None when there is none. One that nobody labelled is found as well.
+        """Return a Role or RoleBinding, None when there is none. One without our label is found as well.
 
         Args:
             kind: Which of the two.
             key: Which one.
-            home: The uid of its namespace: in another one of the same name, nothing is known to be.
+            home: The uid of its namespace: what is known does not count in another namespace of the same name.
         """
         await self._refresh()
         known = self._known.get((kind, key))
@@ -332,15 +332,15 @@ class _AccessBook:
         return found
 
     async def carry_out(self, repair: Repair, home: str) -> None:
-        """Do what is planned; what was known of an object that cannot be written is forgotten.
+        """Do what is planned; if an object cannot be written, what was known of it is forgotten.
 
         Args:
             repair: What is planned.
             home: The uid of the namespace that it is planned for.
         """
         kind, key = repair.kind, key_of(repair.document)
-        known = self._known.pop((kind, key), None)
-        if repair.recreate:
+        known = self._known.pop((kind, key), None)  # before the write: if that fails, the object is read again
+        if repair.recreate:  # deleted by uid: another one of that name, made since, was not judged
             assert known is not None
             self._hub.writes += 1
             await self._hub.store.delete(kind, key, uid=_uid(known.document))
@@ -358,7 +358,7 @@ class _AccessBook:
         self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
 
     async def _refresh(self) -> None:
-        async with self._reading:
+        async with self._reading:  # members that are reconciled at once wait for one answer
             if self._read_at is not None and self._now() - self._read_at < ACCESS_CHECK:
                 return
             # Read before the lists: what is in a list may have been in a namespace that another has followed since, and

@@ -1,10 +1,9 @@
 """Tells of node pools that stay shut: they have nodes, and for more than a day their budgets have let none go.
 
-What is told once is not told again before the pool has been open. Since when a pool is shut is read off its budgets as
-far as a day goes back, with the nodes of now; of one that was shut for all of that, the day begins when this process
-first sees it. So another process that takes over repeats nothing at once. It may repeat a day later what its
-predecessor said: the recorder writes an Event of the same text as another occurrence of the first one, for as long as
-the API server keeps that.
+An Event is not repeated before the pool has been open. When a pool was shut is computed from its budgets, for a day
+back and with the present nodes; for a pool that was shut all that time, the day begins when this process first sees it.
+So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said: the
+recorder writes an Event of the same text as another occurrence of the first, while the API server keeps that.
 
 Source: nodepool-disruption.md 12; serving.md 6.3.
 """
@@ -31,7 +30,7 @@ from webhook.gate.pools import HubNodePools
 from webhook.kube.hub import Hub
 
 PATIENCE: Final = timedelta(days=1)
-"""So long a pool may be shut without a word."""
+"""How long a pool may be shut before an Event says so."""
 LOOK_AGAIN: Final = PATIENCE / 2
 """Often enough to find out when a pool has shut, and seldom enough to cost nothing."""
 BLOCKED: Final = "DisruptionBlocked"
@@ -43,9 +42,9 @@ class _Memory:
     """What is known of one pool.
 
     Args:
-        uid: Of the NodePool; one that was made anew is another.
+        uid: Of the NodePool; one that was created again is another.
         since: When each reason that is shut now was shut.
-        told: Reasons of which it has been told.
+        told: Reasons that an Event has named.
     """
 
     uid: str
@@ -77,7 +76,7 @@ class NodePoolController:
         self._memories: dict[str, _Memory] = {}
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: a pool that has changed, by itself or in its nodes."""
+        """Say what wakes it: a pool that has changed, itself or in its nodes."""
         return Wiring(
             name="node_pool",
             reconcile=self.reconcile,
@@ -118,7 +117,7 @@ class NodePoolController:
     def _tell_shut(
         self, document: JsonObject, pool: PoolView, memory: _Memory, shut: "dict[str, _Shut]", now: datetime
     ) -> None:
-        """Tell of what is shut for too long, reasons that are for the same cause together."""
+        """Tell of what has been shut for too long: reasons with the same cause in one Event."""
         by_cause: dict[_Shut, list[str]] = {}
         for reason, cause in shut.items():
             if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
@@ -133,7 +132,7 @@ class _Shut:
     """Why no node may go.
 
     Args:
-        budgets: Positions of the budgets that stand in the way.
+        budgets: Positions of the budgets that prevent it.
         mistakes: What is wrong with those that cannot be used.
         until: When it ends; None: not by itself.
     """

@@ -1,4 +1,4 @@
-"""What a queue tells about its work, for the metrics.
+"""What a queue reports of its work, for the metrics.
 
 Source: serving.md 6.1.
 """
@@ -13,13 +13,13 @@ class Outcome(StrEnum):
     SUCCESS = "success"
     """Done, until something changes."""
     ERROR = "error"
-    """It failed, or met a conflict; it is tried again, or waits for a change."""
+    """It failed, or met a conflict; it is retried, or waits for a change."""
     REQUEUE = "requeue"
-    """Done for now, and asked to be looked at again."""
+    """Done for now; the controller asked to reconcile the key again."""
 
 
 class Queue(Protocol):
-    """What is read off a queue whenever somebody asks."""
+    """What metrics read of a queue when they are asked for."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class QueueObserver(Protocol):
         ...
 
 
-class _Nobody:
+class _Unobserved:
     def watch(self, queue: Queue) -> None:
         pass
 
@@ -63,5 +63,5 @@ class _Nobody:
         pass
 
 
-NOBODY: Final[QueueObserver] = _Nobody()
-"""For a queue that nobody observes."""
+UNOBSERVED: Final[QueueObserver] = _Unobserved()
+"""For a queue without an observer."""

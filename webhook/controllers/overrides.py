@@ -59,13 +59,13 @@ class OverrideRef:
 
 
 def _of_override(change: Change) -> Iterator[OverrideRef]:
-    """Yield an override of which something else is wanted."""
+    """Yield an override that is new or gone, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield OverrideRef.of(change.document)
 
 
 def _of_snapshot(change: Change) -> Iterator[OverrideRef]:
-    """Yield the override whose snapshot somebody has changed or deleted."""
+    """Yield the override of a snapshot that has been changed or deleted."""
     if change.old is not None:
         yield OverrideRef.parent(change.document)
 
@@ -111,6 +111,7 @@ class OverrideController:
         if plan.error:
             self._record(override, Event("OverrideWithoutSnapshot", plan.error, type="Warning"))
             raise TerminalError(plan.error)
+        # The finalizer before the first snapshot: a deletion in between would leave snapshots that nothing removes.
         if (held := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
             await self._hub.replace(ref.kind, held)
         await self._hub.carry_out(ref.snapshot_kind, plan.writes)
@@ -122,10 +123,10 @@ class OverrideController:
         return [snapshot for snapshot in found if OverrideRef.parent(snapshot) == ref]
 
     async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
-        """Delete the snapshots of an override that is being deleted; when none is left, let it go."""
+        """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""
         snapshots = (snapshot for snapshot in self.snapshots(ref) if not is_deleting(snapshot))
         await at_once(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
-        if self.snapshots(ref):  # somebody else's finalizer holds one; its end is an event
+        if self.snapshots(ref):  # another client's finalizer holds one; its end wakes us
             return DONE
         if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:
             await self._hub.replace(ref.kind, free)

@@ -44,13 +44,13 @@ from webhook.kube.ports import StoreError
 from webhook.settings.loop import LoopSettings
 
 STATUS_WAIT = timedelta(milliseconds=20)
-"""A status waits so long for each binding of its placement after one of them has changed: they change together, and a
-status says something of each of them."""
+"""How long a status waits, for each binding of its placement, after one of them has changed: they change together, and
+a status says something of each."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 LOOK_AGAIN = timedelta(seconds=15)
 """How often to find out whether a kind that could not be read can be read now."""
 RETRY_COPY = timedelta(seconds=5)
-"""So long after a copy of a status could not be written it is tried again."""
+"""How long after a failed write of a copy of a status it is retried."""
 
 
 class PlacementController:
@@ -80,7 +80,7 @@ class PlacementController:
         self._told: dict[PlacementRef, str] = {}
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: all that its snapshots are made of, and all that its status tells."""
+        """Say what wakes it: all that its snapshots are made of, and all that its status reports."""
         return Wiring(
             name="placement",
             reconcile=self.reconcile,
@@ -109,13 +109,13 @@ class PlacementController:
         yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
 
     def _of_definition(self, change: Change) -> Iterator[PlacementRef]:
-        """Yield all placements, which select again: the hub serves other kinds now."""
+        """Yield all placements, to select again: the hub serves other kinds now."""
         if change.touches(_served):
             self._selectables.redefined(change)
             yield from placement_refs(self._hub.cache)
 
     def _everything(self) -> Iterator[PlacementRef]:
-        self._selectables.stale()  # of kinds without a definition nobody tells that they have come
+        self._selectables.stale()  # no event says that a kind without a definition (an aggregated one) is served now
         yield from placement_refs(self._hub.cache)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
@@ -139,7 +139,10 @@ class PlacementController:
         return soonest(await self._report(family, placement, report), pending)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours."""
+        """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours.
+
+        Before the first snapshot: a deletion in between would leave snapshots that nothing removes.
+        """
         held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
         held = with_finalizer(held, SCHEDULER_CLEANUP) or held
         return placement if held is placement else await self._hub.replace(family.placement, held)
@@ -179,10 +182,10 @@ class PlacementController:
         return [{"group": group, "version": version, "kind": kind} for group, version, kind in names]
 
     def _needed(self, items: Iterable[JsonObject], unreadable: Mapping[tuple[str, str], str]) -> str:
-        """Say why nothing can be selected without the kinds that may not be read; empty when it can.
+        """Say why nothing can be selected while these kinds cannot be read; empty when it can.
 
-        A kind that a term names has to be read, and one of which something is placed: else it would be taken away
-        from all clusters for a lost permission. A kind that only happens to be in a selected namespace is left out.
+        A kind has to be read if a term names it, or if objects of it are placed: else a lost permission would take
+        these away from all clusters. A kind that only happens to be in a selected namespace is left out.
         """
         for item in items:
             identity = item.get("group") or "", str(item.get("kind"))
@@ -246,7 +249,7 @@ class PlacementController:
     async def _copy_status(
         self, ref: PlacementRef, placement: JsonObject, status: JsonObject
     ) -> tuple[JsonObject, Result]:
-        """Keep the copy for people who may read only the selected namespace; return the status with what came of it."""
+        """Write the copy for users who may read only the selected namespace; return the status, which tells of that."""
         if ref.namespace or not reported_namespace({**placement, "status": status}):
             return status, DONE
         now = self._now()
@@ -265,13 +268,13 @@ class PlacementController:
         return [copy for copy in copies if copy["metadata"]["name"] == ref.name]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete the snapshots of a placement that is being deleted, then let it go."""
+        """Delete the snapshots of a placement that is being deleted, then take our finalizer off it."""
         self._selectables.forget(ref)
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots of the placement are gone")
         if await goes_with_its_definition(self._hub.store, family.placement):
             message = (
-                f"the definition {family.placement.resource} is being deleted, which nobody takes for the end of each "
-                "placement: what it placed stays on the members; make the placement anew to have it looked after again"
+                f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
+                "each placement: what it placed stays on the members; create the placement again to have it managed"
             )
             event = Event("PlacedContentKept", message, "Warning")
         else:
@@ -288,25 +291,25 @@ class PlacementController:
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield a placement of which something else is wanted."""
+    """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield family.ref(change.document)
 
 
 def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement whose record of scheduling says something else, or is gone."""
+    """Yield the placement whose policy snapshot, the record of its scheduling, has changed or is gone."""
     if change.new is None or change.alters(_record):
         yield family.parent(change.document)
 
 
 def _of_resource_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement whose content has to be written down again."""
+    """Yield the placement of a resource snapshot that is gone: it has to be created again."""
     if change.new is None:
         yield family.parent(change.document)
 
 
 def _of_copy(change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement whose copy of its status somebody has changed or deleted."""
+    """Yield the placement whose copy of its status has been changed or deleted."""
     if change.old is not None:
         yield placement_ref(change.document["metadata"]["name"])
 

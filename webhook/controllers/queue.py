@@ -1,6 +1,6 @@
 """A queue of keys: each at most once in line, each with one worker at a time, failures with backoff.
 
-A key added while it is being worked on is worked on once more afterwards.
+A key that is added while a worker has it is reconciled once more afterwards.
 
 Source: scheduling.md 2; serving.md 7.
 """
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from webhook.controllers.observer import NOBODY, Outcome, QueueObserver
+from webhook.controllers.observer import UNOBSERVED, Outcome, QueueObserver
 from webhook.controllers.result import Result, StuckError, TerminalError
 from webhook.kube.ports import ConflictError, StoreError, UnavailableError
 from webhook.kube.retry import RetryError
@@ -23,11 +23,11 @@ K = TypeVar("K", bound=Hashable)
 FIRST_BACKOFF = 0.005
 LONGEST_BACKOFF = 300.0
 AT_ONCE = 0.05
-"""Seconds before a key that asks to be looked at again at once is, at least: it must not spin, so each time in a row
-it waits as long as after a failure."""
+"""Shortest pause, in seconds, of a key that asks to be reconciled again at once: it must not spin, so with each time in
+a row the pause grows as after failures."""
 
 TOLD_AFTER = 3
-"""So many times in a row a controller has failed on an object before it is said on the object."""
+"""After how many failures in a row the object says that its controller fails on it."""
 
 log = logging.getLogger(__name__)
 
@@ -36,14 +36,14 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class Teller(Protocol[K_contra]):
-    """Tells people on which objects a controller fails; quick."""
+    """Says on objects that a controller fails on them; quick."""
 
     def failing(self, key: K_contra, error: Exception) -> None:
         """It fails, and will again unless something changes."""
         ...
 
     def passed(self, key: K_contra) -> None:
-        """It does not fail any more, or never has."""
+        """It works again, or always has."""
         ...
 
 
@@ -61,7 +61,7 @@ class WorkQueue(Generic[K]):
         self,
         name: str,
         reconcile: Callable[[K], Awaitable[Result]],
-        observer: QueueObserver = NOBODY,
+        observer: QueueObserver = UNOBSERVED,
         teller: Teller[K] | None = None,
     ) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class WorkQueue(Generic[K]):
         self._observer = observer
         self._teller = teller
         self._broken: dict[K, int] = {}
-        """How often in a row a key has failed for another reason than that something was not ready."""
+        """How often in a row a key has failed, not counting the times when something was just not ready."""
         self._line: deque[tuple[K, float]] = deque()
         self._waiting: set[K] = set()
         self._working: set[K] = set()
@@ -77,8 +77,8 @@ class WorkQueue(Generic[K]):
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._at_once: dict[K, int] = {}
-        """How often in a row a key has asked to be looked at again at once, which is no failure: one that comes then is
-        tried again as soon as any first one."""
+        """How often in a row a key has asked to be reconciled again at once. That is no failure: a failure that follows
+        is retried as soon as any first one."""
         self._wake = asyncio.Event()
         self.reconciled = 0
         self.failed = 0
@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in line and nobody works; keys may still be waiting for their time."""
+        """Whether no key is in line and no worker is busy; keys may still wait for their time."""
         return not self._line and not self._working
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class WorkQueue(Generic[K]):
         """Put *key* in line."""
         if timer := self._timers.pop(key, None):
             timer.cancel()
-        if key in self._working:
+        if key in self._working:  # two workers on one key would only meet each other's conflicts
             self._again.add(key)
         elif key not in self._waiting:
             self._waiting.add(key)
@@ -138,7 +138,7 @@ class WorkQueue(Generic[K]):
 
     async def _work(self) -> None:
         while True:
-            while not self._line:
+            while not self._line:  # asked again after the wait: another worker may have been faster
                 self._wake.clear()
                 await self._wake.wait()
             key, _ = self._line.popleft()
@@ -148,10 +148,10 @@ class WorkQueue(Generic[K]):
                 await self._one(key)
             finally:
                 self._working.discard(key)
-            if key in self._again:
+            if key in self._again:  # what woke it may have come after the reconcile had read
                 self._again.discard(key)
                 self.add(key)
-            await asyncio.sleep(0)  # a store in this process never makes us wait: give way to the others
+            await asyncio.sleep(0)  # with a store in this process nothing else waits: let other tasks run
 
     async def _one(self, key: K) -> None:
         self.reconciled += 1
@@ -180,7 +180,7 @@ class WorkQueue(Generic[K]):
             self._back_off(key)
             self._tell(key, error)
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except Exception as error:  # the loop outlives our bugs: logged with the traceback, tried again with backoff
+        except Exception as error:  # the loop outlives our bugs: logged with the traceback, retried with backoff
             self.failed += 1
             self._back_off(key)
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
@@ -206,7 +206,7 @@ class WorkQueue(Generic[K]):
             self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        """Try again later: *after* so long, which says nothing of how long a failure is to be waited for."""
+        """Try again later: after *after*, which leaves the backoff of failures as it is, or else after the backoff."""
         self._observer.retried(self.name)
         if after is None:
             self._set_timer(key, _next_backoff(self._failures, key))

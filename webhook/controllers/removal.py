@@ -1,4 +1,4 @@
-"""How the loop deletes bindings and Works: it says first that it means it."""
+"""How the loop deletes bindings and Works: it first writes on the object that it means to."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,8 +16,10 @@ async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
     """Write on an object that it is meant to go, then delete it as it is now; see `scorer.rollout.intent`.
 
     Raises:
-        ConflictError: Somebody has written it since it was read; nothing is deleted.
+        ConflictError: Another client has written it since it was read; nothing is deleted.
     """
+    # The word first: after a crash in between, the next pass deletes the object or takes the word back. A deletion
+    # without the word would be taken for a mistake.
     if (said := meant(document)) is not None:
         document = await hub.replace(kind, said)
     await hub.delete(kind, document, this_version=True)
@@ -26,26 +28,27 @@ async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
 async def take_away(
     hub: Hub, works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> None:
-    """Delete Works, all at once, each after what is to be said on it: see `plan_work_deletion`.
+    """Delete Works, all at once, each after what has to be written on it: see `plan_work_deletion`.
 
     Raises:
-        ConflictError: Somebody has written one since; what it is now is known to the next attempt.
+        ConflictError: Another client has written one since; the next attempt knows what it is now.
     """
     await at_once(_take_away(hub, plan_work_deletion([work], member, abandoned=abandoned)) for work in works)
 
 
 async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
-    """Delete a Work, after what is to be said on it was written; only as it was when that was decided.
+    """Delete a Work, after what has to be written on it; only as it was when that was decided.
 
-    An API server may let go of a Work that gets its agent's finalizer in the very moment of its deletion, and what
-    it put on the member would stay there. The finalizer makes another version of it, so that does not happen here.
+    An agent may put its finalizer on the Work at the very moment of its deletion. The API server could then remove the
+    Work without waiting for the agent, and what it placed on the member would stay there. The finalizer makes another
+    version of the Work, so the precondition on the version prevents that.
 
     Args:
         hub: Where it is.
-        writes: What is to be said on one Work, and its deletion; one that is gone already is fine.
+        writes: What to write on one Work, and its deletion; one that is gone already is fine.
 
     Raises:
-        ConflictError: Somebody has written it since; what it is now is known to the next attempt.
+        ConflictError: Another client has written it since; the next attempt knows what it is now.
     """
     marked: JsonObject | None = None
     try:
@@ -64,12 +67,12 @@ async def whole(hub: Hub, write: Write) -> Write:
     """Give a Work that is to be replaced its manifests back, which the cache does not keep.
 
     Raises:
-        ConflictError: Somebody has written it since it was read.
+        ConflictError: Another client has written it since it was read.
     """
     if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
         return write
     stored = await hub.store.get(WORK, key_of(write.document))
     if stored["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
-        raise ConflictError(f"Work {key_of(write.document)} has just been written by somebody else")
+        raise ConflictError(f"Work {key_of(write.document)} has just been written by another client")
     spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
     return replace({**write.document, "spec": spec})

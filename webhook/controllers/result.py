@@ -8,7 +8,7 @@ from webhook.kube.retry import RetryError
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """When to reconcile the key again without an event; None: not; zero: at once, less often each time in a row."""
+    """When to reconcile the key again without an event; None: not; zero: at once, but later each time in a row."""
 
     requeue_after: timedelta | None = None
 
@@ -23,7 +23,7 @@ def soonest(*results: Result) -> Result:
 
 
 class StuckError(RetryError):
-    """Try again later, but somebody has to put something right first: it is said on the object before long."""
+    """Try again later, but a user has to put something right first: the object says so before long."""
 
 
 class TerminalError(Exception):

@@ -1,8 +1,8 @@
 """RollingUpdate: bring bindings to the latest snapshot within the limits of the strategy.
 
-With turns, a member is reserved before its binding is touched, until that is available or has failed. Bindings on
-members that something else disrupts say what they wait for, and leave their turn to others; those that somebody else
-has reserved to change count as changed.
+With turns, a member is reserved before its binding is touched, until the binding is available or has failed. Bindings
+on members that something else disrupts say what they wait for, and leave their turn to others; bindings that another
+caller has reserved to change count as changed.
 
 Source: rollout.md 7 and 8.
 """
@@ -47,12 +47,12 @@ from webhook.kube.rollout_state import RolloutState, rollout_state
 from webhook.settings.loop import LoopSettings
 
 BINDING_WAIT = timedelta(milliseconds=5)
-"""A rollout looks at all bindings, so it waits so long for each after one of them has changed: they change together."""
+"""How long a rollout waits, per binding, after one has changed: it looks at all of them, and they change together."""
 LONGEST_WAIT = timedelta(seconds=5)
 FEW = 20
-"""With no more bindings than that it does not wait."""
+"""With no more bindings than this it does not wait."""
 WAITS_FOR_MEMBER = "waits until the member is free: "
-"""So the message of a binding begins whose member is held."""
+"""How the message of a binding begins whose member is held."""
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +77,10 @@ class RolloutController:
         self._reserved: dict[PlacementRef, set[str]] = {}
         """The members that this process has reserved for the rollout of a placement."""
         self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
-        """What clusters that wait would be told, and since when it is the same."""
+        """The numbers that waiting clusters would be told, and since when they have been the same."""
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: what is to be rolled out, how far it has come, and in turns whose turn it may be."""
+        """Say what wakes it: what is to be rolled out, its progress, and with turns members that may be free."""
         turns = self._turns
         return Wiring(
             name="rollout",
@@ -104,7 +104,7 @@ class RolloutController:
             yield Signal(self._turns.subscribe_to_promises, self._of_promise)
 
     def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef | Later[PlacementRef]]:
-        """Yield the placement of a binding on which a rollout has come further, or has not."""
+        """Yield the placement of a binding on which the rollout has moved on or failed."""
         if not change.touches(_seen_of_binding):
             return
         ref = family.parent(change.document)
@@ -112,7 +112,7 @@ class RolloutController:
         yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
 
     def _of_relabelled(self, change: Change) -> Iterator[PlacementRef]:
-        """Yield the placements on a member that may have other overrides by its labels now."""
+        """Yield the placements on a member to which other overrides may apply now, by its labels."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield family.parent(binding)
 
@@ -163,6 +163,7 @@ class RolloutController:
             Result(plan.requeue_after),
             unsaid,
             Result(LOOK_AGAIN) if holds else DONE,
+            # The bindings once more, as they are now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
 
@@ -173,16 +174,17 @@ class RolloutController:
         return {member: hold for member in state.clusters if (hold := self._turns.waits(member)) is not None}
 
     def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
-        """Return the members on which somebody else has reserved to change the placement: they use up its limits."""
+        """Return the members on which other callers have reserved to change the placement: they use up its limits."""
         if self._turns is None:
             return {}
         return self._turns.promised(str(ref), state.clusters)
 
     async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
-        """Reserve the members that a plan touches, and return it without those that are not to be had."""
+        """Reserve the members that a plan touches, and return it without those that cannot be reserved now."""
         turns, holder = self._turns, rollout_holder(str(ref))
         assert turns is not None
         members = sorted({binding.cluster for binding in (*plan.update, *plan.bind, *plan.remove)})
+        # Before the requests: one may be stored though it fails here, and has to be given back then, too.
         self._reserved.setdefault(ref, set()).update(members)
 
         async def take(member: str) -> None:
@@ -204,10 +206,10 @@ class RolloutController:
         )
 
     def _until_told(self, ref: PlacementRef, plan: RolloutPlan) -> Result:
-        """Return when the clusters that wait are to be told why, if it is another reason than before; DONE: now.
+        """Return when to tell the waiting clusters why, if the reason is another than before; DONE: now.
 
-        While a rollout moves the reasons change with every step, and to write each of them on all that wait would take
-        more writes than the rollout itself.
+        While a rollout moves, the reasons change with every step: writing each on all waiting bindings would take more
+        writes than the rollout itself.
         """
         if not plan.blocked:
             self._numbers.pop(ref, None)
@@ -221,7 +223,7 @@ class RolloutController:
         return DONE if left <= timedelta() else Result(left)
 
     async def _follow(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> Result:
-        """Keep the members reserved that the rollout of a placement is still working on, and give the others back."""
+        """Keep the members reserved that the rollout of a placement still works on, and give the others back."""
         if self._turns is None:
             return DONE
         holder = rollout_holder(str(ref))
@@ -282,13 +284,13 @@ def waits_for_member(binding: JsonObject) -> bool:
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield a placement of which something else is wanted."""
+    """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield family.ref(change.document)
 
 
 def _of_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement that other content may have to be rolled out for."""
+    """Yield the placement of a snapshot: it may have new content to roll out."""
     yield family.parent(change.document)
 
 

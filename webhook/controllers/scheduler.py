@@ -76,7 +76,7 @@ class SchedulerController:
         self._now = now
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: another policy, what members are and report, and bindings that are not as it left them."""
+        """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
         return Wiring(
             name="scheduler",
             reconcile=self.reconcile,
@@ -95,12 +95,12 @@ class SchedulerController:
         yield Watch(MEMBER_CLUSTER, self._of_member)
 
     def _of_member(self, change: Change) -> Iterator[PlacementRef]:
-        """Yield the placements that a member leaves, or could be picked by now; see `scorer.placement.wake`."""
+        """Yield the placements that a member leaves, or that could pick it now; see `scorer.placement.wake`."""
         cache = self._hub.cache
         before, after = (None if document is None else read_member(document) for document in change)
         if change.new is None:
             yield from placement_refs(cache)
-        elif after is not None:  # of one that cannot be read the last good state stays in the fleet
+        elif after is not None:  # if it cannot be read, its last good state stays in the fleet
             sleepers = (self._sleeper(ref, document) for ref, document in all_placements(cache))
             if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
@@ -111,7 +111,7 @@ class SchedulerController:
         return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
 
     def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
-        """Whether a placement says so, and our record, which it copies a little later, does too."""
+        """Say whether a placement says so, and our record as well, which it copies a little later."""
         said = current_condition(document, condition_type(document, "Scheduled")) or {}
         if said.get("status") != TRUE:
             return False
@@ -130,12 +130,13 @@ class SchedulerController:
         snapshot = self._latest(family, ref)
         if snapshot is None:
             return DONE
+        # The finalizer before the first binding: a deletion in between would leave bindings that nothing removes.
         if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             placement = await self._hub.replace(family.placement, held)
         documents = children(self._hub.cache, family.binding, ref)
         await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
         if any(is_deleting(document) and not is_to_go(document) for document in documents):
-            return DONE  # deleted by somebody else: once it is gone, it is made anew before anything is decided
+            return DONE  # deleted by another client: once it is gone, it is created again before anything is decided
         name = snapshot["metadata"]["name"]
         if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
             await self._hub.carry_out_at_once(family.binding, taken_back)
@@ -147,6 +148,8 @@ class SchedulerController:
             plan = plan_bindings(run, placement, name, documents, blank, now=self._now())
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
+        # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
+        # the next decision drops, and not one too few.
         await self._hub.carry_out_at_once(family.binding, map(create, plan.create))
         going = {binding.name for binding in run.dropped}
         again = [document for document in plan.replace if name_of(document) not in going]
@@ -189,9 +192,10 @@ class SchedulerController:
     async def _with_lost(
         self, family: Family, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
-        """Make the bindings anew that somebody has deleted, on members that stay; return all bindings.
+        """Create the bindings again that another client has deleted, on members that stay; return all bindings.
 
-        What their Works are is asked of the hub: the cache may hear of the end of a Work after that of its binding.
+        Their Works are read from the hub: the cache may learn of the end of a binding before that of its Works, which
+        would then pass for orphans.
         """
         name, blank, made = name_of(placement), _blank(family), []
         known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name)
@@ -203,16 +207,17 @@ class SchedulerController:
             found = orphaned_works(placement, documents, stored.items).get(cluster, ())
             if works := [work for work in found if not is_deleting(work)]:
                 document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
-                with suppress(AlreadyExistsError):
+                with suppress(AlreadyExistsError):  # the cache was behind, and has read it now
                     made.append(await self._hub.create(family.binding, document))
         return [*documents, *made]
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete all bindings of a placement that is being deleted, and Works that have none, then let it go.
+        """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.
 
-        Not where its definition is being deleted, which takes all placements with it: nobody has asked for the end of
-        each of them, and where they are made anew they find their bindings again. Nor on hearsay: what the hub stores
-        now has to be the same placement, and on its way out; with its definition gone, or restored, it is not.
+        Nothing is deleted if its definition is being deleted, which takes all placements with it: no user has asked for
+        the end of each of them, and placements that are created again find their bindings. Nor does the cache decide:
+        the hub must now store the same placement, marked as deleted. If its definition is gone, or was restored, it
+        does not.
         """
         if not await goes_with_its_definition(self._hub.store, family.placement):
             try:
@@ -234,9 +239,10 @@ class SchedulerController:
         return DONE
 
     async def _take_orphans_away(self, placement: JsonObject, bindings: Sequence[JsonObject]) -> None:
-        """Delete the Works of clusters with no binding that waits for them: there may be no making one anew any more.
+        """Delete the Works of clusters without a binding that waits for them.
 
-        Nothing can be created in a namespace that goes, as it does with all placements in it.
+        A lost binding may be impossible to create again: in a namespace that is being deleted, with all placements in
+        it, nothing can be created.
         """
         waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
         works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
@@ -253,24 +259,24 @@ def _blank(family: Family) -> JsonObject:
 
 
 def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield a placement that is to go."""
+    """Yield a placement that is being deleted."""
     if change.new is not None and is_deleting(change.new) and change.touches(desired):
         yield family.ref(change.new)
 
 
 def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement whose policy is another one; a status is what we have written."""
+    """Yield the placement whose policy snapshot has changed; its status does not count, as we write that ourselves."""
     if change.touches(_labels_and_annotations):
         yield family.parent(change.document)
 
 
 def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
-    """Yield the placement of a binding that goes, or that somebody else has changed."""
+    """Yield the placement of a binding that is going, or that another client has changed."""
     new = change.new
     if (
         new is None
         or is_deleting(new)
-        or is_meant(new)  # a word that nobody stands behind is taken back
+        or is_meant(new)  # if no eviction stands behind that, the scheduler takes it back
         or change.alters(_seen_of_binding)
     ):
         yield family.parent(change.document)

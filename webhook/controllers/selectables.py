@@ -1,7 +1,7 @@
 """Watches on the hub exactly the kinds that placements select.
 
-A kind is watched from when the first placement selects it until the last one that did is gone. What the hub does not
-let us read is waited for only for a while: then `Selectables.unreadable` names it, and says why.
+A kind is watched from when the first placement selects it until the last one that did is gone. A placement waits only
+for a while for a kind that the hub does not let us read: then `Selectables.unreadable` names it, and says why.
 
 Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """
@@ -29,13 +29,13 @@ from webhook.kube.ports import ServedKinds, StoreError
 from webhook.kube.retry import RetryError
 
 REFRESH_SECONDS: Final = 10.0
-"""The hub is not asked more often which kinds it serves because a placement names one that it does not."""
+"""Shortest time between two questions to the hub which kinds it serves, when a placement names an unknown one."""
 
 ANSWER_SECONDS: Final = 5.0
-"""So long a placement waits for the first list of a kind, counted from when it is asked for."""
+"""How long a placement waits for the first list of a kind, counted from when the kind was first asked for."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""So long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
+"""How long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
 
 NEXT_LOOK = timedelta(seconds=1)
 """When it is looked at again in the meantime."""
@@ -52,8 +52,8 @@ class _Watched:
 
     Args:
         kind: As it is watched.
-        unsubscribe: Ends that we are told of changes.
-        ours: Nobody else watches it.
+        unsubscribe: Ends our subscription to its changes.
+        ours: No other part of the process watches it.
         begun: Since when, in the loop's time.
     """
 
@@ -69,7 +69,7 @@ class _Watched:
         return not self.ours or (same and here.versions[0] in there.versions)
 
     def end(self, cache: Cache) -> None:
-        """Watch it no more."""
+        """Stop watching it."""
         self.unsubscribe()
         if self.ours:
             cache.release(self.kind)
@@ -80,7 +80,7 @@ class Touched(NamedTuple):
 
     Args:
         ref: The placement.
-        is_new: The object that has changed is new: one that was there before has lost the status that it had.
+        is_new: The object that has changed is new: it does not have the status of one that was there before.
     """
 
     ref: PlacementRef
@@ -111,7 +111,7 @@ class Selectables:
         self._asking = asyncio.Lock()
 
     def subscribe(self, handler: Callable[[Touched], None]) -> Callable[[], None]:
-        """Call *handler* for every placement for which an object that it selects has changed; returns the end."""
+        """Call *handler* for every placement when an object that it selects changes; returns what ends that."""
         return self._touched.subscribe(handler)
 
     async def watch(
@@ -119,13 +119,13 @@ class Selectables:
     ) -> Mapping[Identity, Kind]:
         """Watch what the terms of a placement reach, wait until it is known, and return the kinds that the hub serves.
 
-        What cannot be read is waited for by coming again; at last it is among `unreadable`.
+        For a while, a kind that cannot be read is a `RetryError`; after that it is among `unreadable`.
 
         Args:
             ref: The placement.
             terms: Its selectors.
-            placed: What it has placed, by group, version and kind. A hub that starts, or one of its aggregated servers
-                that is down, does not name all kinds; nobody shall take their objects for deleted.
+            placed: What it has placed, by group, version and kind. A hub that starts, or whose aggregated server is
+                down, does not name all kinds: their objects must not be taken for deleted.
 
         Raises:
             RetryError: A kind that is needed is not served, or not listed, now.
@@ -147,9 +147,9 @@ class Selectables:
         return served
 
     def _lost(self, terms: Sequence[JsonObject], kept: Sequence[JsonObject]) -> dict[Identity, str]:
-        """Return the kinds that are needed, exist, and are not served; those that are gone for good are not among them.
+        """Return the kinds that are needed and exist, but are not served; those that no longer exist are left out.
 
-        A definition that was deleted, or a long time without anybody who defines the kind, says that it is gone.
+        A kind no longer exists if its definition was deleted, or if nothing has defined it for a long time.
         """
         now, found = asyncio.get_running_loop().time(), {}
         lost = [item for item in kept if not self._is_served(item)]
@@ -173,7 +173,7 @@ class Selectables:
             watched = None
         if watched is None:
             ours = not self._cache.watches(kind)
-            end = self._cache.subscribe(kind, self._take, changes_only=True)  # whoever selects it reads the rest
+            end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads what is there anyway
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
 
     def _take(self, change: Change) -> None:
@@ -197,7 +197,7 @@ class Selectables:
         now, found = asyncio.get_running_loop().time(), {}
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
-                if now - begun[identity] < PATIENCE_SECONDS:  # half of a namespace is worse than none for a while
+                if now - begun[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
                     raise RetryError(f"the hub has not listed {kind.resource} yet", NEXT_LOOK)
                 found[identity] = "the hub does not list them now"
         return found
@@ -213,7 +213,7 @@ class Selectables:
         return self._left_out.get(ref, MappingProxyType({}))
 
     async def recovered(self) -> list[PlacementRef]:
-        """Return the placements for which a kind can be read by now that could not.
+        """Return the placements with a kind that could not be read before and can be now.
 
         Raises:
             StoreError: The hub does not say what it serves.
@@ -229,7 +229,7 @@ class Selectables:
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
 
     def redefined(self, change: Change) -> None:
-        """Take in a change of a definition: the kind of one that is gone is believed to be gone, too."""
+        """Take in a change of a definition: if it is gone, its kind counts as gone, without waiting."""
         self.stale()
         if change.new is None:
             spec = change.document["spec"]
@@ -240,13 +240,13 @@ class Selectables:
         self._stale = True
 
     def end(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching everything."""
         self._left_out.clear()
         self._wanted.clear()
         self._release()
 
     def _may_reach(self, terms: Sequence[JsonObject], item: JsonObject) -> bool:
-        """Whether an object of the kind of *item*, which is placed, could be selected by *terms* still."""
+        """Say whether *terms* can still select objects of the kind of *item*, which is placed."""
         identity = _identity(item)
         if not self._settings.is_selectable(identity[0], str(item.get("version") or ""), identity[1]):
             return False
@@ -262,8 +262,8 @@ class Selectables:
     async def _refresh(self) -> None:
         async with self._asking:
             now = asyncio.get_running_loop().time()
-            if self._stale or now - self._asked >= REFRESH_SECONDS:
-                self._stale = False
+            if self._stale or now - self._asked >= REFRESH_SECONDS:  # else a placement before us in the lock has asked
+                self._stale = False  # before the request: a definition that changes meanwhile makes it stale again
                 try:
                     await self._served.refresh()
                 except StoreError:
@@ -274,7 +274,7 @@ class Selectables:
                 self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
     def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:
-        """Whether there is a definition of the kind that an item names, in that version."""
+        """Say whether there is a definition of the kind that an item names, in that version."""
         for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
             spec = definition["spec"]
             if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):

@@ -1,8 +1,9 @@
-"""Whose turn it is at a member cluster: a controller takes a reservation of it before it disrupts it.
+"""Whose turn it is at a member cluster: a controller reserves the member before it disrupts it.
 
-The reservation is taken while what goes on there is looked at, so of two that come at once one is second, wherever it
-runs. It is renewed while the disruption lasts and given back when it is over. A process that ends before leaves it to
-the next leader, who knows its own by the holder; when there is none, it expires.
+What goes on at the member is judged within the change of its Lease, which is written over the version that was read. So
+of two that come at once one is second, wherever it runs. The reservation is renewed while the disruption lasts and
+given back when it is over. A process that ends before leaves it to the next leader, which knows its own by the holder;
+without a next leader it expires.
 
 Source: serving.md 3.1.
 """
@@ -32,7 +33,7 @@ IDENTITY: Final = "harbormaster:reconcile"
 LASTS: Final = timedelta(minutes=5)
 RENEWED_BELOW: Final = LASTS / 2
 LOOK_AGAIN: Final = timedelta(seconds=15)
-"""So often somebody who waits looks again, besides whenever what holds the member changes."""
+"""How often a controller that waits looks again, besides whenever what holds the member changes."""
 _SECRET_BYTES: Final = 16
 
 
@@ -41,7 +42,7 @@ OURS: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT})
 
 
 def gated(settings: LoopSettings) -> tuple[MemberDisruption, ...]:
-    """Return the disruptions of members that wait for one another; none when none of `OURS` is to wait."""
+    """Return the disruptions of members that wait for one another; none if none of `OURS` is among them."""
     return settings.gate_members if OURS & set(settings.gate_members) else ()
 
 
@@ -77,12 +78,12 @@ class Turns:
         self._reservations = reservations
         self._now = now
         self.background = (reservations.run,)
-        """What has to run meanwhile; once for all turns over the same reservations."""
+        """What the loop has to run meanwhile; once for all turns over the same reservations."""
         self.ends = (holds.end,)
-        """What has to be called at the end."""
+        """What the loop has to call at the end."""
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with the name of every member that may be free now, or not any more; returns the end."""
+        """Call *handler* with every member that may have become free, or held; returns what ends that."""
         ends = self._holds.subscribe(handler), self._follow(MEMBER, handler)
 
         def end() -> None:
@@ -92,22 +93,22 @@ class Turns:
         return end
 
     def subscribe_to_promises(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with every placement, as ``crp/web``, whose reserved clusters change; returns the end."""
+        """Call *handler* with each placement, as ``crp/web``, whose reservations change; returns what ends that."""
         return self._follow(ROLLOUT, handler)
 
     def _follow(self, gate: str, handler: Callable[[str], None]) -> Callable[[], None]:
         return self._reservations.subscribe(lambda thing: handler(thing.name) if thing.gate == gate else None)
 
     def waits(self, member: str) -> Hold | None:
-        """Return what a member has to be waited for, as far as is known here; None: it may be tried."""
+        """Return what has to end at a member first, as far as the cache knows; None: `take` may be tried."""
         return waits_for(self._kind, self._holds.of(member))
 
     def promised(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
-        """Return the members on which others have reserved to change a placement, as far as is known here.
+        """Return the members on which others have reserved to change a placement, as far as the cache knows.
 
         Args:
             placement: As ``crp/web``.
-            members: Those of the placement; where it cannot be read what is reserved, nobody may change any of them.
+            members: Those of the placement; where the reservations cannot be read, all of them count as reserved.
         """
         try:
             reserved = self._reservations.known(ROLLOUT, placement)
@@ -122,10 +123,10 @@ class Turns:
         Args:
             member: The member.
             holder: For whom.
-            ending: One of our holders whose disruption this one puts an end to: it is not waited for.
+            ending: One of our holders whose disruption ends with this one, which therefore does not wait for it.
 
         Returns:
-            None when it is reserved now; else what has to be waited for, and nothing is reserved.
+            None when it is reserved now; else what has to end first, and nothing is reserved.
 
         Raises:
             StoreError: The reservation cannot be made now; the queue tries again.
@@ -137,7 +138,7 @@ class Turns:
             mine, others = _divide(held, holder)
             going_on = (hold for hold in self._holds.going_on(member) if hold.by != ending)
             found = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
-            if found is not None:
+            if found is not None:  # one that we have from before is given back: while we wait, it holds up others
                 return others if mine is not None else None
             if mine is not None and not self._is_old(mine):
                 return None
@@ -150,23 +151,24 @@ class Turns:
         return found
 
     def holds(self, member: str, holder: str) -> bool:
-        """Say whether *holder* has reserved a member, as far as is known here."""
+        """Say whether *holder* has reserved a member, as far as the cache knows."""
         return self._mine(member, holder) is not None
 
     async def keep(self, member: str, holder: str) -> None:
-        """Renew a reservation when it is time; one that has expired is gone."""
+        """Renew a reservation when it is due; one that has expired is gone."""
         mine = self._mine(member, holder)
         if mine is None or not self._is_old(mine):
             return
 
         def decide(held: Held) -> Held | None:
             mine, others = _divide(held, holder)
+            # One that has expired is not taken again here: another may have been granted the member since.
             return None if mine is None else (*others, self._reservation(member, holder, mine))
 
         await self._reservations.change(MEMBER, member, decide)
 
     async def give_back(self, member: str, holder: str) -> None:
-        """Reserve a member no longer; nothing is written when it is not reserved."""
+        """End the reservation of a member; writes nothing when there is none."""
         if self._mine(member, holder) is None:
             return
 

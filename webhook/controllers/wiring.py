@@ -1,9 +1,9 @@
-"""What a controller says of itself beside its work: what wakes it, and what the loop runs for it.
+"""What a controller tells the loop about itself: what wakes it, and what the loop runs for it.
 
 Every controller has a method `wiring`, which names each `Watch` (of objects of the hub) and each `Signal` (of anything
-else) that wakes it. A change brings nothing but keys to be put in line: what there is to do, the controller finds out
-by reading again, so a change that is missed and repeated later does no harm. A watch stands with the controller that it
-wakes, whoever makes the change.
+else) that wakes it. A change only puts keys in line. The controller reads again to find out what to do, so it does no
+harm if a change is missed and comes again later. A watch is declared by the controller that it wakes, not by the one
+that makes the change.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Later(Generic[K]):
-    """A key that is to be put in line after a while, unless something else does it sooner."""
+    """A key to be put in line after a while, unless another event does so sooner."""
 
     key: K
     delay: timedelta
@@ -50,16 +50,16 @@ class Watch(Generic[K]):
     keys: Callable[[Change], Iterable[K | Later[K]]]
 
     def start(self, cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
-        """Wake a queue from now on, for what is there already as well; returns what ends that."""
+        """Wake a queue from now on, also for the objects that are there already; returns what ends that."""
         return cache.subscribe(self.kind, _waking(queue, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
 class Signal(Generic[T, K]):
-    """Which keys are woken by something that is no object of the hub, or more than one.
+    """Which keys are woken by something other than one object of the hub.
 
     Args:
-        subscribe: To what tells of it.
+        subscribe: Subscribes to what tells of it.
         keys: Given what it tells, returns them.
     """
 
@@ -87,7 +87,7 @@ Waker = Watch[K] | Signal[Any, K]
 
 @dataclass(frozen=True, slots=True)
 class Poll(Generic[K]):
-    """Which keys are found by asking every so often, because nothing tells of them.
+    """Which keys are found by asking at intervals, because no event tells of them.
 
     Args:
         every: The time between two questions.
@@ -119,17 +119,17 @@ class Wiring(Generic[K]):
     Args:
         name: Of its queue, in logs, metrics and conditions.
         reconcile: Does the work for one key.
-        concerned: Returns the object that a key is about: there it is said when the work fails.
+        concerned: Returns the object that a key is about, which says so when the work fails.
         watches: What wakes it.
-        resync: Returns the keys that are looked at again after a while, whatever was heard of them.
-        polls: What is asked every so often.
-        workers: How many keys are worked on at once; None: as many as the settings say.
-        takes_reports: What members report wakes it, so that in a large fleet it may always be at work.
-        makes: Kinds of which it makes objects that must not be made twice: before it begins, they are listed once more,
-            for whoever led before may have made some just before the end.
-        trims: What it needs of objects that are large and many; the cache keeps no more of them.
+        resync: Returns the keys that are reconciled again at intervals, whether anything has changed or not.
+        polls: What is asked at intervals.
+        workers: How many keys are reconciled at once; None: as many as the settings say.
+        takes_reports: Reports of members wake it, so that in a large fleet it may always be at work.
+        makes: Kinds of which it creates objects that must not be created twice: they are listed once more before it
+            begins, because the leader before may have created some just before its end.
+        trims: What it needs of objects that are large and numerous; the cache keeps no more of them.
         background: What runs beside its queue; what several controllers name is run once.
-        ends: Called when the loop has ended; what several controllers name, once.
+        ends: Called when the loop has ended; what several controllers name is called once.
     """
 
     name: str

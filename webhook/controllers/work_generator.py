@@ -37,7 +37,7 @@ from webhook.kube.retry import RetryError
 FOREIGN_WORK = timedelta(seconds=5)
 
 POLL_DELETION = timedelta(seconds=30)
-"""How often a binding that is being deleted looks whether its Works are gone, besides their events."""
+"""How often to check whether the Works of a binding that is being deleted are gone, besides their events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,16 @@ class BindingRef:
 
 
 def without_manifests(work: JsonObject) -> JsonObject:
-    """Return what the loop needs of a Work: the manifests are most of it, and follow from snapshot and overrides."""
+    """Return what the loop needs of a Work: not the manifests, which are most of it and can be made again."""
     spec = {name: value for name, value in spec_of(work).items() if name != "workload"}
     return {**work, "spec": spec}
 
 
 def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
-    """Divide writes into Works to make, to change, and to end: an object that moves is elsewhere before it is missed.
+    """Divide writes into Works to create, to change, and to delete, to be carried out in this order.
 
-    Its agent takes it for unwanted otherwise, see `webhook.member.heirs`.
+    So an object that moves is in its new Work before it leaves the old one: in between, the agent would take it for
+    unwanted and remove it; see `webhook.member.heirs`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
@@ -159,6 +160,7 @@ class WorkGenerator:
             now=self._now(),
             settings=self._selection,
         )
+        # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, held)
         try:
@@ -167,7 +169,7 @@ class WorkGenerator:
             await self._adopt(family, binding, made)
             await self._hub.carry_out_at_once(WORK, kept)
             await take_away(self._hub, (write.document for write in gone), member, abandoned=False)
-        except (ForbiddenError, InvalidObjectError) as error:  # it will not pass by itself, so it has to be said
+        except (ForbiddenError, InvalidObjectError) as error:  # retrying does not help, so the status has to say it
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
             raise
@@ -183,7 +185,7 @@ class WorkGenerator:
         self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now()))
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
-        """Take over a Work that stands where ours should be, and that belongs to no binding: its labels were edited.
+        """Take over a Work in the place of ours that belongs to no binding, because its labels were edited.
 
         Raises:
             StuckError: It belongs to another placement, whose Works have the same names.
@@ -213,23 +215,23 @@ class WorkGenerator:
         return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
-        """Delete the Works of a binding that is being deleted; when none is left, let it go.
+        """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.
 
-        The Works of a binding that somebody else has deleted stay; the scheduler makes it anew.
+        If another client has deleted the binding, its Works stay, and the scheduler creates it again.
         """
         if not is_to_go(binding):
             if self._goes_with_its_placement(family, binding):
-                return Result(POLL_DELETION)  # the scheduler says so in a moment
+                return Result(POLL_DELETION)  # the scheduler is about to write on it that it is to go
             return await self._let_go(family, binding)
         works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
-        if works_of(self._hub.cache, binding):
+        if works_of(self._hub.cache, binding):  # the binding goes last: without it no controller looks after them
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
 
     def _goes_with_its_placement(self, family: Family, binding: JsonObject) -> bool:
-        """Say whether the placement is going, too, or about to: its namespace takes both, in any order."""
+        """Say whether the placement is being deleted, too, or about to be: a namespace deletes both, in any order."""
         parent = family.parent(binding)
         placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
         if placement is None:
@@ -250,7 +252,7 @@ def _itself(family: Family, change: Change) -> Iterator[BindingRef]:
 
 
 def _of_work(change: Change) -> Iterator[BindingRef]:
-    """Yield the binding of a Work, and the one that it belonged to before somebody changed its labels."""
+    """Yield the binding of a Work, and the one that its labels named before."""
     for document in change:
         if document is not None and (binding := label(document, PARENT_BINDING)):
             ref = placement_of_work(document)
