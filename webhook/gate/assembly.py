@@ -26,7 +26,7 @@ class Disruption:
         budgets: What the budgets allow, now and on the calendar.
         nodes: The pools with what is reserved of them.
         members: What goes on at the member clusters.
-        keeper: What is reserved.
+        keeper: Keeps what is reserved.
         enforcement: Judges disruptions by hand; without ``enforce_budgets`` it allows them all.
     """
 

@@ -60,13 +60,13 @@ class HubBudgets:
     async def overview(
         self, pools: Sequence[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason]
     ) -> JsonObject:
-        """Return what *pools* allow at *at*, not to be changed; made in a thread, as a thousand take a while."""
+        """Return what *pools* allow at *at*, read-only; made in a thread, as a thousand pools take a while."""
         return await asyncio.to_thread(self._overviews.overview, pools, at, reasons)
 
     async def calendar(
         self, pools: Sequence[BudgetedPool], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return the calendar of *pools*; made in a thread, one pool at a time, and no further once nobody waits.
+        """Return the calendar of *pools*; made in a thread, one pool at a time, until done or cancelled.
 
         Raises:
             TooLargeError: See `scorer.node_budgets.documents.CalendarMaker`.

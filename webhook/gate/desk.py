@@ -1,7 +1,6 @@
 """Where every question about disruption is asked: of nodes and of member clusters, one or many, to know or to reserve.
 
-Whoever asks here meets one family of errors, `webhook.gate.errors`, and one who asks for what is not there
-`UnknownObjectError`.
+Callers get errors of one family, `webhook.gate.errors`, and `UnknownObjectError` for an object that does not exist.
 
 Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
 """
@@ -23,7 +22,7 @@ from webhook.gate.nodes import HubNodeGate
 class GateDesk:
     """Answers, reserves, and keeps what is reserved.
 
-    Where nothing else is said, methods raise `GateError` when they give no answer.
+    Methods raise `GateError` when they give no answer, besides the errors that each of them names.
 
     Args:
         nodes: Answers for nodes of pools.
@@ -42,12 +41,12 @@ class GateDesk:
             raise NotReadyError("node pools and reservations are not known yet", 1)
 
     def require_members(self) -> None:
-        """Raise `NotReadyError` while what answers about member clusters depend on has not been read once."""
+        """Raise `NotReadyError` while the objects behind answers about member clusters have not been read once."""
         if not self._members.synced:
             raise NotReadyError("what goes on at the member clusters is not known yet", 1)
 
     async def answer(self, questions: Sequence[Question], claimant: Claimant) -> tuple[Answer, ...]:
-        """Say of the nodes of each question whether they may be disrupted, and reserve what is to be reserved.
+        """Say for each question whether its nodes may be disrupted, and reserve what it wants reserved.
 
         Args:
             questions: In order; see `HubNodeGate.answer`.
@@ -80,7 +79,7 @@ class GateDesk:
         return self._members.rollout(ref, cluster)
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
-        """Say whether a cluster may be upgraded now; *run* asks, or whichever run has the cluster in it.
+        """Say whether a cluster may be upgraded now by *run*, or if empty by the first run that has the cluster in it.
 
         Raises:
             UnknownObjectError: There is no such member cluster, or no such run.
@@ -108,7 +107,7 @@ class GateDesk:
             return await self._members.reserve_update(cluster, run, claimant, seconds)
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Keep what was granted for so long from now; a reservation that has expired is gone."""
+        """Keep what was granted for *seconds* from now; a reservation that has expired is gone."""
         with as_gate_errors():
             return await self._keeper.renew(identifier, identity, seconds)
 

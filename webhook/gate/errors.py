@@ -1,7 +1,7 @@
 """What a gate says when it gives no answer, or does not do what it is asked to: errors of one family.
 
-Each is fit for whoever asked. What the Leases and the store raise becomes one of them at one place, `as_gate_errors`,
-which the desk is behind.
+Each message is fit for the caller. What the Leases and the store raise becomes one of them at one place,
+`as_gate_errors`, which the desk uses.
 
 Source: nodepool-disruption.md 14.3; serving.md 3.1 and 3.3.
 """
@@ -17,7 +17,7 @@ from webhook.gate.reservations import BusyError
 from webhook.kube.ports import StoreError
 
 ASK_AGAIN_SECONDS: Final = 10
-"""How soon to ask again where nobody knows when it will be different (nodepool-disruption.md 14.3)."""
+"""How soon to ask again where it is not known when the answer will change (nodepool-disruption.md 14.3)."""
 
 
 class GateError(Exception):
@@ -52,11 +52,11 @@ class MistakenQuestionError(GateError):
 
 
 class UnknownReservationError(GateError):
-    """There is no such reservation, or not any more."""
+    """There is no such reservation, or it has expired."""
 
 
 class NotYoursError(GateError):
-    """The reservation is somebody else's."""
+    """Another user has taken the reservation."""
 
 
 class RefusedError(GateError):
@@ -85,11 +85,11 @@ class MemberHeldError(GateError):
 
 
 class NoRoomError(GateError):
-    """So many reservations are held of one thing that no more can be written down."""
+    """So many reservations are held of one thing that its Lease has no room for more."""
 
 
 class ContendedError(GateError):
-    """Others have changed the same reservations again and again."""
+    """Other writers have changed the same reservations again and again."""
 
 
 class NotReadyError(GateError):

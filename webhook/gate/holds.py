@@ -1,4 +1,4 @@
-"""What goes on at each member cluster: kept as changes come into the cache, so that asking looks at one member."""
+"""What goes on at each member cluster: kept up to date with the cache, so that a question looks at one member only."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -49,8 +49,8 @@ class HubMemberHolds:
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
-        disruptions: Which of them take part in the gate; of the others nothing is seen.
-        reservations: What is reserved: these count whatever they are for.
+        disruptions: Those that take part in the gate; others are not looked at.
+        reservations: What is reserved; reservations count whatever they are for.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class HubMemberHolds:
             self._follow(kinds.UPGRADE_RUN, partial(self._take, upgrade_holds))
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with the name of every member that is held for other reasons than before; returns the end.
+        """Call *handler* with the name of every member when the reasons that hold it change; returns what ends that.
 
-        It is not told of the end of an eviction; that of its reservation is a change of that.
+        The end of an eviction does not count; the end of its reservation is a change of the reservations.
         """
         return self._changed.subscribe(handler)
 
     def end(self) -> None:
-        """Follow no longer."""
+        """Stop following changes."""
         for end in self._ends:
             end()
 
     def of(self, member: str) -> tuple[Hold, ...]:
         """Return what goes on at a member, and who has reserved it.
 
-        What is reserved there and cannot be read holds it for everybody.
+        Reservations that cannot be read hold it against every caller.
         """
         try:
             reserved = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
@@ -118,7 +118,7 @@ class HubMemberHolds:
         self._ends.append(self._cache.subscribe(kind, handler))
 
     def _take_eviction(self, change: Change) -> None:
-        """Take in an eviction that has named its binding; whether that is gone is looked at when somebody asks."""
+        """Take in an eviction that has named its binding; a question checks whether that is gone."""
         for document in change:
             if document is None or not annotation(document, EVICTED_BINDING):
                 continue

@@ -1,7 +1,8 @@
-"""Reservations as those who ask at a gate have them: taken, renewed and given back.
+"""Reservations as the callers of a gate use them: taken, renewed and given back.
 
-A reservation of a rollout is two: one of the placement, whose budget it uses, and one of the member; they are had,
-renewed and given back together.
+A reservation of a rollout is two: one of the placement, whose budget it uses, and one of the member; they are taken,
+renewed and given back together. They are on two Leases, so no single write covers both: the order of the writes is such
+that a crash in between leaves what the caller can still renew or give back, or what expires.
 
 Source: serving.md 3.1.
 """
@@ -28,7 +29,7 @@ from webhook.kube.ports import StoreError
 
 Judge = Callable[[Held], MemberDisruption]
 """Given what others have reserved of a placement, says which kind of disruption a change of it is, or raises why it may
-not be changed now; may be asked several times."""
+not be changed now; may be called several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Claimant:
 
     Args:
         holder: In the caller's words.
-        identity: As authenticated; nobody else may renew it or give it back.
+        identity: As authenticated; no other user may renew it or give it back.
     """
 
     holder: str
@@ -49,10 +50,10 @@ class Claimant:
 
 
 class ReservationKeeper:
-    """Keeps the reservations of a hub for whoever has taken them.
+    """Keeps the reservations of a hub for their claimants.
 
-    Where nothing else is said, methods raise `UnreadableReservationsError`, `TooManyReservationsError` or `StoreError`
-    when the reservations cannot be read or written now.
+    Besides the errors that each of them names, methods raise `UnreadableReservationsError`, `TooManyReservationsError`
+    or `StoreError` when the reservations cannot be read or written now.
 
     Args:
         reservations: Those of all replicas.
@@ -69,11 +70,11 @@ class ReservationKeeper:
         return tuple((thing, each) for thing, held in found for each in held), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Keep what was granted for so long from now; a reservation that has expired is gone.
+        """Keep what was granted for *seconds* from now; a reservation that has expired is gone.
 
         Raises:
             UnknownReservationError: There is none of that id.
-            NotYoursError: It is somebody else's.
+            NotYoursError: Another user has taken it.
         """
 
         def decide(_: Thing, held: Held) -> Held:
@@ -84,7 +85,7 @@ class ReservationKeeper:
         if own.gate == ROLLOUT:
             try:
                 await self._hold_beside(own)
-            except MemberHeldError as error:  # the half of the member had come to an end
+            except MemberHeldError as error:  # the half of the member had expired, and the member was granted to others
                 await self.drop(identifier)
                 raise UnknownReservationError(f"the reservation has come to an end: {error}") from error
         return own
@@ -96,10 +97,11 @@ class ReservationKeeper:
 
         def decide(_: Thing, held: Held) -> Held | None:
             nonlocal freed, released
-            if released and with_id(held, identifier) is None:
+            if released and with_id(held, identifier) is None:  # an earlier attempt was stored, its answer was lost
                 return None
             own = _owned(held, identifier, identity)
-            if own.gate == ROLLOUT and freed is None:  # first the member: what is left can be given back again
+            # The half of the member goes first: after a crash in between, the caller can give back the rest by its id.
+            if own.gate == ROLLOUT and freed is None:
                 freed = own
                 return None
             released = True
@@ -113,7 +115,7 @@ class ReservationKeeper:
             raise _unknown(identifier)
 
     async def drop(self, identifier: str) -> None:
-        """Try to remove what nobody was told to have; else it expires."""
+        """Try to remove a reservation that no caller knows of; if that fails, it expires."""
         with suppress(StoreError, UnreadableReservationsError):
             await self._remove(identifier)
 
@@ -148,8 +150,8 @@ class ReservationKeeper:
         try:
             await self.reservations.change(ROLLOUT, placement, decide, look)
             await self._hold_beside(taken[-1])
-        except BaseException:
-            if taken and taken[-1].id == identifier:  # what was had before is still had
+        except BaseException:  # cancelled, too: the caller does not learn the id, so it could not give it back
+            if taken and taken[-1].id == identifier:  # one that the caller had before stays
                 await self.drop(beside(taken[-1]).id)
                 await self.drop(identifier)
             raise
@@ -194,7 +196,7 @@ class ReservationKeeper:
         await self.reservations.change(MEMBER, cluster, decide)
 
     async def _remove(self, identifier: str) -> None:
-        """Remove a reservation, whosever it is; fine when it is not there."""
+        """Remove a reservation of any user; a missing one is fine."""
 
         def decide(_: Thing, held: Held) -> Held | None:
             own = with_id(held, identifier)
@@ -207,7 +209,7 @@ class ReservationKeeper:
 
 
 def with_id(held: Held, identifier: str) -> Reservation | None:
-    """Return the reservation of an id, compared in constant time; None: there is none."""
+    """Return the reservation of an id, compared in constant time, as the id is a secret; None: there is none."""
     return next((each for each in held if secrets.compare_digest(each.id.encode(), identifier.encode())), None)
 
 
@@ -223,7 +225,7 @@ def _owned(held: Held, identifier: str, identity: str) -> Reservation:
     if own is None:
         raise _unknown(identifier)
     if own.identity != identity:
-        raise NotYoursError("only who has taken a reservation may renew it or give it back")
+        raise NotYoursError("only the user who has taken a reservation may renew it or give it back")
     return own
 
 

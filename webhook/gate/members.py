@@ -1,8 +1,8 @@
 """May a member cluster be disrupted now? Rollouts, upgrades and evictions of one member see one another.
 
-An answer is advice about this moment, out of the cache; what has to hold is reserved. What is reserved of a placement
-counts as being changed until it is given back: in the plan of its rollout, and among what its staged update run is busy
-with.
+An answer is advice about this moment, from the cache; what has to hold is reserved. What is reserved of a placement
+counts as being changed until it is given back: in the plan of its rollout, and among the clusters that its staged
+update run is updating.
 
 Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 6.5.
 """
@@ -57,7 +57,7 @@ _OWN: Final = (
 )
 
 WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
-"""What answers are made of, at most: with all kinds of disruption in the setting ``gate_members``."""
+"""All that answers may depend on: with every kind of disruption in the setting ``gate_members``."""
 
 _MOST_NAMED: Final = 3
 """Reservations that one message names."""
@@ -68,8 +68,8 @@ _Object = TypeVar("_Object", bound=ApiObject)
 class HubMemberGate:
     """Answers for the member clusters of a hub.
 
-    Whatever the setting says, whoever asks is told of what else holds the member: reservations of anybody, and what
-    goes on there of the kinds in the setting.
+    Whatever the setting says, the answer names what else holds the member: every reservation, and what goes on there of
+    the kinds in the setting.
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
@@ -106,7 +106,7 @@ class HubMemberGate:
         return all(shelf.synced.is_set() for shelf in self._shelves)
 
     def kind_of(self, ref: PlacementRef) -> MemberDisruption:
-        """Return what a change of a placement on a cluster is: a rollout, or a staged update where runs make it."""
+        """Return what a change of a placement on a cluster is: a rollout, or a staged update if runs change it."""
         placement = self._cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
         strategy = spec_of(placement or {}).get("strategy") or {}
         rolls = strategy.get("type") in (None, StrategyType.ROLLING_UPDATE)
@@ -155,7 +155,7 @@ class HubMemberGate:
         return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
-        """Bring what is known of a placement and its bindings up to the store's state of this moment."""
+        """Bring what the cache knows of a placement and its bindings up to the present state of the store."""
         if label_value_error(ref.name):  # bindings know their placement by a label
             return
         family, store = FAMILY_OF[ref.kind], self._store
@@ -228,7 +228,7 @@ class HubMemberGate:
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promised: Hold | None = None
     ) -> MemberAnswer:
-        """Return the answer, unless it would be taken for leave while something else holds the member."""
+        """Return the answer, unless something else holds the member and the answer would read as permission."""
         if not answer.allowed and answer.reason is not MemberReason.BUDGET_USED_UP:
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or promised
@@ -279,7 +279,7 @@ class HubMemberGate:
         return _planned(plan, ref, cluster, state.snapshot or "")
 
     def _left_out(self, state: RolloutState, but: str) -> set[str]:
-        """Return the clusters that the rollout leaves to what else goes on there, so that others take their turns."""
+        """Return the clusters that the rollout skips because something else goes on there: others take their turn."""
         if not self._rollouts_wait:
             return set()
         clusters = set(state.clusters) - {but}
@@ -348,7 +348,7 @@ def _promises(reserved: Iterable[Reservation], clusters: Collection[str]) -> str
 def _read(document: JsonObject, model: type[_Object]) -> _Object | None:
     try:
         return model.read(document)
-    except pydantic.ValidationError:  # it is no run that anybody could carry out
+    except pydantic.ValidationError:  # it is no run that could be carried out
         return None
 
 

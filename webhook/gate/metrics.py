@@ -1,7 +1,7 @@
 """What the budgets of every node pool allow, in the registry of the process.
 
-Names of pools are label values here, which nothing else of ours has: there are as many series as an operator has made
-pools, and who makes pools is an operator.
+Names of pools are label values here; no other metric of ours has names that users choose. Only operators create pools,
+so there are as many series as they want.
 
 Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
 """
@@ -48,18 +48,19 @@ class PoolMetrics(Collector):
         registry.register(self)
 
     async def prepare(self) -> None:
-        """Find out in a thread what has changed, a pool at a time: many budgets take longer than others can wait.
+        """Compute in a thread what has changed, one pool at a time: many budgets would hold up the event loop.
 
-        Whoever shows the metrics without it has it done by `collect`.
+        Without this call `collect` computes it.
         """
         for pool in tuple(self._views()):
             counts, now = pool.counts(), self._now()
             known = self._pools.get(pool.name)
             if known is None or not known.holds(pool.budgets, counts, now):
+                # The pool may change meanwhile: `collect` asks again whether the outlook still holds.
                 self._pools[pool.name] = await asyncio.to_thread(outlook, pool.budgets, counts, now)
 
     def describe(self) -> Iterator[Metric]:
-        """Yield the metrics without samples: registering them asks nobody."""
+        """Yield the metrics without samples, so that registering them does not read the pools."""
         yield from _families()
 
     def collect(self) -> Iterator[Metric]:
@@ -89,7 +90,7 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
             "harbormaster_disruption_allowed", "How many nodes of a pool may be disrupted at once.", labels=LABELS
         ),
         GaugeMetricFamily(
-            "harbormaster_disruption_active", "How many nodes of a pool use its budgets up.", labels=LABELS
+            "harbormaster_disruption_active", "How many nodes of a pool count against its budgets.", labels=LABELS
         ),
         GaugeMetricFamily(
             "harbormaster_disruption_next_opening_timestamp_seconds",

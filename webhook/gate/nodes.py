@@ -1,9 +1,10 @@
 """May these nodes be disrupted now? Questions over the present state of the hub, and reservations of what is granted.
 
-An answer without a reservation is advice: two callers who ask at once are both told that they may. What has to hold is
-reserved, and a reservation is decided while nobody else can reserve of the same pool, see `webhook.gate.reservations`.
-What nodes are doing then is read from the hub itself: what was done under a reservation that was given back since may
-not have come to this replica yet. Pods, and what guards them, come from its cache in either case.
+An answer without a reservation is advice: two callers that ask at once are both told that they may. What has to hold is
+reserved. A reservation is written over the version of the pool's Lease that it was decided on, so no other can be
+granted in between, see `webhook.gate.reservations`. What nodes are doing is then read from the hub itself: what was
+done under a reservation that has been given back may not have reached the cache of this replica yet. Pods, and what
+guards them, come from the cache in either case.
 
 Replicas agree on what is in force as far as their clocks do.
 
@@ -58,7 +59,7 @@ class HubNodeGate:
 
     @property
     def synced(self) -> bool:
-        """Whether pools and reservations have been read once; without the right to read these there are none."""
+        """Whether pools and reservations have been read once; reservations that we may not read count as none."""
         return self.pools.synced and self._reservations.synced
 
     def view(self, name: str) -> PoolView | None:
@@ -84,8 +85,8 @@ class HubNodeGate:
     async def answer(self, questions: Sequence[Question], claimant: Claimant) -> tuple[Answer, ...]:
         """Answer questions in order, one or many, and reserve what they want reserved: all of it or nothing.
 
-        What one of them is granted lowers what those that follow may have of its pool. Where nothing is to be reserved,
-        all are answered out of one snapshot, at one instant.
+        What one of them is granted lowers what those after it may have of its pool. Where nothing is to be reserved,
+        all are answered from one snapshot, at one instant.
 
         Args:
             questions: Each with the seconds for which what is granted is reserved, if it is to be.
@@ -99,7 +100,7 @@ class HubNodeGate:
         """
         answers: list[Answer] = []
         now = self._now()
-        advised: dict[str, _Granted] = defaultdict(_Granted)  # what is reserved, the reservations tell
+        advised: dict[str, _Granted] = defaultdict(_Granted)  # without reservations, which the Lease tells of
         try:
             for position, question in enumerate(questions):
                 before = advised[question.pool]
@@ -113,7 +114,7 @@ class HubNodeGate:
                 except InvalidQuestion as error:
                     raise MistakenQuestionError(error.pointer, error.code, error.detail, position) from error
                 answers.append(found)
-        except BaseException:
+        except BaseException:  # cancelled, too: the caller learns of none of these, so it could give none back
             for answered in answers:
                 if answered.reservation is not None:
                     await self._keeper.drop(answered.reservation[0])
@@ -141,7 +142,7 @@ class HubNodeGate:
         answered: list[Answer] = []
 
         def decide(held: Held) -> Held | None:
-            if (own := with_id(held, identifier)) is not None:  # a write that was not answered has been stored
+            if (own := with_id(held, identifier)) is not None:  # an earlier attempt was stored, its answer was lost
                 answered[:] = [replace(answered[-1], reservation=(own.id, own.expires))]
                 return None
             pool = self.pools.pool(question.pool)
@@ -192,11 +193,11 @@ def _reservation(
 
 
 def _check_reservable(question: Question) -> None:
-    """Refuse to reserve what is not there: only the present is reserved. Raises `InvalidQuestion`."""
+    """Refuse to reserve what does not exist: only the present can be reserved. Raises `InvalidQuestion`."""
     if question.node_pool is not None:
-        raise InvalidQuestion("/nodePool", "invalid", "only of a node pool of the hub can something be reserved")
+        raise InvalidQuestion("/nodePool", "invalid", "nodes can be reserved only in a node pool of the hub")
     if question.now is not None:
-        raise InvalidQuestion("/now", "invalid", "only for the present can something be reserved; leave it out")
+        raise InvalidQuestion("/now", "invalid", "nodes can be reserved only for the present; leave it out")
 
 
 def _unknown_pool(name: str) -> UnknownObjectError:

@@ -1,9 +1,9 @@
 """The node pools of the hub, with their claims and nodes, as changes come in.
 
-Everything is read when it comes, so that a question finds each pool counted; a node whose heartbeat says nothing new
-changes nothing. A budget that cannot be read stands as one that nobody can use, and so holds its whole pool back.
-Pods and PodDisruptionBudgets are watched only from the moment there is a pool: most hubs have none, and some have many
-pods. Nodes and pods are kept trimmed; claims are not, because a placement may select them.
+Every object is parsed when it changes, so that a question finds each pool counted; a node whose heartbeat says nothing
+new changes nothing. A budget that cannot be read counts as an unusable one, and so holds its whole pool back. Pods and
+PodDisruptionBudgets are watched only once there is a pool: most hubs have none, and some have many pods. Nodes and pods
+are kept trimmed; claims are not, because a placement may select them.
 
 Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
@@ -42,20 +42,20 @@ from webhook.kube.ports import Key, Store
 from webhook.kube.trimming import essential_node
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
-"""What is read of the hub to count the nodes of pools."""
+"""The kinds that are read to count the nodes of pools."""
 WATCHED: Final = (*COUNTED, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
-"""All that is read of the hub."""
+"""All kinds that are read."""
 
 _OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 
 
 class HubNodePools:
-    """The node pools of a hub out of a cache.
+    """The node pools of a hub, from a cache.
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
-        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that are there.
-        with_pods: Whether pods are watched at all: only they tell which nodes may go, and nobody needs them to count.
+        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that exist already.
+        with_pods: Whether pods are watched at all: they tell which nodes may go, and are not needed for counting.
     """
 
     def __init__(self, cache: Cache, *, template_do_not_disrupt: bool = True, with_pods: bool = True) -> None:
@@ -118,12 +118,12 @@ class HubNodePools:
         return self._links.node_of_claim(claim)
 
     async def look_again(self, store: Store, name: str) -> None:
-        """Bring what is known of a pool and its nodes up to the store's state of this moment; pods are left out.
+        """Bring what the cache knows of a pool and its nodes up to the present state of the store, except pods.
 
         Raises:
             StoreError: Something of it cannot be read now.
         """
-        if label_value_error(name):  # no node can say that it is in a pool of such a name
+        if label_value_error(name):  # no node can carry the label of a pool of such a name
             return
         nodes = [node for each in self._of_pool.get(name, ()) if (node := self._links.nodes.get(each))]
         claims = [claim for node in nodes if (claim := self._links.claim_of_node(node["metadata"]["name"]))]
@@ -144,7 +144,7 @@ class HubNodePools:
         return self._told.subscribe(handler)
 
     def end(self) -> None:
-        """Follow nothing any more; what is known stays as it is."""
+        """Stop following changes; what is known stays as it is."""
         for end in self._subscriptions:
             end()
 
@@ -205,7 +205,7 @@ class HubNodePools:
         self._read_node(name)
 
     def _read_node(self, name: str) -> None:
-        """Read a node anew, with its claim."""
+        """Parse a node again, with its claim."""
         document, before = self._links.nodes.get(name), self._nodes.get(name)
         node = None if document is None else read_pool_node(document, self._links.claim_of_node(name))
         if node == before:
@@ -246,7 +246,7 @@ class _Links:
         self._nodes_with_id: dict[str, dict[str, None]] = {}
 
     def take_claim(self, change: Change) -> set[str]:
-        """Take in a changed claim; returns the names of the nodes that may have to be read anew."""
+        """Take in a changed claim; returns the names of the nodes that may have to be parsed again."""
         name, touched = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
         if before is not None:
@@ -329,10 +329,10 @@ class _Pods:
 
 
 def read_budgets(document: JsonObject) -> tuple[Budget, ...]:
-    """Return the budgets of a NodePool with its defaults; in the place of each that cannot be read, one of no use.
+    """Return the budgets of a NodePool with its defaults; in place of each that cannot be read, an unusable one.
 
-    Such a one has no schedule, so that it is in force always, and its ``nodes`` says what is wrong: whatever is not a
-    number or a share makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").
+    That has no schedule, so it is always in force, and its ``nodes`` says what is wrong: a value that is neither a
+    number nor a percentage makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").
     """
     disruption: Any = document
     for name in ("spec", "disruption"):

@@ -1,7 +1,7 @@
-"""Reservations on Leases: read, decide, write over what was read; that is the lock, for all replicas alike.
+"""Reservations on Leases: read, decide, write over the version that was read; that is the lock, for all replicas alike.
 
-Nothing is decided from the cache: whoever wants to change something reads the Lease itself. What the watch brings, of
-our own namespace alone, is for those who only ask.
+No change is decided from the cache: it reads the Lease itself. What the watch brings, of our own namespace alone, is
+for questions.
 
 Source: serving.md 3.1.
 """
@@ -48,7 +48,7 @@ from webhook.kube.ports import (
 
 Held = tuple[Reservation, ...]
 Decide = Callable[[Held], Held | None]
-"""Given what is in force, returns what shall be; None: leave it as it is."""
+"""Given what is in force, returns what shall be in force; None: leave it as it is."""
 Look = Callable[[], Awaitable[None]]
 """Looks at what a decision depends on."""
 
@@ -58,12 +58,12 @@ async def _look_nowhere() -> None:
 
 
 MOST_ATTEMPTS: Final = 40
-"""So often one change is decided; with a pause in between that grows to `LONGEST_PAUSE`."""
+"""How often one change is attempted, with pauses in between that grow to `LONGEST_PAUSE`."""
 SHORTEST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 CALL_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-"""So often Leases in which everything has expired are looked for."""
+"""How often to look for Leases in which everything has expired."""
 _SECRET_BYTES: Final = 16
 
 _T = TypeVar("_T")
@@ -72,12 +72,12 @@ log = logging.getLogger(__name__)
 
 
 def new_id(gate: str, thing: str) -> str:
-    """Return an id for a reservation of *thing* that nobody can guess."""
+    """Return an id for a reservation of *thing* that cannot be guessed."""
     return reservation_id(gate, thing, secrets.token_hex(_SECRET_BYTES))
 
 
 class BusyError(StoreError):
-    """Others have changed the same Lease again and again; trying again later may help."""
+    """Other writers have changed the same Lease again and again; trying again later may help."""
 
 
 class LeaseReservations:
@@ -97,11 +97,11 @@ class LeaseReservations:
         self._cache.require((LEASE,))
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._written: dict[str, tuple[JsonObject, Held]] = {}
-        """Leases as they were last read, by name, and what is written in them."""
+        """Leases as they were last parsed, by name, and what is written in them."""
         self._cache.subscribe(LEASE, self._forget)
 
     async def run(self) -> None:
-        """Follow the Leases, and clear away those in which everything has expired, until cancelled."""
+        """Follow the Leases, and delete those in which everything has expired, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cache.run(), name="reservations")
             tasks.create_task(self._sweep(), name="expired reservations")
@@ -133,7 +133,7 @@ class LeaseReservations:
         """Return what is in force of a thing, as far as the watch has told.
 
         Raises:
-            UnreadableReservationsError: The Lease does not tell.
+            UnreadableReservationsError: The Lease cannot be read.
         """
         lease = self._cache.get(LEASE, lease_name(gate, thing), self._namespace)
         return () if lease is None else self._known(lease)
@@ -157,16 +157,16 @@ class LeaseReservations:
         Args:
             gate: Guards the thing.
             thing: Its name there.
-            look: Called each time after what is in force was read, and before *decide*: what somebody did before he
-                gave his reservation back can be seen then.
-            decide: Called with what is in force, again and again while others write first; what it raises ends that.
-                A write that was not answered may have been stored: then it finds its own reservation there.
+            look: Called in each attempt after the Lease was read, and before *decide*: so it sees all that was done
+                under a reservation that is no longer in the Lease.
+            decide: Called with what is in force, again in each attempt while others write first; what it raises ends
+                the change. If an earlier attempt was stored and its answer lost, it finds its own reservation there.
 
         Returns:
             What is in force afterwards.
 
         Raises:
-            UnreadableReservationsError: The Lease does not tell what is reserved; *decide* is not asked.
+            UnreadableReservationsError: What the Lease says cannot be read; *decide* is not called.
             TooManyReservationsError: They do not fit.
             StoreError: The Lease cannot be read or written; the message says why.
         """
@@ -176,7 +176,7 @@ class LeaseReservations:
     async def change_one(self, identity: str, decide: Callable[[Thing, Held], Held | None]) -> Held:
         """Change what is reserved where the reservation of this id is or was; as `change`.
 
-        *decide* is not asked when there is no such Lease: then nothing is in force.
+        *decide* is not called when there is no such Lease: then nothing is in force.
         """
         name = lease_of(identity)
         return await self._change(name, decide, None) if name else ()
@@ -194,8 +194,8 @@ class LeaseReservations:
                     await asyncio.sleep(_pause(attempt))
                 try:
                     return await self._attempt(name, decide, new, look)
-                except (ConflictError, AlreadyExistsError):  # somebody wrote first, or a write of ours was not answered
-                    continue
+                except (ConflictError, AlreadyExistsError):
+                    continue  # another replica wrote first, or a write of ours was stored and its answer was lost
         raise BusyError(f"the Lease {self._namespace}/{name} is being changed by others again and again")
 
     async def _attempt(
@@ -211,6 +211,8 @@ class LeaseReservations:
         thing = new if lease is None else thing_of(lease)
         assert thing is not None
         written = () if lease is None else read_reservations(lease)
+        # After the read: else a caller could disrupt something after the look, and give its reservation back before the
+        # read, so that neither shows it. A reservation that is written from here on makes our write a conflict.
         await look()
         held = in_force(written, self._now())
         wanted = decide(thing, held)
@@ -228,7 +230,7 @@ class LeaseReservations:
                 except NotFoundError as error:
                     raise UnavailableError(
                         f"there is no namespace {self._namespace!r} to keep reservations in; "
-                        "make it, or name another one in the setting namespace"
+                        "create it, or name another one in the setting namespace"
                     ) from error
                 self._cache.shelf(LEASE).put(stored)
             return
@@ -238,18 +240,19 @@ class LeaseReservations:
                 self._cache.shelf(LEASE).put(stored)
             else:
                 await self._delete(key, lease)
-        except NotFoundError as error:
+        except NotFoundError as error:  # deleted since it was read, by a sweep perhaps: read again
             raise ConflictError(str(error)) from error
 
     async def _delete(self, key: Key, lease: JsonObject) -> None:
         metadata = lease["metadata"]
+        # With both preconditions: a reservation that another replica has written since must not go with it.
         await self._call(
             self._store.delete(LEASE, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         )
         self._cache.shelf(LEASE).drop(lease)
 
     def _known(self, lease: JsonObject) -> Held:
-        """Return what is in force of what the watch has brought: that is asked for again and again, and read once.
+        """Return what is in force of a Lease in the cache, which is parsed once however often it is asked for.
 
         Raises `UnreadableReservationsError`.
         """
@@ -277,21 +280,21 @@ class LeaseReservations:
             await self.clear()
 
     async def clear(self) -> None:
-        """Delete the Leases in which everything has expired; what cannot be read stays."""
+        """Delete the Leases in which everything has expired; one that cannot be read stays."""
         for lease in self._cache.list(LEASE, self._namespace):
             try:
                 if thing_of(lease) is not None and not self._known(lease):
                     await self._delete(key_of(lease), lease)
-            except (NotFoundError, ConflictError):  # another replica was faster, or somebody has just reserved
+            except (NotFoundError, ConflictError):  # another replica was faster, or a caller has just reserved
                 continue
             except (ValueError, StoreError) as error:
                 log.warning("reservations not cleared", extra={"lease": str(key_of(lease)), "reason": str(error)})
-            except Exception:  # what nobody expected of one Lease must not end the watch of all of them
+            except Exception:  # a bug that one Lease brings to light must not end the watch of all of them
                 log.exception("reservations not cleared", extra={"lease": str(key_of(lease))})
 
     @asynccontextmanager
     async def _turn(self, name: str) -> AsyncIterator[None]:
-        """Let the changes of one Lease take turns, so that this process is never in its own way."""
+        """Let the changes of one Lease take turns, so that this process causes itself no conflicts."""
         lock, waiting = self._turns.get(name, (asyncio.Lock(), 0))
         self._turns[name] = (lock, waiting + 1)
         try:
