@@ -180,7 +180,7 @@ class Cache:
         shelf = self._shelves.pop(kind.group_kind, None)
         if shelf is None:
             return
-        shelf.answered.set()  # a task in `wait_answered` would wait for ever: no list comes for this shelf any more
+        shelf.answered.set()  # ends `wait_answered`, which would wait without end: no list will come for this shelf
         if shelf.watching is not None:
             shelf.watching.cancel()
 

@@ -69,7 +69,7 @@ def check_file(file: Path) -> None:
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DataFolderError(
-            f"{where} is open to others; remove it for a new one, or if nobody has read it: chmod go-rw {file}"
+            f"{where} is open to others; remove it for a new one, or if no other user has read it: chmod go-rw {file}"
         )
 
 

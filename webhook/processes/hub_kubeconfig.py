@@ -26,7 +26,7 @@ def hub_kubeconfig(server: str, token: str, ca_file: Path, page: str) -> str:
 
     Args:
         server: URL of its HTTPS listener.
-        token: Lets its owner do everything there: the text is for nobody else.
+        token: Lets its owner do everything there, so only they may read the text.
         ca_file: The authority that vouches for the server.
         page: URL where this machine sees the page without a certificate.
     """

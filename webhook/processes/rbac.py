@@ -291,7 +291,7 @@ def _reconcile_rules() -> Iterator[Rule]:
         [_ROLE],
     )
     yield _rule(
-        "and is bound to it, anew when the binding names another role",
+        "and is bound to it; a binding to another role is replaced",
         ("create", "delete", "get", "list", "update"),
         [_ROLE_BINDING],
     )
@@ -374,7 +374,7 @@ def checked_applied(applied: Selected) -> Selected:
     apart = {Resource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:
         if resource in apart:
-            raise UnknownKindError(f"{resource.plural!r}: whoever places roles needs more rights: --apply-rbac")
+            raise UnknownKindError(f"{resource.plural!r}: placing roles takes more rights: --apply-rbac")
     return applied
 
 

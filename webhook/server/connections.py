@@ -177,7 +177,7 @@ class _Beginning:
             del self._same[connection.address]
 
     def of(self, address: str) -> OrderedDict[Connection, None]:
-        return self._same.get(address, _NOBODY)
+        return self._same.get(address, _NONE)
 
 
 class Connections:
@@ -313,7 +313,7 @@ def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
 
 
 _MISSING: Final = object()
-_NOBODY: Final[OrderedDict[Connection, None]] = OrderedDict()
+_NONE: Final[OrderedDict[Connection, None]] = OrderedDict()
 
 
 class Listener:

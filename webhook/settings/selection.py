@@ -42,8 +42,8 @@ class PlaceableSettings(NamespaceSettings, AllowedKindSettings, SkippedNamespace
 
     blocked_kinds: str = Field(
         default="",
-        description="Kinds that placements may not select or wrap, besides those that are always blocked, written as "
-        "`v1/Secret;example.com`; cannot be combined with `HARBORMASTER_ALLOWED_KINDS`.",
+        description="Kinds that placements may not select or wrap, besides those that are always blocked; written like "
+        "`HARBORMASTER_ALLOWED_KINDS`, with which it cannot be combined: `v1/Secret;example.com`.",
     )
     workloads_enabled: bool = Field(
         default=False, description="The hub runs workloads itself, so that claims of volumes are not placed."
