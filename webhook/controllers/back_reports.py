@@ -1,7 +1,7 @@
 """Status back-reporting: the statuses that a member reports go onto the hub's own objects.
 
-A placement that asks for it and cannot have it keeps its conditions; there is none for this. It gets a Warning event
-and a line in the log, once for every new reason.
+If a placement asks for it and cannot have it, no condition says so, as there is none for it. The placement gets a
+Warning event and a line in the log, once for every new reason.
 
 Source: rollout.md 18.
 """
@@ -87,7 +87,7 @@ class BackReportController:
                 yield from self._reporting(placement_of_work(document))
 
     def _of_selected(self, touched: Touched) -> Iterator[PlacementRef]:
-        """Yield a placement one of whose objects is new: it has not the status that was reported for it."""
+        """Yield a placement one of whose objects is new: it does not have the status that was reported for it."""
         if touched.is_new:
             yield from self._reporting(touched.ref)
 

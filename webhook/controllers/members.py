@@ -147,6 +147,7 @@ class MemberController:
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
     async def _join(self, member: JsonObject) -> Result:
+        # The finalizer first: what is made for the member from here on has to be cleared away when it leaves.
         if (held := plan_member(member)) is not None:
             member = await self._hub.replace(MEMBER_CLUSTER, held)
         cluster = member["metadata"]["name"]

@@ -134,7 +134,7 @@ class OverrideController:
 
 
 def placement_of(snapshot: JsonObject) -> PlacementRef | None:
-    """Return the placement whose rollout a change of an override snapshot concerns at once; None: no certain one.
+    """Return the placement whose rollout has to react to an override snapshot at once; None: it names no placement.
 
     An override that names no placement is taken up at the next reconcile of each rollout (rollout.md 6.5).
     """

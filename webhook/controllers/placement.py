@@ -257,7 +257,7 @@ class PlacementController:
         copy = self._hub.cache.get(PLACEMENT_STATUS, ref.name, namespace)
         write = plan_status_copy(placement, status, copy, now)
         problem = ""
-        try:
+        try:  # before the status itself, which says whether the copy was written
             await self._hub.carry_out(PLACEMENT_STATUS, [write] if write else [])
         except StoreError as error:
             problem = str(error)

@@ -38,7 +38,7 @@ PATIENCE_SECONDS: Final = 60.0
 """How long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
 
 NEXT_LOOK = timedelta(seconds=1)
-"""When it is looked at again in the meantime."""
+"""When to try again in the meantime."""
 
 _ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
 
@@ -209,7 +209,7 @@ class Selectables:
             self._release()
 
     def unreadable(self, ref: PlacementRef) -> Mapping[Identity, str]:
-        """Return the kinds that could not be read when a placement was last looked at, and why."""
+        """Return the kinds that could not be read when a placement was last reconciled, and why."""
         return self._left_out.get(ref, MappingProxyType({}))
 
     async def recovered(self) -> list[PlacementRef]:

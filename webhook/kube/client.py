@@ -73,7 +73,7 @@ class ApiServer:
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None, context: str | None = None) -> Self:
-        """Return the API server of a kubeconfig, or of the pod that this runs in when there is none.
+        """Return the API server of a kubeconfig, or of the pod that this process runs in when there is none.
 
         Nothing is asked of the server yet. Tokens are renewed: `webhook.kube.credentials`.
 
@@ -192,7 +192,7 @@ class ApiServer:
             accept: What may come back.
 
         Raises:
-            UnavailableError: There is none.
+            UnavailableError: There is no answer.
         """
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "harbormaster"}
         headers |= await self.login.credentials()

@@ -63,6 +63,7 @@ class Discovery:
         for identity, kind in self._kinds.items():
             if kind.group in silent:  # its server is down, which does not mean that the kind is gone
                 found.setdefault(identity, kind)
+        # Both at once, after the last await: a reader sees the old answer or the new one, never half of it.
         self._kinds, self._silent = MappingProxyType(found), frozenset(silent)
 
 

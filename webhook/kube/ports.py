@@ -172,7 +172,7 @@ class Store(Protocol):
             NotFoundError: It does not exist.
             ConflictError: It is at another version, or the name is another object's.
             InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and carries no
-                ``resourceVersion`` (``"0"`` is none).
+                ``resourceVersion`` (``"0"`` does not count as one).
         """
         ...
 

@@ -333,7 +333,7 @@ def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac
 
     Args:
         applied: What it may apply.
-        namespace: Its own, where it writes down whose the member is.
+        namespace: Its own, where it records which hub the member belongs to.
         apply_rbac: Whether it may place roles and bind them: with that it can give itself any right.
     """
     rules = [

@@ -46,7 +46,7 @@ def answers_of(
 
 
 def services_of(answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics) -> Services:
-    """Make all that a server answers with, and count what there is to count.
+    """Make all that a server answers with, and register its metrics.
 
     Args:
         answers: What it answers below ``/v1``.

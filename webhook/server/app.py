@@ -164,7 +164,7 @@ def _application(parts: Parts) -> web.Application:
 
 
 def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
-    """Make an application without routes, whose answers are like those of all the others.
+    """Make an application without routes, whose answers carry the headers that all our answers do.
 
     Args:
         health: Knows whether connections are to be closed.

@@ -1,6 +1,6 @@
 """What admission demands of a write besides the rules that always hold.
 
-The operator sets it as `ReviewSettings`; the rules are told `AdmissionSettings`, which is made from that.
+The operator sets it as `ReviewSettings`; the rules get `AdmissionSettings`, which are made from those.
 """
 
 from dataclasses import dataclass

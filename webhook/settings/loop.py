@@ -1,4 +1,4 @@
-"""How the reconcile loop works: the operator sets `HubLoopSettings`; the controllers are told `LoopSettings`."""
+"""How the reconcile loop works: the operator sets `HubLoopSettings`; the controllers get `LoopSettings`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
