@@ -1,7 +1,7 @@
 """The certificate authority of one installation and the leaves it signs.
 
-Nothing here reads a clock or touches a file; the only thing that is not a function of its arguments is
-the randomness of keys and serial numbers.
+Nothing here reads a clock or touches a file; apart from random keys and serial numbers, results depend on the
+arguments alone.
 
 Source: serving.md 4.2.
 """
@@ -22,9 +22,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFE: Final = timedelta(days=365)
 LEAF_LIFE: Final = timedelta(days=7)
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far certificates are dated back, for clients whose clock is slow."""
+"""How far back ``notBefore`` is dated, for clients whose clocks are slow."""
 
 SERIAL_BITS: Final = 127
+"""A positive number of at most 16 octets; RFC 5280 allows 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,18 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A self-signed P-256 authority; make one with `new`."""
+    """A self-signed P-256 authority; create one with `new`."""
 
     certificate: x509.Certificate
     _key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
     def new(cls, now: datetime, generation: int = 1) -> Self:
-        """Make an authority valid from *now* for a year.
+        """Create an authority that is valid for a year from *now*.
 
         Args:
             now: Aware.
-            generation: Counts rollovers; part of the name, which differs between any two authorities.
+            generation: Counts rollovers; part of the name, which a digest of the key makes unique.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -67,7 +68,7 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """The certificate that clients trust."""
+        """The certificate for clients to trust."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     @property
@@ -86,21 +87,21 @@ class Authority:
         return self.certificate.not_valid_after_utc
 
     def issue(self, dns_names: Iterable[str], ips: Iterable[str], now: datetime) -> Leaf:
-        """Sign a server certificate with a key of its own: 7 days, but never beyond the authority.
+        """Sign a server certificate with a new key, valid for 7 days but never longer than the authority.
 
         Args:
-            dns_names: Subject alternative names; international ones already in ASCII.
-            ips: Addresses that clients may dial by number.
+            dns_names: Subject alternative names; internationalized names in their ASCII form.
+            ips: IP addresses that clients may connect to.
             now: Aware.
 
         Raises:
-            ValueError: A name or address cannot stand in a certificate, there is none, or the authority has expired.
+            ValueError: A name or address is not valid in a certificate, none is given, or the authority has expired.
         """
         names: list[x509.GeneralName] = [*map(_dns_name, dns_names), *(x509.IPAddress(ip_address(ip)) for ip in ips)]
         if not names:
             raise ValueError("a server certificate needs at least one DNS name or IP address")
         if now >= self.not_after:
-            raise ValueError(f"the authority {self.name} has expired at {self.not_after:%Y-%m-%dT%H:%M:%SZ}")
+            raise ValueError(f"the authority {self.name} expired at {self.not_after:%Y-%m-%dT%H:%M:%SZ}")
         key = ec.generate_private_key(ec.SECP256R1())
         signer = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         certificate = (
@@ -129,6 +130,7 @@ class Authority:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
+    # X.509 counts whole seconds; both instants are cut, so that a leaf never outlives its authority by a fraction.
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

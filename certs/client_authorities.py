@@ -1,6 +1,6 @@
-"""Whose client certificates a server accepts: authorities named in a file, or by whoever else knows them.
+"""Which authorities a server accepts client certificates from: those in a file, or those of another source.
 
-Asked again every few seconds, like the server's own certificate.
+The server reads the source again every few seconds, as it does with its own certificate.
 
 Source: serving.md 3.4.
 """
@@ -16,15 +16,15 @@ from certs.context import CertificateError
 
 
 class ClientAuthorities(Protocol):
-    """Names the authorities of client certificates."""
+    """Provides the authorities that sign client certificates."""
 
     @property
     def check_seconds(self) -> float:
-        """How long to wait before asking again."""
+        """How long to wait before the next `read`."""
         ...
 
     async def read(self) -> bytes:
-        """Return their certificates in PEM. Raises `CertificateError`: they cannot be had; the message says why."""
+        """Return their certificates in PEM. Raises `CertificateError` when there are none; the message says why."""
         ...
 
 
@@ -33,18 +33,18 @@ class AuthorityFile:
     """Authorities in a file, which may be replaced at any time.
 
     Args:
-        path: PEM, one certificate or more.
+        path: PEM, one or more certificates.
         check_seconds: How often to read it.
 
     Raises:
-        CertificateError: It cannot be used.
+        CertificateError: The file cannot be read or holds no certificate.
     """
 
     path: Path
     check_seconds: float
 
     def __post_init__(self) -> None:
-        self._read()
+        self._read()  # a wrong path stops the server at its start instead of going unnoticed until the first client
 
     async def read(self) -> bytes:
         """Read the file."""

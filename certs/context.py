@@ -1,17 +1,17 @@
 """The TLS context of a listener, whose certificate can be replaced while it serves.
 
-Loading a new pair into a context in use is dangerous: when the key does not belong to the certificate,
-the context stays broken. So every pair gets a context of its own, and the listener's context hands each
-new connection to the one that is current. Connections already made go on untouched.
+Loading a new pair into a context in use is dangerous: if the key does not match the certificate, the context stays
+broken. So every pair gets a new context, and the listener's context hands each new connection to the current one.
+Open connections are not affected.
 
-Clients may show a certificate of their own once there are authorities to check it against; until then none is asked
-for. What counts is what the TLS library says of it: a certificate that it does not accept ends the handshake, so that
-nobody with a bad one is ever taken for somebody with none. That holds for every client, kube-apiserver too: where it
-has been given a client certificate for its webhooks, that has to be of an authority named here.
+The server requests client certificates once it has authorities to verify them against. The TLS library verifies them
+and ends the handshake of a client with a bad certificate, so that no such client passes for one without a certificate.
+That applies to every client, kube-apiserver included: if kube-apiserver has a client certificate for its webhooks, one
+of the authorities here must have signed it.
 
-A verified certificate is not good for ever: it ends, and authorities are replaced, while connections stay open. So its
-validity is asked for with every request, and when an authority is taken away the clients have to connect again. Where
-others are added, everything stays good that was.
+A verified certificate does not stay valid: it expires, and authorities are replaced, while connections stay open. So
+its validity is checked with every request, and when an authority is removed, clients have to connect again. Adding an
+authority invalidates nothing.
 
 Source: serving.md 3.4, 4.2 and 4.4.
 """
@@ -31,7 +31,7 @@ from typing import Final, Self, TypeAlias, cast
 from certs.authority import Leaf
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2: forward secrecy, and encryption that is authenticated as a whole; 1.3 has no others."""
+"""For TLS 1.2: forward secrecy and authenticated encryption (AEAD); TLS 1.3 has no other suites."""
 
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _Names: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
@@ -42,24 +42,24 @@ class CertificateError(Exception):
 
 
 class StaleClientError(Exception):
-    """A client certificate that was good when the connection was made; the message says what has become of it."""
+    """A client certificate was valid when the client connected and no longer is; the message says why."""
 
 
 @dataclass(slots=True)
 class _ClientAuthorities:
-    """Whose client certificates are accepted; *current* ends when one of them is not any more."""
+    """The authorities trusted at one time; *current* turns False once one of them is no longer trusted."""
 
     pem: bytes = b""
     current: bool = True
 
     @property
     def certificates(self) -> frozenset[bytes]:
-        """Each of them, however the text is laid out."""
+        """The certificates in the PEM text, whatever its line breaks."""
         return frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(self.pem))
 
 
 class _Context(ssl.SSLContext):
-    """A context that knows whom it trusts."""
+    """A context that knows which authorities it trusts."""
 
     authorities: _ClientAuthorities
 
@@ -67,7 +67,7 @@ class _Context(ssl.SSLContext):
 class ServerContext:
     """A listener's TLS context: TLS 1.2 (AEAD suites) or later, ALPN ``http/1.1``, certificate replaceable by `swap`.
 
-    Client certificates are accepted, and not required, once `trust` has named authorities.
+    Client certificates are optional, and accepted only after `trust` has been called.
 
     Raises:
         CertificateError: The first pair cannot be served.
@@ -77,20 +77,20 @@ class ServerContext:
         self._leaf = leaf
         self._authorities = _ClientAuthorities()
         self._earlier = [self._authorities]
-        """Those by which open connections may have been let in, and which are all accepted still."""
+        """The current set and earlier ones that open connections were verified against; all are still trusted."""
         self._current = _context(leaf, self._authorities)
         self._listener = _context(leaf, self._authorities)
-        # Called on every handshake, also when the client sends no server name.
+        # OpenSSL calls this in every handshake, even when the client sends no server name.
         self._listener.sni_callback = self._use_current
 
     @property
     def listener(self) -> ssl.SSLContext:
-        """What to listen with; stays the same for ever."""
+        """The context to listen with; it never changes."""
         return self._listener
 
     @property
     def client_authorities(self) -> bytes:
-        """Whose client certificates are accepted, in PEM; empty: nobody's."""
+        """The authorities that client certificates are accepted from, in PEM; empty: none."""
         return self._authorities.pem
 
     def swap(self, leaf: Leaf) -> None:
@@ -103,21 +103,25 @@ class ServerContext:
         self._leaf = leaf
 
     def trust(self, pem: bytes) -> None:
-        """Accept client certificates of these authorities, and of no others, from now on.
+        """Accept client certificates of these authorities only, from now on.
 
         Args:
-            pem: One certificate or more.
+            pem: One or more certificates.
 
         Raises:
-            CertificateError: There is none in it; those in use stay in use.
+            CertificateError: It holds no certificate; the authorities in use stay in use.
         """
         authorities = _ClientAuthorities(pem)
+        # First, because only this can fail: a PEM that cannot be loaded must not invalidate open connections.
         self._current = _context(self._leaf, authorities)
+        # Each connection keeps the set it was verified against. A set that lost an authority is no longer current,
+        # which ends its connections at their next request; one that only gained authorities stays current.
         for earlier in self._earlier:
             earlier.current = earlier.certificates <= authorities.certificates
         self._earlier = [*(earlier for earlier in self._earlier if earlier.current), authorities]
         self._authorities = authorities
-        # Whether to ask is taken from the context that a connection begins with, whom to trust from the one it gets.
+        # OpenSSL takes the decision to request a certificate from the context that a handshake begins with, and the
+        # authorities to verify it against from the context that `_use_current` switches to.
         self._listener.verify_mode = ssl.CERT_OPTIONAL
 
     def _use_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
@@ -126,21 +130,21 @@ class ServerContext:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom a client certificate names, as far as Kubernetes looks at it."""
+    """The user that a client certificate names: the parts of the subject that Kubernetes reads."""
 
     common_name: str
     organizations: frozenset[str]
 
     @classmethod
     def of_client(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
-        """Return whom the client's verified certificate names; None: it has shown none.
+        """Return the subject of the client's verified certificate; None: the client has presented none.
 
         Args:
             connection: To a listener of a `ServerContext`; the handshake is done.
             now: Aware.
 
         Raises:
-            StaleClientError: It counts no more.
+            StaleClientError: The certificate is no longer valid.
         """
         certificate = connection.getpeercert()
         if not certificate:
@@ -148,8 +152,8 @@ class Subject:
         context = connection.context
         if not isinstance(context, _Context) or not context.authorities.current:
             raise StaleClientError("the authorities of client certificates have changed; connect again")
-        if connection.session_reused:  # verified in an earlier connection, against nobody knows which authorities
-            raise StaleClientError("a client certificate counts in a session of its own only; connect again")
+        if connection.session_reused:  # verified in an earlier connection, against authorities that are not known here
+            raise StaleClientError("a client certificate is not accepted in a resumed session; connect again")
         if ssl.cert_time_to_seconds(str(certificate["notAfter"])) < now.timestamp():
             raise StaleClientError("the client certificate has expired")
         attributes = [attribute for names in cast(_Names, certificate.get("subject", ())) for attribute in names]
@@ -164,8 +168,9 @@ def _context(leaf: Leaf, authorities: _ClientAuthorities) -> _Context:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    context.options |= ssl.OP_NO_TICKET  # of TLS 1.2; those of 1.3:
-    context.num_tickets = 0
+    # No session tickets: a resumed session would carry a client certificate past a change of authorities.
+    context.options |= ssl.OP_NO_TICKET  # TLS 1.2
+    context.num_tickets = 0  # TLS 1.3
     context.set_alpn_protocols(["http/1.1"])
     try:
         with _secret_file(leaf.chain_pem + leaf.key_pem) as path:
@@ -174,7 +179,7 @@ def _context(leaf: Leaf, authorities: _ClientAuthorities) -> _Context:
         raise CertificateError(f"certificate and key cannot be served: {_reason(error)}") from error
     if authorities.pem:
         context.verify_mode = ssl.CERT_OPTIONAL
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what is named as trusted need not be a root
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a trusted authority may be an intermediate one
         try:
             context.load_verify_locations(cadata=authorities.pem.decode("ascii"))
         except (ssl.SSLError, UnicodeDecodeError) as error:
@@ -189,7 +194,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 @contextmanager
 def _secret_file(content: bytes) -> Iterator[Path]:
-    """Lend *content* as a file, which is the only form the TLS library loads; in memory where the system can."""
+    """Lend *content* as a file, the only form that the TLS library loads; on Linux the file exists in memory only."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("leaf", os.MFD_CLOEXEC)
         try:

@@ -1,6 +1,7 @@
-"""Where a server gets its certificate from: an authority of its own, or files that somebody else renews.
+"""Where a server gets its certificate from: its own authority, or files that another program renews.
 
-Both are asked again every few seconds; timers are no good, because a suspended machine sleeps through them.
+The server polls both every few seconds. A timer set for the renewal would not do: it stops while the machine is
+suspended.
 
 Source: serving.md 4.2 to 4.4 and 4.6.
 """
@@ -18,11 +19,11 @@ from certs.context import CertificateError
 
 
 class LeafSource(Protocol):
-    """Gives a server its certificates, one after the other."""
+    """Provides a server with its certificates, one after another."""
 
     @property
     def trust_pem(self) -> bytes:
-        """What a client has to trust to accept the leaf that `first` or `following` returned last."""
+        """What a client has to trust to accept the leaf that `first` or `following` last returned."""
         ...
 
     def first(self, now: datetime) -> Leaf:
@@ -30,18 +31,18 @@ class LeafSource(Protocol):
         ...
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Return what to serve instead of *leaf*, None while there is no other. Raises `CertificateError`."""
+        """Return the leaf to replace *leaf*, None while there is no new one. Raises `CertificateError`."""
         ...
 
 
 def renewal_time(not_before: datetime, not_after: datetime) -> datetime:
-    """Return the instant at two thirds of a certificate's life."""
+    """Return the instant at which two thirds of a certificate's lifetime are over."""
     return not_before + (not_after - not_before) * 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class OwnLeaves:
-    """Leaves of an authority of ours, each with a new key, renewed after two thirds of its life."""
+    """Leaves of our own authority, each with a new key, renewed after two thirds of their lifetime."""
 
     authority: Authority
     dns_names: Sequence[str]
@@ -60,16 +61,16 @@ class OwnLeaves:
             raise CertificateError(str(error)) from error
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Sign another one when *leaf* is due. Raises `CertificateError`."""
+        """Sign a new leaf when *leaf* is due for renewal. Raises `CertificateError`."""
         return None if now < renewal_time(leaf.not_before, leaf.not_after) else self.first(now)
 
 
 @dataclass(slots=True)
 class LeafFiles:
-    """A certificate in files, as cert-manager and mounted Secrets have it; read again, and served when it changed.
+    """A certificate in files, such as those of a mounted Secret or cert-manager; read again, and served once changed.
 
     Args:
-        certificate: PEM, the leaf first, then what leads to its authority.
+        certificate: PEM, the leaf first, then the chain to its authority.
         key: PEM.
         authority: PEM of the authority; None: clients trust the last certificate of the chain.
     """
@@ -81,11 +82,13 @@ class LeafFiles:
 
     @property
     def trust_pem(self) -> bytes:
-        """What was read of the authority."""
+        """The authority as last read."""
         return self._trust
 
-    def first(self, now: datetime) -> Leaf:  # noqa: ARG002 - others have to know the time
+    def first(self, now: datetime) -> Leaf:  # noqa: ARG002 - other sources need the time
         """Read the files. Raises `CertificateError`."""
+        # Another program may replace the files between the two reads. The pair then does not match, the context
+        # refuses it, and the server reads both again at its next check.
         chain, key = _read(self.certificate), _read(self.key)
         try:
             certificates = x509.load_pem_x509_certificates(chain)

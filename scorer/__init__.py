@@ -1,1 +1,1 @@
-"""The engine: everything that is true without a network. Values in, values out."""
+"""The engine: everything that can be decided without a network. Values in, values out."""

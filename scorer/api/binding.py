@@ -1,4 +1,4 @@
-"""Bindings: one placement on one member cluster, and how far the rollout there is.
+"""Bindings: one placement on one member cluster, and how far its rollout has got there.
 
 Source: placement-api.md 3.5.
 """
@@ -20,7 +20,7 @@ from scorer.api.policy_snapshot import ClusterDecision
 
 
 class BindingState(StrEnum):
-    """Where a binding is between the scheduler's wish and the member cluster."""
+    """How far a binding has got between the scheduler's decision and the member cluster."""
 
     SCHEDULED = "Scheduled"
     BOUND = "Bound"

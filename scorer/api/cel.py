@@ -1,8 +1,8 @@
-"""The rules that the API server checks by itself: ``x-kubernetes-validations`` of our CRDs, by kind and field.
+"""The rules that the API server checks itself: ``x-kubernetes-validations`` of our CRDs, by kind and field.
 
-They are a second line of defence for the time when the webhook is down; the same rules, with better messages,
-are in ``webhook.validation``. A rule that compares with the old object stands on the parent of the field it is
-about, because it does not run where either side lacks the field. Fields with a schema default are always there.
+They are a second line of defence while the webhook is down; the same rules, with better messages, are in
+``webhook.validation``. A rule that compares with the old object is attached to the parent of its field, because
+the API server skips such a rule where either object lacks the field. Fields with a schema default are always present.
 
 Source: placement-api.md 7 (rules marked CEL) and 14; of the upgrade kinds: `scorer.api.upgrade.cel`.
 """
@@ -53,7 +53,7 @@ _TOLERATION = (
 
 
 def _not_with(placement_type: str, rule_id: str, *fields: str) -> Iterator[CelRule]:
-    """Yield one rule for each field that a placement type does not take: each mistake is told at its place."""
+    """Yield one rule per field that a placement type does not take, so that each mistake is reported at its field."""
     for field in fields:
         yield CelRule(
             f"self.placementType != '{placement_type}' || !has(self.{field})",

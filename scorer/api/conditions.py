@@ -1,6 +1,6 @@
-"""Conditions: what an object says about itself, for one generation.
+"""Conditions: what the status of an object says about one generation of it.
 
-A condition is *current* when its ``observedGeneration`` equals the object's generation now; one that
+A condition is *current* when its ``observedGeneration`` equals the object's present generation; one that
 is not current counts as absent (rollout.md, "Words used here").
 """
 
@@ -50,7 +50,7 @@ def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | No
 
 
 def current_condition(conditions: Iterable[Condition], kind: str, generation: int) -> Condition | None:
-    """Return the condition of type *kind* if it speaks about *generation*."""
+    """Return the condition of type *kind* if it is about *generation*."""
     found = find_condition(conditions, kind)
     return found if found and found.observed_generation == generation else None
 
@@ -70,7 +70,7 @@ def is_false(conditions: Iterable[Condition], kind: str, generation: int) -> boo
 def make_condition(
     kind: str, status: ConditionStatus, reason: str, message: str, *, generation: int, now: datetime
 ) -> JsonObject:
-    """Return a condition as it is stored."""
+    """Return a condition in its stored form."""
     return {
         "type": kind,
         "status": status,
@@ -88,8 +88,8 @@ def merge_conditions(
 
     Args:
         old: The conditions stored now; those that *new* does not name are dropped.
-        new: The conditions wanted, in the order they are to be stored.
-        restart_on_generation: The time restarts also when ``observedGeneration`` changes (rollout.md 5.3).
+        new: The conditions to store, in order.
+        restart_on_generation: Also restart the time when ``observedGeneration`` changes (rollout.md 5.3).
     """
     before = {condition.get("type"): condition for condition in old}
     merged = []

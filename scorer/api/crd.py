@@ -4,11 +4,11 @@ One schema per kind, the union over its versions, is served under every version;
 v1beta1 where there is one, so that an existing hub stays readable (placement-api.md 4). How a model becomes a
 structural schema:
 
-* every reference is inlined, a field that may be None is just its type (absence is allowed by not requiring it);
-* a default goes into the schema when it says something: empty texts, lists and objects, zero, false and None
-  stand for "not given" in the models only; ``json_schema_extra={"default": …}`` overrides;
-* ``json_schema_extra`` of a field carries what Python does not check: patterns, list types, enums of words that
-  are free text to a reader; `ALWAYS_WRITTEN` makes a field required here that a reader can do without.
+* every reference is inlined, and a field that may be None has just its type (it may be absent if it is not required);
+* a default goes into the schema when it carries information: empty strings, lists and objects, zero, false and None
+  mean "not given" in the models only; ``json_schema_extra={"default": …}`` overrides this;
+* ``json_schema_extra`` of a field holds what Python does not check: patterns, list types, enums of words that
+  readers take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without.
 
 Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 """
@@ -269,7 +269,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Deadline", ".spec.deadline", wide=True),
     ),
 }
-"""What ``kubectl get`` shows; a kind that is not in here shows name and age."""
+"""What ``kubectl get`` shows; a kind that is not listed shows name and age."""
 
 
 def custom_resource_definitions(*, staged_run_default_state: str = RunState.INITIALIZE.value) -> list[JsonObject]:
@@ -279,7 +279,7 @@ def custom_resource_definitions(*, staged_run_default_state: str = RunState.INIT
         staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
 
     Raises:
-        ValueError: *staged_run_default_state* is no state of a run.
+        ValueError: *staged_run_default_state* is not a state of a run.
     """
     state = RunState(staged_run_default_state).value
     return [_definition(kind, staged_run_default_state=state) for kind in OUR_KINDS]
@@ -312,6 +312,7 @@ def _definition(kind: Kind, *, staged_run_default_state: str) -> JsonObject:
 
 def _version(kind: Kind, version: str, *, staged_run_default_state: str) -> JsonObject:
     schema = structural_schema(kind, staged_run_default_state=staged_run_default_state)
+    # A copy, because the schema is cached for the whole process and the definition belongs to the caller.
     document: JsonObject = {
         "name": version,
         "served": True,
@@ -362,7 +363,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
-    """Copy *node* with every reference inlined and every keyword that the API server refuses replaced."""
+    """Copy *node*, with references inlined and keywords that the API server refuses replaced."""
     if reference := node.get("$ref"):
         node = {**definitions[reference.rpartition("/")[2]], **{key: node[key] for key in node if key != "$ref"}}
     node = {
@@ -372,7 +373,7 @@ def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> Json
         node["enum"] = [node.pop("const")]
     if "description" in node:
         node["description"] = _summary(node["description"])
-    if node.get("format") == "int64":  # a double cannot hold these bounds, and the format says them
+    if node.get("format") == "int64":  # a double cannot hold these bounds, and the format implies them
         node = {key: value for key, value in node.items() if (key, value) not in _INT64_BOUNDS}
     if node.get("x-kubernetes-preserve-unknown-fields"):
         node.pop("additionalProperties", None)

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many clusters evictions may take from the placement of the same name.
+"""Disruption budgets: from how many clusters evictions may remove the placement of the same name.
 
 Source: placement-api.md 3.10.
 """
@@ -12,7 +12,7 @@ _PERCENT = "^(100|[0-9]{1,2})%$"
 
 
 class DisruptionBudgetSpec(ApiModel):
-    """``spec`` of a disruption budget; one of the two fields. Their grammar is a rule of admission (B-02)."""
+    """``spec`` of a disruption budget: one of the two fields. Admission checks their grammar (B-02)."""
 
     max_unavailable: IntOrString | None = Field(
         default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT}

@@ -1,13 +1,13 @@
-"""Reading raw documents, and copying them with a change: objects of a hub or a member, decoded and unchecked.
+"""Reading raw documents and copying them with a change: objects of a hub or a member, decoded and unchecked.
 
-Others write them, so any place of one may hold any JSON value. The readers here are tolerant: what is not of the type
-that is asked for counts as absent, and reads as the empty value that each of them names. None of them raises.
-Elsewhere it is told what is wrong, and on purpose: to the caller of an extender (`scorer.extender.reading`), of a
-status that says whether an object is available (`scorer.rollout.availability`), to the author of an object under
-review (`webhook.validation.reading`).
+Users and other controllers write them, so any field may hold any JSON value. The readers here are tolerant: a value of
+the wrong type counts as absent and reads as the empty value that the reader's docstring names. None of them raises.
+Three other places report wrong types on purpose: `scorer.extender.reading` to the caller of the extender,
+`scorer.rollout.availability` where a status decides whether an object is available, and `webhook.validation.reading`
+to the author of an object under review.
 
-Documents are shared and read-only: every function here that changes something returns a new document and copies only
-the maps on the way to the change.
+Documents are shared, with the cache among others, and read-only: every function here that changes something returns a
+new document and copies only the maps on the path to the change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ def dict_at(document: object, *members: str) -> JsonObject:
 
 
 def dicts_at(document: object, *members: str) -> list[JsonObject]:
-    """Return those items of the list at a path that are objects, none when there is no list."""
+    """Return the items of the list at a path that are objects, none when there is no list."""
     for member in members:
         if not isinstance(document, dict):
             return []
@@ -45,12 +45,12 @@ def list_at(document: object, *members: str) -> list[Any]:
 
 
 def texts_at(document: object, *members: str) -> list[str]:
-    """Return those items of the list at a path that are text, none when there is no list."""
+    """Return the items of the list at a path that are strings, none when there is no list."""
     return [item for item in list_at(document, *members) if isinstance(item, str)]
 
 
 def text_at(document: object, *members: str) -> str:
-    """Return the text at a path, empty when there is none."""
+    """Return the string at a path, empty when there is none."""
     for member in members:
         if not isinstance(document, dict):
             return ""
@@ -113,7 +113,7 @@ def label(document: Mapping[str, Any], key: str) -> str:
 
 
 def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the labels whose value is text, empty when there are none."""
+    """Return the labels whose value is a string, empty when there are none."""
     return _texts(metadata_of(document).get("labels"))
 
 
@@ -127,34 +127,34 @@ def annotation(document: Mapping[str, Any], key: str) -> str:
 
 
 def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the annotations whose value is text, empty when there are none."""
+    """Return the annotations whose value is a string, empty when there are none."""
     return _texts(metadata_of(document).get("annotations"))
 
 
 def finalizers_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the finalizers that are text, empty when there are none."""
+    """Return the finalizers that are strings, empty when there are none."""
     return texts_at(document, "metadata", "finalizers")
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:
-    """Say whether the object has a deletion mark; whatever stands there is one, unless it is empty."""
+    """Say whether the object is being deleted: any non-empty ``deletionTimestamp`` counts."""
     about = document.get("metadata")
     return isinstance(about, dict) and bool(about.get("deletionTimestamp"))
 
 
 def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
-    """Say whether a snapshot, of whatever kind, carries the label of the latest one."""
+    """Say whether a snapshot of any kind carries the label of the latest one."""
     return label(snapshot, IS_LATEST_SNAPSHOT) == "true"
 
 
 def index_of(document: Mapping[str, Any], key: str) -> int:
-    """Return the index that label *key* holds, -1 when it holds none."""
+    """Return the index in label *key*, -1 when it holds none."""
     text = label(document, key)
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
 def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
-    """Return those of ``status.conditions`` that are objects, empty when there are none."""
+    """Return the items of ``status.conditions`` that are objects, empty when there are none."""
     found = status_of(document).get("conditions")
     if not isinstance(found, list):
         return ()
@@ -165,13 +165,13 @@ def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
 
 
 def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | None:
-    """Return the condition of type *kind* if it speaks about the present generation."""
+    """Return the condition of type *kind* if it is about the present generation."""
     found = status_of(document).get("conditions")
     return find_current(found if isinstance(found, list) else (), kind, generation_of(document))
 
 
 def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
-    """Return the condition of type *kind* if it speaks about *generation*; what is no object is passed over."""
+    """Return the condition of type *kind* if it is about *generation*; items that are not objects are ignored."""
     for condition in conditions:
         if isinstance(condition, dict) and condition.get("type") == kind:
             return condition if (condition.get("observedGeneration") or 0) == generation else None
@@ -179,7 +179,7 @@ def find_current(conditions: Iterable[object], kind: str, generation: int) -> Js
 
 
 def _texts(found: object) -> Mapping[str, str]:
-    """Return a map of texts without what is no text; nearly always nothing is, and then it need not be copied."""
+    """Return the members of a map whose values are strings; nearly always that is all of them, which needs no copy."""
     if not isinstance(found, dict):
         return {}
     for value in found.values():
@@ -194,7 +194,7 @@ def with_metadata(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str | None] | None = None,
 ) -> JsonObject:
-    """Return a copy with *labels* and *annotations* set; an annotation of None is taken away."""
+    """Return a copy with *labels* and *annotations* set; an annotation of None is removed."""
     about = dict(metadata_of(document))
     if labels:
         about["labels"] = {**dict_at(about, "labels"), **labels}
@@ -205,7 +205,7 @@ def with_metadata(
 
 
 def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
-    """Return a copy with *fields* of ``spec`` set; a field of None is taken away."""
+    """Return a copy with *fields* of ``spec`` set; a field of None is removed."""
     merged = {**spec_of(document), **fields}
     return {**document, "spec": {key: value for key, value in merged.items() if value is not None}}
 

@@ -1,4 +1,4 @@
-"""The three grammars of durations on the wire; all are sums of ``number unit`` groups.
+"""The three grammars of durations in the API; all are sums of ``number unit`` groups.
 
 * wait time of a staged update: ``1h30m``, ``1.5h``; units s, m, h (placement-api.md 2.5);
 * a NodePool's ``expireAfter`` and ``consolidateAfter`` (D1) and ``terminationGracePeriod`` (D2):
@@ -12,7 +12,7 @@ from decimal import Decimal
 
 LONGEST_NANOSECONDS = 2**63 - 1
 LONGEST_DURATION = 256
-"""Characters of a duration; of a longer text nothing is read: its numbers could be of any size."""
+"""Characters of a duration; a longer text is not parsed, because its numbers could be of any size."""
 NEVER = "Never"
 
 _WAIT = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
@@ -50,7 +50,7 @@ def parse_budget_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write *duration* for people: ``2h``, ``1h 12m``, ``41s``, ``3d``; the two largest units that matter."""
+    """Write *duration* for people: ``2h``, ``1h 12m``, ``41s``, ``3d``; its two largest units, without zeros."""
     seconds = int(duration.total_seconds())
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
     parts = []

@@ -1,4 +1,4 @@
-"""Envelopes: objects that are to be placed but must not take effect on the hub.
+"""Envelopes: objects to place that must not take effect on the hub.
 
 Source: placement-api.md 3.9.
 """
@@ -9,10 +9,10 @@ from scorer.api.meta import AnyObject, ApiObject
 
 
 class ClusterResourceEnvelope(ApiObject):
-    """Wraps cluster-scoped objects; the keys of ``data`` are free, file names by habit."""
+    """Wraps cluster-scoped objects; the keys of ``data`` are free, by convention file names."""
 
     data: dict[str, AnyObject] = Field(min_length=1, max_length=50)
 
 
 class ResourceEnvelope(ClusterResourceEnvelope):
-    """Wraps objects of its own namespace; the keys of ``data`` are free, file names by habit."""
+    """Wraps objects of its own namespace; the keys of ``data`` are free, by convention file names."""

@@ -1,4 +1,4 @@
-"""Evictions: requests to take a placement off one member cluster, once, within the disruption budget.
+"""Evictions: one-time requests to remove a placement from a member cluster, within the disruption budget.
 
 Source: placement-api.md 3.10.
 """
@@ -23,7 +23,7 @@ class EvictionStatus(ApiModel):
 
 
 class ClusterResourcePlacementEviction(ApiObject):
-    """Takes a ClusterResourcePlacement off one member cluster."""
+    """Removes a ClusterResourcePlacement from one member cluster."""
 
     spec: EvictionSpec
     status: EvictionStatus = Field(default_factory=EvictionStatus)

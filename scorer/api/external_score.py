@@ -1,8 +1,8 @@
-"""Scores that somebody else computes: an annotation of a MemberCluster that is a property until it expires.
+"""Scores that another program computes: an annotation of a MemberCluster that is a property until it expires.
 
 ``scores.harbormaster.dev/latency: '{"value": "42", "validUntil": "2026-11-21T12:00:00Z"}'`` is the property
-``scores.harbormaster.dev/latency`` with the value 42 until noon, and is absent from then on. Without ``validUntil``
-it stays. What cannot be read is an unreadable property, as an unreadable value of ``status.properties`` is.
+``scores.harbormaster.dev/latency`` with the value 42 until noon, and absent after that. Without ``validUntil`` it does
+not expire. An unreadable annotation is an unreadable property, like an unreadable value of ``status.properties``.
 
 Source: Open Cluster Management, AddOnPlacementScore (``status.scores``, ``status.validUntil``).
 """
@@ -21,7 +21,7 @@ from scorer.api.names import SCORE_PREFIX
 from scorer.api.quantity import parse_quantity
 
 LONGEST: Final = 1024
-"""Characters of an annotation that are looked at; no score needs more."""
+"""Characters of an annotation; a longer one is not parsed, and no score needs more."""
 
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII
@@ -34,7 +34,7 @@ class ExternalScore:
 
     Args:
         value: A quantity, as written.
-        valid_until: The last instant at which it counts; None: it does not expire.
+        valid_until: The last instant at which it is valid; None: it does not expire.
     """
 
     value: str
@@ -45,16 +45,16 @@ def parse_score(text: str) -> ExternalScore:
     """Read the value of an annotation.
 
     Raises:
-        ValueError: It is no score; the message says why.
+        ValueError: It is not a score; the message says why.
     """
     found = _read(text)
     if isinstance(found, str):
-        raise ValueError(found)  # noqa: TRY004 - not the argument's type is wrong but its content
+        raise ValueError(found)  # noqa: TRY004 - the content of the argument is wrong, not its type
     return found
 
 
 def read_score(annotations: Mapping[str, str], name: str) -> ExternalScore | None:
-    """Return the score *name* of a cluster; None when there is none, or none that can be read."""
+    """Return the score *name* of a cluster; None when there is none or it is unreadable."""
     text = annotations.get(name)
     found = None if text is None else _read(text)
     return found if isinstance(found, ExternalScore) else None
@@ -66,15 +66,15 @@ def score_names(annotations: Mapping[str, str]) -> list[str]:
 
 
 def _read(text: str) -> ExternalScore | str:
-    """Return the score, or why it is none."""
-    if len(text) > LONGEST:  # and so many are not remembered either
+    """Return the score, or why the text is not one."""
+    if len(text) > LONGEST:  # before the cache, so that long texts cannot fill it
         return f"has {len(text)} characters, at most {LONGEST} are read"
     return _known(text)
 
 
 @lru_cache(maxsize=65536)
 def _known(text: str) -> ExternalScore | str:
-    """Read what is not too long: members are judged again and again, and mistakes stay."""
+    """Read a text of bounded length; cached, because every scheduling run reads the same annotations, valid or not."""
     try:
         document = orjson.loads(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):

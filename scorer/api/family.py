@@ -1,7 +1,7 @@
-"""The two families of kinds, one for each scope: everything holds for both, only the kinds differ.
+"""The two families of kinds, one for each scope: the rules are the same for both, only the kinds differ.
 
-What belongs to a ClusterResourcePlacement is cluster-scoped, what belongs to a ResourcePlacement lies in its namespace.
-So a namespace, even an empty one, tells the family.
+Objects that belong to a ClusterResourcePlacement are cluster-scoped, those of a ResourcePlacement are in its namespace.
+So the namespace, empty or not, determines the family.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ class Family:
     """The kinds of one scope.
 
     Args:
-        placement: What places objects on members.
-        policy_snapshot: Made for a placement: its policy at one time, and what was decided by it.
-        resource_snapshot: Made for a placement: what it selected at one time.
-        binding: Made for a placement: that it is on one member.
-        override: What changes objects on their way to some members.
-        override_snapshot: Made for an override: what it said at one time.
-        envelope: What holds objects that are to be placed and not to take effect on the hub.
+        placement: Places objects on members.
+        policy_snapshot: Of a placement: one version of its policy, and the decisions made by it.
+        resource_snapshot: Of a placement: the objects it selected at one time.
+        binding: Of a placement: its presence on one member.
+        override: Changes objects on their way to some members.
+        override_snapshot: Of an override: one version of it.
+        envelope: Holds objects to place that must not take effect on the hub.
         strategy: The stages of a staged update.
         run: A staged update.
-        approval_request: Made for a run: that a stage waits for approval.
+        approval_request: Of a run: a stage's request for approval.
     """
 
     placement: Kind
@@ -48,7 +48,7 @@ class Family:
         return PlacementRef(self.placement.kind, name_of(document), namespace_of(document))
 
     def parent(self, document: Mapping[str, Any]) -> PlacementRef:
-        """Return the placement that a snapshot or binding of this family was made for."""
+        """Return the placement that a snapshot or binding of this family belongs to."""
         return PlacementRef(self.placement.kind, label(document, PARENT_PLACEMENT), namespace_of(document))
 
 
@@ -84,15 +84,15 @@ PLACEMENTS: Final = tuple(family.placement for family in FAMILIES)
 
 
 def family_in(namespace: str) -> Family:
-    """Return the family of what lies in a namespace; empty: of what is cluster-scoped."""
+    """Return the family of the objects in a namespace; empty: of cluster-scoped objects."""
     return NAMESPACED if namespace else CLUSTER
 
 
 def placement_ref(name: str, namespace: str = "") -> PlacementRef:
-    """Return the reference of a placement, of the family that its namespace tells."""
+    """Return the reference of a placement, of the family that its namespace determines."""
     return PlacementRef(family_in(namespace).placement.kind, name, namespace)
 
 
 def placement_of_work(work: Mapping[str, Any]) -> PlacementRef:
-    """Return the placement that a Work says it was made for, whichever family that is of; its labels may be edited."""
+    """Return the placement of either family that a Work's labels name; users may have edited the labels."""
     return placement_ref(label(work, PARENT_PLACEMENT), label(work, PARENT_PLACEMENT_NAMESPACE))

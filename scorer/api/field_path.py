@@ -1,4 +1,4 @@
-"""Where in an object something is: ``spec.policy.tolerations[2].value``."""
+"""The path of a field in an object: ``spec.policy.tolerations[2].value``."""
 
 import re
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ class FieldPath(tuple[str | int, ...]):
     ``FieldPath.of("spec") / "taints" / 2 / "key"`` prints ``spec.taints[2].key``. A member name
     that is not a plain word, such as a label key, prints in brackets: ``metadata.labels[a/b]``.
 
-    A tuple and no dataclass: rules make dozens of paths per review, whether something is wrong or not.
+    A tuple and not a dataclass, for speed: rules make dozens of paths per review, whether they find a mistake or not.
     """
 
     __slots__ = ()
 
     @classmethod
     def of(cls, *parts: str | int) -> "FieldPath":
-        """Make a path from its parts, outermost first."""
+        """Return a path of these parts, outermost first."""
         return cls(parts)
 
     @property
@@ -31,10 +31,10 @@ class FieldPath(tuple[str | int, ...]):
         return self
 
     def __truediv__(self, part: str | int) -> "FieldPath":
-        return FieldPath(self + (part,))  # noqa: RUF005 - unpacking takes longer
+        return FieldPath(self + (part,))  # noqa: RUF005 - unpacking is slower
 
     def below(self, *parts: str | int) -> "FieldPath":
-        """Return the path of what lies at *parts* below this; quicker than one after the other."""
+        """Return the path of the field at *parts* below this; faster than one part at a time."""
         return FieldPath(self + parts)
 
     def __str__(self) -> str:

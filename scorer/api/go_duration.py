@@ -1,4 +1,4 @@
-"""Durations as Go programs write and read them: ``1h30m``, ``1.5h``, ``300ms``, with a sign if need be.
+"""Durations as Go programs write and read them: ``1h30m``, ``1.5h``, ``300ms``, optionally with a sign.
 
 Source: Go, ``time.ParseDuration``; nodepool-disruption.md 5.4 and 8.1.
 """
@@ -23,7 +23,7 @@ _NANOSECONDS: Final = {
 
 
 def parse_go_duration(text: str) -> int:
-    """Read a duration; returns nanoseconds, of 64 bits with their sign.
+    """Read a duration; returns nanoseconds as a signed 64-bit integer.
 
     Raises:
         ValueError: Not of the grammar, or too long.
@@ -38,7 +38,7 @@ def parse_go_duration(text: str) -> int:
 
 
 def _nanoseconds(whole: str, fraction: str, unit: str) -> int:
-    """Return one group; a fraction counts as Go's double arithmetic sees it."""
-    digits = fraction[:18]
+    """Return one group; the fraction is computed in doubles, as Go does."""
+    digits = fraction[:18]  # Go, too, ignores the digits that 64 bits cannot hold
     part = int(float(int(digits)) * (_NANOSECONDS[unit] / 10.0 ** len(digits))) if digits else 0
     return int(whole or "0") * _NANOSECONDS[unit] + part

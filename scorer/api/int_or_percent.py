@@ -1,4 +1,4 @@
-"""Values that are either a number or a percentage of something: ``3`` or ``"25%"``."""
+"""Values that are either a number or a percentage: ``3`` or ``"25%"``."""
 
 import re
 from typing import Annotated, Any, TypeAlias
@@ -7,13 +7,13 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
 LARGEST = 2**31 - 1
-"""The largest integer: a typed client fails on the whole list because of one that is larger."""
+"""The largest integer: one larger value makes a typed (Go) client fail to decode a whole list."""
 
 PERCENT = re.compile(r"([0-9]{1,2}|100)%", re.ASCII)
 
 
 class _IntOrString:
-    """Accepts a JSON integer or a JSON string, nothing else; what the string may be is a rule of the field."""
+    """Accepts a JSON integer or a JSON string, nothing else; each field has its own rule for the string."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -41,7 +41,7 @@ def count_or_percent(value: int | str) -> bool:
 
 
 def percent(value: int | str) -> int | None:
-    """Return the number before the percent sign, None when *value* is no percentage of 0% to 100%."""
+    """Return the number before the percent sign, None when *value* is not a percentage of 0% to 100%."""
     match = PERCENT.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) if match else None
 
@@ -50,7 +50,7 @@ def scaled_up(value: int | str, total: int) -> int:
     """Return *value*, or its share of *total* rounded up when it is a percentage.
 
     Raises:
-        ValueError: A string that is no percentage.
+        ValueError: A string that is not a percentage.
     """
     return value if isinstance(value, int) else -(-total * _share(value) // 100)
 
@@ -59,7 +59,7 @@ def scaled_down(value: int | str, total: int) -> int:
     """Return *value*, or its share of *total* rounded down to at least 1 when it is a percentage.
 
     Raises:
-        ValueError: A string that is no percentage.
+        ValueError: A string that is not a percentage.
     """
     return value if isinstance(value, int) else max(1, total * _share(value) // 100)
 

@@ -30,7 +30,7 @@ class InternalMemberClusterSpec(ApiModel):
 
 
 class InternalMemberClusterStatus(MemberClusterStatus):
-    """``status`` of an InternalMemberCluster: the same reports, with a plain list of conditions."""
+    """``status`` of an InternalMemberCluster: as that of a MemberCluster, with a plain list of conditions."""
 
     conditions: tuple[Condition, ...] = ()
 

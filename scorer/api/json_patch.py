@@ -1,4 +1,4 @@
-"""Applying a JSON Patch (RFC 6902): what the mutating webhook answers and what overrides hold.
+"""Applying a JSON Patch (RFC 6902), as the mutating webhook returns and overrides contain it.
 
 Source: RFC 6902 and 6901; rollout.md 6.4.
 """
@@ -13,11 +13,11 @@ _BROKEN_ESCAPE = re.compile(r"~(?![01])")
 
 
 class PatchError(ValueError):
-    """A patch does not fit the document.
+    """A patch cannot be applied to the document.
 
     Args:
         message: Why.
-        position: Of the operation that does not fit, from 0.
+        position: Of the failing operation, from 0.
     """
 
     def __init__(self, message: str, position: int = 0) -> None:
@@ -26,12 +26,12 @@ class PatchError(ValueError):
 
 
 def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """Return *document* after *patch*; the document itself is not changed.
+    """Return *document* with *patch* applied; the document itself does not change.
 
-    Knows ``add``, ``remove`` and ``replace``. All operations are applied or none is.
+    Supports ``add``, ``remove`` and ``replace``. Either all operations are applied or none.
 
     Raises:
-        PatchError: An operation is unknown or lacks its value, its path does not exist, or no object is left.
+        PatchError: An operation is unknown or has no value, its path does not exist, or the result is not an object.
     """
     result: Any = document
     position = -1
@@ -86,7 +86,7 @@ def _applied_to_list(value: list[Any], segment: str, rest: list[str], operation:
         return [*value, operation["value"]]
     if not (segment.isascii() and segment.isdecimal()) or (segment != "0" and segment.startswith("0")):
         raise PatchError(f"{segment!r} is not a list position")
-    if len(segment) > 9 or int(segment) >= len(value) + adds:
+    if len(segment) > 9 or int(segment) >= len(value) + adds:  # Python refuses to parse integers of many digits
         raise PatchError(f"path {operation['path']!r} does not exist")
     position = int(segment)
     if rest:

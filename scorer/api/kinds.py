@@ -1,7 +1,7 @@
-"""Every kind the system knows by itself: group, versions, plural, scope.
+"""Every kind that the system knows without discovery: group, versions, plural, scope.
 
-The table of Kubernetes' own kinds exists so that the scope of a selected kind never depends on
-discovery (placement-api.md 7.1). Printer columns and schemas of our kinds: `scorer.api.crd`.
+The table of Kubernetes' own kinds exists so that the scope of a selected built-in kind never depends on
+discovery (placement-api.md 7.1). `scorer.api.crd` has the printer columns and schemas of our kinds.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class Kind:
         plural: Name in URLs.
         namespaced: False: cluster-scoped.
         short_names: What kubectl accepts instead of the plural.
-        has_status: Whether status is a subresource, written apart from the rest.
-        built_in: Kubernetes' own.
+        has_status: Whether status is a subresource, written separately.
+        built_in: Whether it is one of Kubernetes' own.
     """
 
     group: str
@@ -36,7 +36,7 @@ class Kind:
     built_in: bool = False
 
     def __hash__(self) -> int:
-        return hash(self.kind)
+        return hash(self.kind)  # kinds are keys in hot paths; the hash over all fields would be slow
 
     @property
     def api_version(self) -> str:
@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """What identifies the kind over all its versions."""
+        """What identifies the kind across its versions."""
         return self.group, self.kind
 
     @property
@@ -193,7 +193,7 @@ def _built_in(table: str, *, namespaced: bool) -> list[Kind]:
 BUILT_IN = (*_built_in(_CLUSTER_SCOPED, namespaced=False), *_built_in(_NAMESPACED, namespaced=True))
 
 NODE_CLAIM = Kind("karpenter.sh", ("v1",), "NodeClaim", "nodeclaims", False)
-"""Karpenter's own: one per node of a pool. We read it, and define and judge nothing of it."""
+"""Karpenter's own: one per node of a pool. We only read it; its definition and its validation are Karpenter's."""
 
 KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUILT_IN, *OUR_KINDS, NODE_CLAIM)}
 """All known kinds by group and kind."""
@@ -207,7 +207,7 @@ CUSTOM_RESOURCE_DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefini
 
 
 def find_kind(word: str) -> Kind | None:
-    """Return the kind that a person means by *word*: kind, plural, singular, short name, each with or without group."""
+    """Return the kind that *word* names: by kind, plural, singular or short name, each with or without the group."""
     name, _, group = word.lower().partition(".")
     for kind in (*OUR_KINDS, NODE_CLAIM, *BUILT_IN):
         if name in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):

@@ -18,9 +18,9 @@ _LONGEST_REMEMBERED: Final = 320
 
 
 def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
-    """Make a grammar remember its verdicts: the same keys and values come back in every policy of a fleet.
+    """Cache the verdicts of a grammar: the same keys and values appear in every policy of a fleet.
 
-    Only short texts are remembered, so that nobody can fill the memory with long ones.
+    Only short texts are cached, so that a client cannot fill the memory with long ones.
     """
     known = lru_cache(maxsize=8192)(grammar)
 
@@ -35,11 +35,11 @@ LONGEST_LABEL_KEY: Final = 317
 LONGEST_LABEL_VALUE: Final = 63
 LabelKey = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_KEY})]
 LabelValue = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})]
-"""Key and value in a selector; that they are well formed is a rule of admission, which looks at the length first."""
+"""Key and value in a selector; admission checks first their length, then their grammar."""
 
 
 class LabelSelectorRequirement(ApiModel):
-    """One expression over one label key. An unknown operator is a rule of admission, not of shape."""
+    """One expression over one label key. Admission refuses an unknown operator; the model accepts it."""
 
     key: LabelKey
     operator: LabelValue
@@ -78,7 +78,7 @@ def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> 
 
 
 def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
-    """Say whether an expression that can be evaluated holds for the value of its label, None where there is none."""
+    """Say whether a valid expression holds for *value*, that of its label; None: the object has no such label."""
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values
@@ -116,7 +116,7 @@ def selector_error(selector: LabelSelector) -> str:
 
 @remembered
 def label_value_error(value: str) -> str:
-    """Return why *value* is no label value, empty when it is one."""
+    """Return why *value* is not a label value, empty when it is one."""
     if len(value) > 63:
         return "must be at most 63 characters"
     if value and not _NAME.fullmatch(value):
@@ -126,7 +126,7 @@ def label_value_error(value: str) -> str:
 
 @remembered
 def qualified_name_error(name: str) -> str:
-    """Return why *name* is no qualified name (``[prefix/]name``), empty when it is one."""
+    """Return why *name* is not a qualified name (``[prefix/]name``), empty when it is one."""
     prefix, slash, last = name.rpartition("/")
     if "/" in prefix:
         return "must have at most one '/'"
@@ -141,7 +141,7 @@ def qualified_name_error(name: str) -> str:
 
 @remembered
 def dns_subdomain_error(name: str) -> str:
-    """Return why *name* is no DNS subdomain, empty when it is one."""
+    """Return why *name* is not a DNS subdomain, empty when it is one."""
     if not 0 < len(name) <= 253:
         return "must have 1 to 253 characters"
     if not all(_LABEL.fullmatch(label) for label in name.split(".")):
@@ -150,7 +150,7 @@ def dns_subdomain_error(name: str) -> str:
 
 
 def dns_label_error(name: str) -> str:
-    """Return why *name* is no DNS label, empty when it is one."""
+    """Return why *name* is not a DNS label, empty when it is one."""
     if not 0 < len(name) <= 63:
         return "must have 1 to 63 characters"
     if not _LABEL.fullmatch(name):

@@ -15,11 +15,11 @@ from scorer.api.quantity import WIRE_SCHEMA
 MEMBER_AGENT = "MemberAgent"
 
 Amount = Annotated[str | int | float, WithJsonSchema(WIRE_SCHEMA)]
-"""A quantity as it is on the wire: text, or a bare number."""
+"""A quantity as the API carries it: a string or a number."""
 
 
 class Identity(ApiModel):
-    """Who the member's agent is on the hub: the subject of a role binding."""
+    """The identity of the member's agent on the hub: the subject of a role binding."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
@@ -30,7 +30,7 @@ class Identity(ApiModel):
 
 
 class Taint(ApiModel):
-    """Keeps new placements without a matching toleration away; never removes one."""
+    """Keeps away new placements without a matching toleration; it never removes a placement."""
 
     key: LabelKey
     value: LabelValue = ""
@@ -38,7 +38,7 @@ class Taint(ApiModel):
 
 
 class DeleteOptions(ApiModel):
-    """How strictly leaving the fleet is checked."""
+    """How strictly the webhook checks that the member may leave the fleet."""
 
     validation_mode: Literal["Strict", "Skip"] = "Strict"
 
@@ -53,7 +53,7 @@ class MemberClusterSpec(ApiModel):
 
 
 class PropertyValue(ApiModel):
-    """One reported property: its text and when it was observed."""
+    """One reported property: its value, as text, and when it was observed."""
 
     value: str
     observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
@@ -69,7 +69,7 @@ class ResourceUsage(ApiModel):
 
 
 class AgentStatus(ApiModel):
-    """What one agent on the member says."""
+    """What one agent on the member reports."""
 
     type: str
     conditions: Conditions = ()

@@ -1,8 +1,8 @@
-"""What every object on the wire has in common.
+"""What all objects of the API have in common.
 
-Models are frozen views: shape is checked here (types, bounds, enum values), rules
+Models are frozen views and check only the shape: types, bounds, enum values. Rules
 that relate fields live in ``webhook.validation``. A user's object is never written
-back through a model.
+back through a model, which would drop the fields that the model does not know.
 """
 
 import re
@@ -27,11 +27,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, core_schema
 
 JsonObject: TypeAlias = dict[str, Any]
-"""One decoded JSON object. Whoever did not make it treats it as read-only."""
+"""One decoded JSON object. Only the code that created it may change it."""
 
 
 class ApiModel(BaseModel):
-    """Base of all models of the wire: frozen, camelCase, unknown fields ignored, no coercion.
+    """Base of all API models: frozen, camelCase, unknown fields ignored, no coercion.
 
     Read an object with `read`, which treats ``null`` as absent, as an API server does.
     ``model_fields_set`` tells presence from emptiness where a rule needs it.
@@ -51,7 +51,7 @@ class ApiModel(BaseModel):
         """Check the shape of *document* and return the view of it.
 
         Args:
-            document: A decoded JSON object; it is not changed and not kept.
+            document: A decoded JSON object; it is neither changed nor kept.
 
         Raises:
             pydantic.ValidationError: Types, bounds or enum values are wrong; every mistake is listed.
@@ -69,7 +69,7 @@ class ApiModel(BaseModel):
 def dump_json(value: object) -> bytes:
     """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
 
-    An integer that 64 bits cannot hold becomes a fraction, which no field accepts in its place.
+    An integer that 64 bits cannot hold becomes a float, which no integer field accepts.
 
     Raises:
         orjson.JSONEncodeError, RecursionError: Nested too deeply, or not JSON at all.
@@ -114,7 +114,7 @@ def parse_time(text: str) -> datetime:
     """Read an RFC 3339 instant with an offset.
 
     Raises:
-        ValueError: Not an instant, without an offset, or in UTC outside of the years 1 to 9999.
+        ValueError: Not an instant, without an offset, or, in UTC, outside the years 1 to 9999.
     """
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
@@ -127,7 +127,7 @@ def parse_time(text: str) -> datetime:
 
 @lru_cache(maxsize=256)
 def format_time(instant: datetime) -> str:
-    """Write *instant* as Kubernetes does: UTC, whole seconds. One status says the same instant many times."""
+    """Write *instant* as Kubernetes does: UTC, whole seconds. Cached: a status repeats the same instant many times."""
     return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
@@ -137,7 +137,7 @@ Time = Annotated[AwareDatetime, PlainSerializer(format_time, return_type=str, wh
 
 @dataclass(frozen=True, slots=True)
 class _Integer:
-    """Bounds an integer to what *bits* can hold; narrower bounds of the field stand.
+    """Bounds an integer to what *bits* can hold; narrower bounds of the field take precedence.
 
     Not two ``Field(ge=…, le=…)`` in the annotation: those would replace the field's own bounds.
     """
@@ -155,16 +155,16 @@ class _Integer:
 
 
 Name = Annotated[str, Field(max_length=253)]
-"""A name, group, version or kind: what an API server takes for one, and a bound on what is repeated from it."""
+"""A name, group, version or kind: as long as an API server accepts, which also bounds messages that repeat it."""
 
 Int32 = Annotated[int, _Integer(32)]
 Int64 = Annotated[int, _Integer(64)]
 
 ALWAYS_WRITTEN: JsonObject = {"x-required": True}
-"""Extra of a field that the CRD requires and a reader can do without."""
+"""Marks a field that the CRD requires and readers can do without."""
 
 AnyObject = Annotated[JsonObject, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
-"""A JSON object whose content nobody here describes."""
+"""A JSON object without a schema of its content."""
 
 EmbeddedObject = Annotated[
     JsonObject,
@@ -172,7 +172,7 @@ EmbeddedObject = Annotated[
         json_schema_extra={"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
     ),
 ]
-"""A whole Kubernetes object inside another one: ``apiVersion`` and ``kind`` are required by the API server."""
+"""A whole Kubernetes object inside another one; the API server requires its ``apiVersion`` and ``kind``."""
 
 Base64Text = Annotated[str, Field(json_schema_extra={"format": "byte"})]
 """Bytes on the wire (``format: byte``)."""
@@ -190,7 +190,7 @@ class OwnerReference(ApiModel):
 
 
 class ObjectMeta(ApiModel):
-    """``metadata``, as far as anything here reads it."""
+    """The members of ``metadata`` that harbormaster reads."""
 
     name: str = ""
     namespace: str = ""

@@ -1,9 +1,9 @@
 """NodePool (``karpenter.sh/v1``): which nodes a pool may have, and how freely they may be disrupted.
 
-Texts that have a grammar of their own (durations, budgets, schedules, keys) are plain strings here; their
-patterns go into the CRD only. What is stored may be older than the rules, and a budget that cannot be
-understood must hold everything back (nodepool-disruption.md 4.2), not make its pool unreadable. Admission
-judges the texts in ``webhook.validation.node_pool``.
+Strings with their own grammar (durations, budgets, schedules, keys) are plain strings here; their patterns go
+into the CRD only. A stored pool may be older than the rules, and a budget that cannot be parsed must block all
+disruption (nodepool-disruption.md 4.2), not make its pool unreadable. Admission checks the strings in
+``webhook.validation.node_pool``.
 
 Source: nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and ``pkg/apis/crds/karpenter.sh_nodepools.yaml``.
 """
@@ -26,16 +26,16 @@ DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
 DEFAULT_BUDGET_NODES: Final = "10%"
 
 LONGEST_LIST: Final = 100
-"""Most requirements, and most template labels."""
+"""Largest number of requirements, and of template labels."""
 MOST_BUDGETS: Final = 50
 MOST_REASONS: Final = 50
 MOST_MIN_VALUES: Final = 50
 LONGEST_KEY: Final = 316
 """Characters of a requirement's key."""
 LONGEST_NODES: Final = 256
-"""Characters of the number of a budget."""
+"""Characters of a budget's ``nodes``."""
 LONGEST_SCHEDULE: Final = 512
-"""Characters of a schedule: one that lists every minute, hour, day and month has 413."""
+"""Characters of a schedule; one that lists every minute, hour, day and month has 413."""
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -47,7 +47,7 @@ DURATION_PATTERN: Final = r"^([0-9]+(s|m|h))+$"
 BUDGET_DURATION_PATTERN: Final = r"^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"
 BUDGET_NODES_PATTERN: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 SCHEDULE_PATTERN: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
-"""For the CRD only: polynomial in Python. ``scorer.windows.cron`` judges the same in linear time."""
+"""For the CRD only: in Python it takes polynomial time. ``scorer.windows.cron`` checks the same in linear time."""
 LABEL_VALUE_PATTERN: Final = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 QUALIFIED_NAME_PATTERN: Final = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(\/))?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
@@ -58,7 +58,7 @@ QUANTITY_PATTERN: Final = (
 
 
 class DisruptionReason(StrEnum):
-    """Why a node is to go; a budget may name the reasons it holds for."""
+    """Why a node is disrupted; a budget may name the reasons it applies to."""
 
     UNDERUTILIZED = "Underutilized"
     EMPTY = "Empty"
@@ -67,7 +67,7 @@ class DisruptionReason(StrEnum):
 
 
 class ConsolidationPolicy(StrEnum):
-    """Which nodes may be given up to save money."""
+    """Which nodes may be removed to save cost."""
 
     WHEN_EMPTY = "WhenEmpty"
     WHEN_EMPTY_OR_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -75,7 +75,7 @@ class ConsolidationPolicy(StrEnum):
 
 
 class RequirementOperator(StrEnum):
-    """How the values of a requirement are meant."""
+    """How a requirement compares the label with its values."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -125,7 +125,7 @@ class Requirement(ApiModel):
 
 
 class NodeTaint(ApiModel):
-    """A taint that the pool's nodes are born with; a ``value`` that is given must not be empty."""
+    """A taint that the pool's nodes are created with; ``value``, if given, must not be empty."""
 
     key: str = Field(
         json_schema_extra={"minLength": 1, "maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
@@ -137,7 +137,7 @@ class NodeTaint(ApiModel):
 
 
 class NodeClassReference(ApiModel):
-    """The provider's own object that says what the nodes are made of; only ``name`` may change."""
+    """The provider's object that defines the nodes' infrastructure; only ``name`` may change."""
 
     group: str = Field(max_length=253, json_schema_extra={"pattern": "^[^/]*$"})
     kind: Name
@@ -152,9 +152,9 @@ class NodeTemplateMetadata(ApiModel):
 
 
 def _lifetime(schema: dict[str, Any]) -> None:
-    """Leave the default out of the schema: with it nobody could tell any more that the template has no value.
+    """Leave the default out of the schema: the API server would set it, and nothing would tell that it was absent.
 
-    Admission fills it in, from where the field was documented once if it stands there (nodepool-disruption.md 16).
+    Admission fills it in, with the value from the field's former place if there is one (nodepool-disruption.md 16).
     """
     schema |= {"maxLength": LONGEST_DURATION, "pattern": DURATION_OR_NEVER_PATTERN}
     schema.pop("default", None)
@@ -183,7 +183,7 @@ class NodeTemplate(ApiModel):
 class Budget(ApiModel):
     """How many nodes may be disrupted at once, for which reasons, in which windows.
 
-    ``reasons`` None is every reason; an empty list is none (nodepool-disruption.md 4.3).
+    ``reasons`` None means every reason, an empty list means no reason (nodepool-disruption.md 4.3).
     """
 
     nodes: str = Field(
@@ -201,10 +201,10 @@ class Budget(ApiModel):
 
 
 class Disruption(ApiModel):
-    """``spec.disruption``: when nodes may be given up. No budget at all (``[]``) is no limit.
+    """``spec.disruption``: when nodes may be disrupted. An empty list of budgets means no limit.
 
-    ``expireAfter`` was documented here once; it is kept so that it can be moved to the template, and read
-    by nothing else (nodepool-disruption.md 16).
+    ``expireAfter`` was once documented here. It is kept only so that defaulting can copy it to the template
+    (nodepool-disruption.md 16).
     """
 
     consolidation_policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
@@ -260,9 +260,9 @@ def parse_duration_or_never(text: str) -> timedelta | None:
 
 
 class CelRule(NamedTuple):
-    """One entry of ``x-kubernetes-validations``, with the ids of the rules of admission that it stands for.
+    """One entry of ``x-kubernetes-validations``, with the ids of the admission rules that it implements.
 
-    *field* is the member of the rule's place that is wrong, and *reason* the cause that admission gives for it.
+    *field* is the invalid member below the field that the rule is attached to, *reason* the cause that admission gives.
     """
 
     rule: str
@@ -277,7 +277,7 @@ def _not_empty() -> tuple[CelRule, ...]:
 
 
 def _restricted(key: str) -> tuple[CelRule, ...]:
-    """Return the rules of a label key; *key* is the CEL expression of it."""
+    """Return the rules of a label key; *key* is the CEL expression for it."""
     before_slash = f"{key}.find('^([^/]+)')"
     return (
         CelRule(
@@ -347,7 +347,7 @@ CEL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
     ),
     f"{_TEMPLATE}.requirements[].key": _restricted("self"),
 }
-"""What the API server checks besides the schema: ``x-kubernetes-validations`` by field, ``[]`` standing for the items.
+"""What the API server checks besides the schema: ``x-kubernetes-validations`` by field, where ``[]`` means the items.
 
 Source: nodepool-disruption.md 2.3 to 2.7.
 """

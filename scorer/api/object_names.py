@@ -1,7 +1,7 @@
 """Which names objects can have, by kind.
 
-Every name becomes a segment of a path on an API server: that is the one rule that holds for all of them. Most kinds
-allow less; a few of Kubernetes' own allow no less than that.
+Every name becomes a segment of a URL path on an API server: that is the one rule for all kinds. Most kinds allow less;
+a few of Kubernetes' own allow any segment.
 
 Source: Kubernetes staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go, and ``ValidateObjectMeta`` in the
 validation of each kind.
@@ -13,7 +13,7 @@ from scorer.api.kinds import Kind
 from scorer.api.label_selector import dns_label_error, dns_subdomain_error
 
 LONGEST: Final = 1024
-"""Kubernetes has no bound for those that are any segment; a request line has."""
+"""Kubernetes sets no bound for names that may be any segment; the length of a request line does."""
 
 _LABELS: Final = frozenset({("", "Namespace"), ("", "Service")})
 _SEGMENTS: Final = frozenset(
@@ -32,7 +32,7 @@ _SEGMENTS: Final = frozenset(
 
 
 def segment_error(text: str) -> str:
-    """Return why *text* is no segment of a path, empty when it is one."""
+    """Return why *text* is not a path segment, empty when it is one."""
     if not 0 < len(text) <= LONGEST:
         return f"must have 1 to {LONGEST} characters"
     if text in (".", "..") or "/" in text or "%" in text or not text.isprintable():
@@ -41,7 +41,7 @@ def segment_error(text: str) -> str:
 
 
 def name_error(kind: Kind, name: str) -> str:
-    """Return why no object of *kind* can have this name, empty when one can."""
+    """Return why an object of *kind* cannot have this name, empty when it can."""
     if kind.group_kind in _SEGMENTS:
         return segment_error(name)
     return dns_label_error(name) if kind.group_kind in _LABELS else dns_subdomain_error(name)

@@ -12,7 +12,7 @@ from scorer.api.meta import ApiModel, ApiObject, Base64Text, Name
 from scorer.api.placement import ClusterSelector, ResourceSelectorTerm
 
 LONGEST_PATH = 4096
-"""Characters of a JSON Pointer: a dozen label keys in a row."""
+"""Characters of a JSON Pointer: enough for a dozen label keys in a row."""
 
 
 class PlacementScope(StrEnum):
@@ -37,7 +37,7 @@ class PlacementRef(ApiModel):
 
 
 class JsonPatchOverride(ApiModel):
-    """One JSON Patch operation. Whether a value was given tells ``model_fields_set``; null counts as not given."""
+    """One JSON Patch operation. ``model_fields_set`` tells whether a value was given; null counts as not given."""
 
     op: Literal["add", "remove", "replace"]
     path: str = Field(max_length=LONGEST_PATH)
@@ -45,7 +45,7 @@ class JsonPatchOverride(ApiModel):
 
 
 class OverrideRule(ApiModel):
-    """What to do on which member clusters: on none without a cluster selector, on all when it has no terms."""
+    """A change and the member clusters it applies to: none without a cluster selector, all when that has no terms."""
 
     cluster_selector: ClusterSelector | None = None
     override_type: OverrideType = OverrideType.JSON_PATCH
@@ -55,7 +55,7 @@ class OverrideRule(ApiModel):
 
 
 class OverridePolicy(ApiModel):
-    """Rules in the order in which they are applied."""
+    """Rules, in the order in which they apply."""
 
     override_rules: tuple[OverrideRule, ...] = Field(min_length=1, max_length=20)
 
@@ -69,7 +69,7 @@ class ClusterResourceOverrideSpec(ApiModel):
 
 
 class ResourceSelector(ApiModel):
-    """Names one object of the override's namespace."""
+    """Names one object in the override's namespace."""
 
     group: Name
     version: Name

@@ -30,7 +30,7 @@ class PlacementType(StrEnum):
 
 
 class SelectionScope(StrEnum):
-    """What a selector term for a Namespace brings along."""
+    """What a selector term for a Namespace includes."""
 
     NAMESPACE_ONLY = "NamespaceOnly"
     NAMESPACE_WITH_RESOURCES = "NamespaceWithResources"
@@ -49,7 +49,7 @@ class ResourceSelectorTerm(ApiModel):
 
 
 class PropertySelectorRequirement(ApiModel):
-    """One comparison with a property: the observed amount, an operator, one wanted amount."""
+    """One comparison of a property's observed amount with a wanted one."""
 
     name: PropertyName
     operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
@@ -59,7 +59,7 @@ class PropertySelectorRequirement(ApiModel):
 
 
 class PropertySelector(ApiModel):
-    """Comparisons with properties, all of which must hold."""
+    """Comparisons of properties; all of them must hold."""
 
     match_expressions: tuple[PropertySelectorRequirement, ...]
 
@@ -72,7 +72,7 @@ class PropertySorter(ApiModel):
 
 
 class ClusterSelectorTerm(ApiModel):
-    """A condition on a member cluster; label and property part must both hold, the empty term matches every cluster."""
+    """A condition on a member cluster; both its parts must hold, an empty term matches every cluster."""
 
     label_selector: LabelSelector | None = None
     property_selector: PropertySelector | None = None
@@ -81,20 +81,20 @@ class ClusterSelectorTerm(ApiModel):
 
 
 class ClusterSelector(ApiModel):
-    """Terms, any of which must hold; none at all means no restriction."""
+    """Terms, at least one of which must hold; an empty list means no restriction."""
 
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = Field(max_length=10)
 
 
 class PreferredClusterSelector(ApiModel):
-    """A weighted preference; a negative weight repels."""
+    """A weighted preference; a negative weight makes matching clusters less preferred."""
 
     weight: Int32 = Field(ge=-100, le=100)
     preference: ClusterSelectorTerm
 
 
 class ClusterAffinity(ApiModel):
-    """Which clusters qualify, and which of them are liked better."""
+    """Which clusters qualify, and which of those are preferred."""
 
     required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredClusterSelector, ...] = Field(
@@ -116,7 +116,7 @@ class WhenUnsatisfiable(StrEnum):
 
 
 class TopologySpreadConstraint(ApiModel):
-    """How uneven the placement may be over the values of a label."""
+    """How unevenly the placement may be spread over the values of a label."""
 
     max_skew: Int32 = Field(default=1, ge=1)
     topology_key: LabelKey
@@ -124,10 +124,10 @@ class TopologySpreadConstraint(ApiModel):
 
 
 class Toleration(ApiModel):
-    """Lets a placement onto clusters with a matching taint.
+    """Allows a placement on clusters with a matching taint.
 
-    Operator and effect are free text here and an enum in the CRD: a word that slipped past admission
-    tolerates nothing, it does not make the policy unreadable (scheduling.md 9).
+    Operator and effect are free text here and an enum in the CRD: an invalid word that bypassed admission
+    tolerates nothing, but leaves the policy readable (scheduling.md 9).
     """
 
     key: LabelKey = ""
@@ -155,7 +155,7 @@ class PlacementPolicy(ApiModel):
 
 
 class StrategyType(StrEnum):
-    """Who rolls out: harbormaster by the maths of RollingUpdate, or a staged update run."""
+    """What controls the rollout: the limits of RollingUpdate, or a staged update run."""
 
     ROLLING_UPDATE = "RollingUpdate"
     EXTERNAL = "External"
@@ -180,7 +180,7 @@ class ServerSideApplyConfig(ApiModel):
 
 
 class ApplyStrategy(ApiModel):
-    """How objects are written to a member cluster, and what happens on drift and foreign ownership."""
+    """How objects are applied to a member cluster, and what happens on drift and to objects with another owner."""
 
     type: Literal["ClientSideApply", "ServerSideApply", "ReportDiff"] = "ClientSideApply"
     comparison_option: Literal["PartialComparison", "FullComparison"] = "PartialComparison"
@@ -191,7 +191,7 @@ class ApplyStrategy(ApiModel):
 
 
 class DeleteStrategy(ApiModel):
-    """What becomes of placed objects when the placement is deleted."""
+    """What happens to placed objects when the placement is deleted."""
 
     propagation_policy: Literal["Delete", "Abandon"] = "Delete"
 
@@ -224,7 +224,7 @@ class PlacementSpec(ApiModel):
 
 
 class EnvelopeIdentifier(ApiModel):
-    """The envelope an object was wrapped in."""
+    """The envelope that an object was wrapped in."""
 
     name: str
     namespace: str = ""
@@ -257,7 +257,7 @@ class PatchDetail(ApiModel):
 
 
 class DriftedResourcePlacement(ResourceIdentifier):
-    """An object of ours that someone else changed on the member."""
+    """A placed object that another client changed on the member."""
 
     observation_time: Time
     target_cluster_observed_generation: Int64
@@ -266,7 +266,7 @@ class DriftedResourcePlacement(ResourceIdentifier):
 
 
 class DiffedResourcePlacement(ResourceIdentifier):
-    """An object on the member, not ours, that differs from the hub's."""
+    """An object on the member that harbormaster does not own and that differs from the hub's."""
 
     observation_time: Time
     target_cluster_observed_generation: Int64 | None = None
@@ -282,7 +282,7 @@ class NamespacedName(ApiModel):
 
 
 class PerClusterPlacementStatus(ApiModel):
-    """How far the placement is on one cluster; an entry without a name stands for a cluster that was not found."""
+    """The progress of the placement on one cluster; an entry without a name stands for a cluster that was not found."""
 
     cluster_name: str = ""
     observed_resource_index: str = ""
@@ -307,7 +307,7 @@ _NO_STATUS: Final = PlacementStatus()
 
 
 class ClusterResourcePlacement(ApiObject):
-    """Places cluster-scoped objects, and namespaces with what is in them."""
+    """Places cluster-scoped objects, and namespaces with their content."""
 
     spec: PlacementSpec
     status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)

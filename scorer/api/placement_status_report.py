@@ -8,7 +8,7 @@ from scorer.api.placement import PlacementStatus
 
 
 class ClusterResourcePlacementStatus(ApiObject):
-    """The status of the ClusterResourcePlacement of the same name; exists with ``NamespaceAccessible`` only."""
+    """The status of the ClusterResourcePlacement of the same name; exists only with ``NamespaceAccessible``."""
 
     source_status: PlacementStatus
     last_updated_time: Time

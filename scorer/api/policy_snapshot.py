@@ -1,4 +1,4 @@
-"""Scheduling policy snapshots: one numbered version of a placement's policy, and what the scheduler made of it.
+"""Scheduling policy snapshots: one numbered version of a placement's policy, and the scheduler's decisions by it.
 
 Source: placement-api.md 3.3; scheduling.md 1 and 17.
 """
@@ -18,7 +18,7 @@ class ClusterScore(ApiModel):
 
 
 class ClusterDecision(ApiModel):
-    """Why a cluster was or was not picked; clusters that a filter turned away have no score."""
+    """Why a cluster was or was not picked; clusters that a filter rejected have no score."""
 
     cluster_name: str
     selected: bool

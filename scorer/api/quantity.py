@@ -1,8 +1,8 @@
 """Kubernetes quantities, exact.
 
 A quantity is a decimal number with an optional suffix (``1500m``, ``16Gi``, ``2E3``). Comparisons
-are exact, on nano units; scores need the double that the reference computes from the text, down to
-the last bit, because that bit decides how an exact half rounds.
+are exact, on nano units. Scores need the very double that the reference computes from the text,
+because its last bit decides how an exact half rounds.
 
 Source: scheduling.md 7; Kubernetes apimachinery ``pkg/api/resource``.
 """
@@ -24,7 +24,7 @@ WIRE_SCHEMA: dict[str, Any] = {
     ),
     "x-kubernetes-int-or-string": True,
 }
-"""How the API server describes a quantity; it is laxer than `parse_quantity`."""
+"""How CRDs describe a quantity; the pattern is laxer than `parse_quantity`."""
 
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+)?", re.ASCII)
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -33,18 +33,18 @@ _LARGEST_BINARY = 2**63 - 1
 LONGEST_QUANTITY = 512
 """Characters of a quantity; the largest number a double holds has 309 digits."""
 LONGEST_REMEMBERED = 64
-"""Of longer ones nothing is kept: whoever sends them could fill the memory."""
+"""Longer quantities are not cached, so that a client cannot fill the memory with them."""
 _LARGEST_POWER = 400
 """Above it the double overflows for every text of `LONGEST_QUANTITY`; see `_power`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An amount; equal and ordered by its number, whatever its spelling.
+    """An amount, compared by its number, whatever its spelling.
 
     Args:
         nano: The exact amount in units of 10^-9, rounded away from zero to whole units.
-        double: What the reference's arithmetic sees: ``double(unscaled) * 10**scale``. Takes no part in comparisons.
+        double: As in the reference's arithmetic: ``double(unscaled) * 10**scale``. Not compared.
         text: As written.
     """
 
@@ -91,7 +91,7 @@ _known = lru_cache(maxsize=65536)(_parse)
 
 
 def read_quantity(value: object) -> Quantity | None:
-    """Return the quantity that *value* spells, None when it spells none."""
+    """Return the quantity that *value* spells, None when it is not one."""
     try:
         return parse_quantity(value) if isinstance(value, str) else None
     except ValueError:
@@ -118,11 +118,11 @@ def format_binary_quantity(nano: int) -> str:
 
 
 def _power(suffix: str) -> int:
-    """Return the power of ten of a decimal suffix; judged by its length before it is computed with."""
+    """Return the power of ten of a decimal suffix."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
     exponent = suffix[1:]
-    if len(exponent.lstrip("+-").lstrip("0")) > 6:
+    if len(exponent.lstrip("+-").lstrip("0")) > 6:  # far out of range either way; the real number could be huge
         exponent = "-999999" if exponent.startswith("-") else "999999"
     return int(exponent)
 

@@ -1,4 +1,4 @@
-"""Values of others in our messages: short, and with nothing in them that steers a terminal."""
+"""Users' values in our messages: short, and without characters that control a terminal."""
 
 import re
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 from scorer.api.meta import dump_json
 
 LONGEST_QUOTE: Final = 64
-"""Characters of a value that a message repeats."""
+"""Characters of a value that a message repeats at most."""
 
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Replace what could steer a terminal or break a header: control characters, bidi controls, lone surrogates."""
+    """Replace what could control a terminal or break a header: control characters, bidi controls, lone surrogates."""
     return text if text.isascii() and text.isprintable() else _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

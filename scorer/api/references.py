@@ -1,4 +1,4 @@
-"""How placements are named in questions and answers: ``crp/web``, ``rp/team/web``."""
+"""How requests and answers name placements: ``crp/web``, ``rp/team/web``."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,9 +24,12 @@ def ref_prefixes(kinds: Collection[Kind]) -> tuple[str, ...]:
 
 
 def unknown_placement(ref: PlacementRef) -> str:
-    """Return what is said of a placement that does not exist, or that the caller may not read: the same."""
+    """Return the message about a placement that does not exist or that the caller may not read.
+
+    It is the same for both, so that a caller cannot find out which placements exist.
+    """
     return f"there is no placement {str(ref)[:320]}"
 
 
 class UnknownObjectError(Exception):
-    """The question names a placement or cluster that does not exist; the message says which."""
+    """The request names a placement or cluster that does not exist; the message says which."""

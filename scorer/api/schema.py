@@ -1,7 +1,7 @@
-"""What an API server does to an object before any rule looks at it: prune, drop nulls, fill in defaults.
+"""What an API server does to an object before any rule sees it: prune, drop nulls, fill in defaults.
 
-Each step takes a document and returns it unchanged, the same object, when there is nothing to do; what it
-changes it copies, only along the path to the change. Kinds that are not ours pass through untouched.
+Each step returns the very document it was given when there is nothing to do; otherwise it copies only along
+the path to the change. Kinds that are not ours pass through unchanged.
 
 Source: placement-api.md 2.8 and 6 (D1).
 """
@@ -35,10 +35,10 @@ class _Defaults:
     """The parts of a schema that lead to a default.
 
     Args:
-        value: What stands for an absent value, already filled in below; None when there is no default.
+        value: The default of an absent value, with its own defaults filled in; None when there is no default.
         properties: By member name; only members that have a default or lead to one.
-        elements: What holds for every list item, or for every value of a map.
-        most: Items of a list.
+        elements: Those of every list item, or of every value of a map.
+        most: The largest number of items of a list.
     """
 
     value: Any
@@ -52,11 +52,11 @@ def apply_schema_defaults(
 ) -> JsonObject:
     """Fill in the defaults of the schema: absent or null becomes the default, inside objects that are present.
 
-    A list that is longer than the schema allows is left alone: no API server would store it.
+    A list that is longer than the schema allows is left unchanged: no API server would store it.
 
     Args:
         kind: The kind of *document*.
-        document: An object of any shape; what has the wrong type is left alone.
+        document: An object of any shape; values of the wrong type are left unchanged.
         staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
     """
     defaults = _defaults(kind, staged_run_default_state)
@@ -91,6 +91,7 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
         changes = {}
         for name, field in defaults.properties:
             old = value.get(name)
+            # A copy of the default, because the compiled defaults are shared by all documents.
             new = _filled(old, field) if old is not None else deepcopy(field.value)
             if new is not old:
                 changes[name] = new
@@ -106,7 +107,7 @@ def _filled(value: Any, defaults: _Defaults) -> Any:
 
 
 def prune(kind: Kind, document: JsonObject) -> Pruned:
-    """Drop the fields that the schema does not know; ``metadata`` and preserved content stay as they are."""
+    """Drop the fields that the schema does not know; ``metadata`` and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return Pruned(document)
     dropped: list[_Parts] = []
@@ -115,7 +116,7 @@ def prune(kind: Kind, document: JsonObject) -> Pruned:
 
 
 def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
-    """Drop the members whose value is null: null means absent. List items and preserved content stay as they are."""
+    """Drop the members whose value is null: null means absent. List items and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return document
     kept: JsonObject = _sifted(document, structural_schema(kind), [], nulls=True)

@@ -25,7 +25,7 @@ class StageTaskType(StrEnum):
 
 
 class StageTask(ApiModel):
-    """Something that must happen before or after a stage; the wait time's grammar is a rule of admission (S-10)."""
+    """What a run waits for before or after a stage; admission checks the grammar of the wait time (S-10)."""
 
     type: StageTaskType
     wait_time: str | None = Field(
@@ -38,9 +38,9 @@ class StageTask(ApiModel):
 
 
 class Stage(ApiModel):
-    """Member clusters that are updated together. Without a label selector the stage gets no cluster, with ``{}`` all.
+    """Member clusters that are updated together. Without a label selector the stage has no cluster, with ``{}`` all.
 
-    The grammars of the name (S-02) and of ``maxConcurrency`` (S-03) are rules of admission.
+    Admission checks the grammars of the name (S-02) and of ``maxConcurrency`` (S-03).
     """
 
     name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
@@ -54,7 +54,7 @@ class Stage(ApiModel):
 
 
 class UpdateStrategySpec(ApiModel):
-    """``spec`` of both strategy kinds: the stages in the order in which they are carried out."""
+    """``spec`` of both strategy kinds: the stages, in the order in which they run."""
 
     stages: tuple[Stage, ...] = Field(max_length=31)
 
@@ -89,7 +89,7 @@ class UpdateRunSpec(ApiModel):
 
 
 class ClusterUpdatingStatus(ApiModel):
-    """How far one cluster of a stage is."""
+    """The progress of one cluster of a stage."""
 
     cluster_name: str
     resource_override_snapshots: tuple[NamespacedName, ...] = ()
@@ -98,7 +98,7 @@ class ClusterUpdatingStatus(ApiModel):
 
 
 class StageTaskStatus(ApiModel):
-    """How far one task of a stage is."""
+    """The progress of one task of a stage."""
 
     type: StageTaskType
     approval_request_name: str = ""
@@ -106,7 +106,7 @@ class StageTaskStatus(ApiModel):
 
 
 class StageStatus(ApiModel):
-    """How far one stage is."""
+    """The progress of one stage."""
 
     stage_name: str
     clusters: tuple[ClusterUpdatingStatus, ...]
@@ -155,11 +155,11 @@ class ApprovalRequestStatus(ApiModel):
 
 
 class ClusterApprovalRequest(ApiObject):
-    """Asks a person to let a ClusterStagedUpdateRun go on."""
+    """Asks a person to let a ClusterStagedUpdateRun continue."""
 
     spec: ApprovalRequestSpec
     status: ApprovalRequestStatus = Field(default_factory=ApprovalRequestStatus)
 
 
 class ApprovalRequest(ClusterApprovalRequest):
-    """Asks a person to let a StagedUpdateRun go on."""
+    """Asks a person to let a StagedUpdateRun continue."""

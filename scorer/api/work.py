@@ -1,4 +1,4 @@
-"""Work: objects on their way to one member cluster; AppliedWork: what of them arrived there.
+"""Work: objects on their way to one member cluster; AppliedWork: those of them that the agent has applied there.
 
 Source: placement-api.md 3.6.
 """
@@ -15,7 +15,7 @@ from scorer.api.placement import ApplyStrategy, PatchDetail, ReportBackStrategy
 
 
 class Workload(ApiModel):
-    """The objects to apply, in the order in which they are numbered."""
+    """The objects to apply; status refers to them by their position."""
 
     manifests: tuple[EmbeddedObject, ...] = ()
 
@@ -29,7 +29,7 @@ class WorkSpec(ApiModel):
 
 
 class ManifestIdentifier(ApiModel):
-    """Names a manifest by its position in the Work, and by its identity where that could be read."""
+    """Names a manifest by its position in the Work, and by its identity if that is readable."""
 
     ordinal: int
     group: str = ""
@@ -41,7 +41,7 @@ class ManifestIdentifier(ApiModel):
 
 
 class DriftDetails(ApiModel):
-    """How an object of ours was changed on the member."""
+    """How another client changed a placed object on the member."""
 
     observation_time: Time
     observed_in_member_cluster_generation: Int64
@@ -50,7 +50,7 @@ class DriftDetails(ApiModel):
 
 
 class DiffDetails(ApiModel):
-    """How an object on the member, not ours, differs from the hub's."""
+    """How an object on the member that harbormaster does not own differs from the hub's."""
 
     observation_time: Time
     observed_in_member_cluster_generation: Int64 | None = None
@@ -59,14 +59,14 @@ class DiffDetails(ApiModel):
 
 
 class BackReportedStatus(ApiModel):
-    """The status of an object on the member, brought back to the hub."""
+    """The status of an object on the member, reported back to the hub."""
 
     observed_status: AnyObject | None = None
     observation_time: Time
 
 
 class ManifestCondition(ApiModel):
-    """How one manifest fares on the member."""
+    """The state of one manifest on the member."""
 
     identifier: ManifestIdentifier
     conditions: tuple[Condition, ...]
@@ -116,13 +116,13 @@ class AppliedWork(ApiObject):
 
 
 def manifests_of(work: Mapping[str, Any]) -> list[Any]:
-    """Return what a raw Work holds, empty when it holds nothing.
+    """Return the manifests of a raw Work, empty when it has none.
 
-    Strict where the readers of `scorer.api.documents` are tolerant: what a Work holds no longer goes from the member,
-    so damage must not read as nothing.
+    Strict where the readers of `scorer.api.documents` are tolerant: the agent removes from the member what the Work no
+    longer holds, so a damaged Work must not read as an empty one.
 
     Raises:
-        TypeError: Something on the way to it has another type.
+        TypeError: A field on the path to the manifests has the wrong type.
     """
     found: Any = work
     for member, kind in (("spec", dict), ("workload", dict), ("manifests", list)):
