@@ -1,7 +1,9 @@
 """The fleet's facts as numpy columns: one entry per member cluster, in order of name.
 
-Text is dictionary-encoded. An amount is kept three ways: the double that the reference scores with,
-a pair of doubles that compares exactly, and the quantity as it was reported, for people.
+Strings are dictionary-encoded. An amount is kept in three forms: the double that the reference scores with,
+a pair of doubles that compares exactly, and the reported quantity, for people.
+
+A column is never written to once it is built: requests that hold an older fleet may still be reading it.
 """
 
 import operator
@@ -25,7 +27,7 @@ CodeColumn: TypeAlias = NDArray[np.int32]
 RowColumn: TypeAlias = NDArray[np.intp]
 
 ABSENT = -1
-"""The code of a cluster that has no value."""
+"""The code of a cluster without a value."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -33,9 +35,9 @@ T = TypeVar("T", bound=Hashable)
 def round_half_away(values: FloatColumn) -> IntColumn:
     """Round to the nearest integer, exact halves away from zero.
 
-    The largest double below one half is added and the fraction cut: a half still reaches the next integer,
-    because the sum is rounded to it, and 0.49999999999999994 does not, as it would if 0.5 were added.
-    Holds for magnitudes below 2^52.
+    This adds the largest double below one half and cuts off the fraction. A half still reaches the next integer,
+    because the sum is rounded to it; 0.49999999999999994 does not, although it would if 0.5 were added.
+    Correct for magnitudes below 2^52.
     """
     return (values + np.copysign(_BELOW_HALF, values)).astype(np.int64)
 
@@ -49,7 +51,7 @@ class CodeBook(Generic[T]):
 
     Args:
         codes: Shape (clusters,): position in *values*, `ABSENT` where there is none.
-        values: The distinct values, each of which some cluster has; every one of them is a topology domain.
+        values: The distinct values. At least one cluster has each of them, because each counts as a topology domain.
     """
 
     codes: CodeColumn
@@ -73,7 +75,7 @@ class CodeBook(Generic[T]):
         return None if code == ABSENT else self.values[code]
 
     def updated(self, changes: Mapping[int, T | None]) -> "CodeBook[T]":
-        """Return a copy with the given rows changed, or this very column when nothing differs."""
+        """Return a copy with the given rows changed, or this column itself when nothing differs."""
         changes = {row: value for row, value in changes.items() if self.value(row) != value}
         if not changes:
             return self
@@ -81,14 +83,16 @@ class CodeBook(Generic[T]):
         codes = self.codes.copy()
         for row, value in changes.items():
             codes[row] = ABSENT if value is None else index.setdefault(value, len(index))
+        # A value that the last cluster has lost must go: as a value with 0 clusters it would be an empty domain.
         in_use = np.bincount(codes[codes >= 0], minlength=len(index)) > 0
         if in_use.all():
             return CodeBook(codes, tuple(index))
+        # The additional last entry is that of the code ABSENT, -1, which indexes from the end.
         renumbered = np.append(np.where(in_use, np.cumsum(in_use) - 1, ABSENT), ABSENT).astype(np.int32)
         return CodeBook(renumbered[codes], tuple(compress(index, in_use.tolist())))
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
-        """Return where *test* is true of the value; it is asked once per distinct value. Absent is false."""
+        """Return where *test* is true for the value; it runs once per distinct value. Absent is false."""
         table = np.array([*map(test, self.values), False], dtype=np.bool_)
         return table[self.codes]
 
@@ -110,7 +114,7 @@ class Readings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Masked:
-    """Readings of which some do not count."""
+    """Readings, some of which are hidden."""
 
     readings: Readings
     hidden: BoolColumn
@@ -128,9 +132,9 @@ class QuantityColumn:
     """One property over the fleet; NaN where a cluster does not report it readably.
 
     Args:
-        double: What scores are computed from; the very array of *high* where the two agree everywhere.
+        double: For scores; the same array object as *high* if the two are equal everywhere.
         high: The exact amount, rounded to the nearest double.
-        low: What *high* leaves of the exact amount; None when that is zero everywhere.
+        low: The exact amount minus *high*; None when that is zero everywhere.
         readings: As reported.
     """
 
@@ -148,9 +152,9 @@ class QuantityColumn:
         return cls(double, high, _unless_zero(triples[:, 2].copy()), readings)
 
     def updated(self, rows: Collection[int], readings: Readings) -> "QuantityColumn":
-        """Return the column of *readings*, which differ from those of this one in *rows* at most.
+        """Return the column of *readings*, which differ from the present ones in *rows* at most.
 
-        What does not differ is shared: amounts that are the same in another spelling cost no copy.
+        Unchanged arrays are shared: the same amount in another spelling costs no copy.
         """
         where = np.fromiter(rows, dtype=np.intp, count=len(rows))
         triples = np.array([_triple(readings[row]) for row in rows], dtype=np.float64).reshape(-1, 3)
@@ -158,7 +162,7 @@ class QuantityColumn:
         before = self.high[where]
         moved = (double != self.double[where]) | (high != before)
         moved |= low != (0.0 if self.low is None else self.low[where])
-        moved &= (high == high) | (before == before)
+        moved &= (high == high) | (before == before)  # NaN differs from itself: absent before and after is no change
         if not moved.any():
             return self._like(QuantityColumn(self.double, self.high, self.low, readings))
         highs = _replaced(self.high, where, high)
@@ -175,13 +179,13 @@ class QuantityColumn:
         return _replaced(np.zeros_like(self.high) if self.low is None else self.low, where, values)
 
     def _like(self, column: "QuantityColumn") -> "QuantityColumn":
-        """Hand on to *column* which clusters are extreme, where that is known."""
+        """Pass on to *column* which clusters are extreme, if that has been computed."""
         if (extremes := vars(self).get("extremes")) is not None:
             vars(column)["extremes"] = extremes
         return column
 
     def _are_inside(self, rows: RowColumn, amounts: FloatColumn) -> bool:
-        """Say whether *rows*, which now have *amounts* or none, neither were extreme nor are now."""
+        """Say whether *rows*, which now have *amounts* or none, were not extreme before and are not now."""
         extremes = vars(self).get("extremes")
         if extremes is None or np.isin(extremes, rows).any():
             return False
@@ -189,16 +193,16 @@ class QuantityColumn:
         return not np.any((amounts <= low) | (amounts >= high))
 
     def without(self, hidden: BoolColumn) -> "QuantityColumn":
-        """Return the column as if the clusters in *hidden* reported nothing; this very column when there are none."""
+        """Return the column as if the clusters in *hidden* reported nothing; this column itself when there are none."""
         if not hidden.any():
             return self
         double, high = np.where(hidden, _NAN, self.double), np.where(hidden, _NAN, self.high)
         return QuantityColumn(double, high, self.low, _Masked(self.readings, hidden))
 
     def compare(self, relation: str, wanted: Quantity) -> BoolColumn:
-        """Return where the exact amount stands in *relation* (Gt Ge Lt Le Eq Ne) to *wanted*.
+        """Return where the exact amount is in *relation* (Gt Ge Lt Le Eq Ne) to *wanted*.
 
-        False where a cluster does not report the property readably, whatever the relation.
+        False where a cluster does not report the property readably, for every relation.
         """
         if wanted.nano.bit_length() > _PAIR_BITS:
             return self._compare_one_by_one(relation, wanted)
@@ -211,7 +215,7 @@ class QuantityColumn:
         return apart | tied
 
     def _compare_one_by_one(self, relation: str, wanted: Quantity) -> BoolColumn:
-        """Compare amounts of more digits than two doubles hold (beyond 10^21)."""
+        """Compare with an amount of more digits than two doubles hold (beyond 10^21)."""
         holds = _EXACT_RELATIONS[relation]
         amounts = (reading.quantity if reading else None for reading in self.readings)
         return np.array([amount is not None and holds(amount, wanted) for amount in amounts], dtype=np.bool_)
@@ -272,7 +276,7 @@ _RELATIONS: Mapping[str, Callable[[FloatColumn, float], BoolColumn]] = {
 }
 
 _STRICT = {"Gt": "Gt", "Ge": "Gt", "Lt": "Lt", "Le": "Lt", "Eq": "Never", "Ne": "Ne"}
-"""How the nearest doubles must relate for the amounts to, when they differ."""
+"""The relation between two different nearest doubles that implies the relation between the amounts."""
 
 _EXACT_RELATIONS: Mapping[str, Callable[[Quantity, Quantity], bool]] = {
     "Gt": operator.gt,
@@ -287,25 +291,25 @@ OPERATORS = frozenset(_EXACT_RELATIONS)
 
 
 def relates(reading: Reading | None, relation: str, wanted: Quantity) -> bool:
-    """Say whether one reading stands in *relation* to *wanted*; the scalar form of `QuantityColumn.compare`."""
+    """Say whether one reading is in *relation* to *wanted*; the scalar form of `QuantityColumn.compare`."""
     if reading is None or reading.quantity is None:
         return False
     return _EXACT_RELATIONS[relation](reading.quantity, wanted)
 
 
 _PAIR_BITS = 100
-"""Nano amounts of up to so many bits are told apart by a pair of doubles."""
+"""A pair of doubles distinguishes nano amounts of up to this many bits."""
 
 
 def exact_pair(quantity: Quantity) -> tuple[float, float]:
-    """Return the amount as a nearest double and what that leaves; pairs compare as the amounts do."""
+    """Return the nearest double of an amount, and the rest; pairs compare as the amounts do."""
     return _known_pair(quantity) if len(quantity.text) <= LONGEST_REMEMBERED else _pair(quantity)
 
 
 def _pair(quantity: Quantity) -> tuple[float, float]:
     try:
         high = quantity.nano / NANO
-    except OverflowError:  # within the last half step above the largest double
+    except OverflowError:  # the amount is within half a step above the largest double
         high = quantity.double
     if high.is_integer() and int(high) * NANO == quantity.nano:
         return high, 0.0
@@ -321,7 +325,7 @@ _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
 def _triple(reading: Reading | None) -> _Triple:
-    """Return the amounts of a reading; of a long text nothing is kept."""
+    """Return the amounts of a reading; those of long texts are not cached."""
     if reading is None or reading.quantity is None:
         return _ABSENT
     return (_known_amounts if len(reading.text) <= LONGEST_REMEMBERED else _amounts)(reading, reading.quantity)

@@ -1,7 +1,7 @@
 """What a core and a GiB of memory cost on a member cluster, from its nodes and a price list.
 
-Both figures attribute the full rate; they are no split between CPU and memory. Three decimals, so
-differences below 0.0005 vanish.
+Each figure attributes the full rate; they do not split it between CPU and memory. They have three decimals,
+so differences below 0.0005 disappear.
 
 Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
 """
@@ -17,12 +17,12 @@ CPU_COST = "kubernetes.azure.com/per-cpu-core-cost"
 MEMORY_COST = "kubernetes.azure.com/per-gb-memory-cost"
 STALE_AFTER = timedelta(hours=24)
 NO_PRICE = 999.0
-"""What price lists carry for SKUs that are not for sale."""
+"""The price of SKUs that are not for sale, in price lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node as far as it costs something."""
+    """One node: what its cost depends on."""
 
     sku: str
     cpu: Quantity
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The two properties, None where they are not set, and the condition beside them."""
+    """The two properties, None where they are not set, and their condition."""
 
     cpu: str | None
     memory: str | None

@@ -1,1 +1,1 @@
-"""The scheduler extender: which nodes a pod may go to, and how much each is liked, by what the fleet says."""
+"""The scheduler extender: to which nodes a pod may go, and how they score, by the state of the fleet."""

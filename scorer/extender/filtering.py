@@ -1,7 +1,7 @@
-"""``filter``: the nodes a pod may go to.
+"""``filter``: the nodes that a pod may go to.
 
-Clusters are judged all at once, as columns of the fleet; nodes then only look up the verdict on the cluster behind
-them. Messages carry no names, numbers or times: kube-scheduler counts equal texts.
+Clusters are judged all at once, as columns of the fleet; each node then only looks up the verdict on its cluster.
+Messages contain no names, numbers or times, because kube-scheduler counts equal messages.
 
 Source: serving.md 2.5.
 """
@@ -29,7 +29,7 @@ NOT_SYNCED: Final = "harbormaster: caches not synced"
 
 
 class Obstacle(Enum):
-    """What keeps a pod from a node: in words, and whether it could help that other pods go."""
+    """What keeps a pod from a node: the message, and whether evicting other pods could help."""
 
     NODE_REMOVED = ("node is being removed", False)
     CLUSTER_MISSING = ("member cluster not found", False)
@@ -54,7 +54,7 @@ class Judge:
     """Judges nodes for one pod.
 
     Args:
-        pod: Who wants to go there.
+        pod: The pod to schedule.
         around: The hub.
         rules: The settings.
     """
@@ -65,10 +65,11 @@ class Judge:
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[Node | None]) -> list[Obstacle | None]:
-        """Return what is in the way of each node, None where nothing is; a node that is None is not known.
+        """Return the obstacle on each node, None where there is none; a node that is None is not known.
 
-        A node without a member cluster behind it cannot be where a placement says, whether that placement exists or
-        not; nodes of pools are left to the rules of pools (serving.md 2.8: an autoscaler would make new ones for ever).
+        A node without a member cluster is on none of the clusters of a placement, whether that placement exists or not.
+        Nodes of node pools are judged only by the rules of pools: if the placement excluded them, an autoscaler would
+        create new ones forever (serving.md 2.8).
         """
         clusters: list[Obstacle | None] = []
         ordinary = Obstacle.NODE_ORDINARY if self._rules.reject_ordinary and self._pod.placement else None
@@ -95,14 +96,14 @@ class Judge:
         return Obstacle.POOL_DELETED if node.pool in self._around.leaving_pools else None
 
     def _clusters(self) -> list[Obstacle | None]:
-        """Judge every member cluster; the entry after the last one stands for those that do not exist."""
+        """Judge every member cluster; the additional last entry is for clusters that do not exist."""
         checks = list(self._checks())
         verdicts = [None, *(obstacle for obstacle, _ in checks)]
         codes = np.select([failed for _, failed in checks], range(1, len(verdicts)), 0)
         return [*map(verdicts.__getitem__, codes.tolist()), Obstacle.CLUSTER_MISSING]
 
     def _checks(self) -> Iterator[tuple[Obstacle, BoolColumn]]:
-        """Yield each check in its order, with the clusters that fail it."""
+        """Yield each check, in order, with the clusters that fail it."""
         around, fleet, pod = self._around, self._around.fleet, self._pod
         yield Obstacle.CLUSTER_LEAVING, fleet.eligibility.failed == LEAVING
         yield Obstacle.NOT_CONNECTED, ~eligible(fleet, around.now)
@@ -129,10 +130,10 @@ class Judge:
         return all(self._pod.tolerates(Taint(taint.key, taint.value, taint.effect)) for taint in taints)
 
     def _policy(self, followed: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
-        """Judge by what the policy says now.
+        """Judge by the present policy.
 
-        Of two reasons on one cluster the one that other pods cannot cure counts: only where nothing but free capacity
-        is missing would it help that some of them go.
+        Of two reasons on one cluster, the one that evicting pods cannot cure counts: evicting them helps only if free
+        capacity is all that is missing.
         """
         fleet, request = self._around.fleet, followed.request
         if request is None:
@@ -180,12 +181,15 @@ def filter_nodes(args: ExtenderArgs, around: Surroundings, rules: Rules) -> Json
 
 
 def candidate_nodes(args: ExtenderArgs, around: Surroundings) -> list[Node | None]:
-    """Return the candidates: the object given in the question before the one that is known; None: neither."""
+    """Return the candidates: the object in the question, else the cached one; None: neither.
+
+    The object in the question takes precedence, because kube-scheduler's cache may be ahead of ours.
+    """
     known, given = around.nodes, args.nodes
     candidates = args.candidates or ()
     return [given.get(name) or known.get(name) for name in candidates] if given else [*map(known.get, candidates)]
 
 
 def filter_error(message: str) -> JsonObject:
-    """Return the result that lets the attempt to schedule fail with *message*."""
+    """Return the result that makes the scheduling attempt fail with *message*."""
     return {"Nodes": None, "NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": message}

@@ -1,4 +1,4 @@
-"""The placement that a pod follows, read and checked.
+"""The placement that a pod follows, parsed and checked.
 
 Source: serving.md 2.4 and 2.5.
 """
@@ -18,18 +18,17 @@ from scorer.plugins.taint_toleration import TaintToleration
 from scorer.selectors import InvalidPolicyError
 
 AVAILABLE: Final = f"{RESOURCE_PREFIX}available-"
-"""What the names of the properties begin with that change when pods go."""
+"""Prefix of the properties that change when pods are evicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedPlacement:
-    """What of a placement concerns the pods that follow it.
+    """The parts of a placement that concern the pods that follow it.
 
     Args:
-        request: Its policy; None: one that the engine cannot use (DV-5).
-        taints: Its tolerations; None: taints do not matter to it (PickFixed).
-        roomy: Its required affinity as if every cluster had all the free capacity one could ask for; None: it asks
-            for none.
+        request: Its policy; None: the policy is invalid for the engine (DV-5).
+        taints: Its tolerations; None: it ignores taints (PickFixed).
+        roomy: Its required affinity without the conditions on free capacity; None: it has no such conditions.
     """
 
     request: Request | None
@@ -61,7 +60,7 @@ def _roomy(affinity: ClusterAffinity) -> ClusterAffinity | None:
 
 
 def _tolerations(policy: JsonObject) -> TaintToleration:
-    """Return what can be read of the tolerations of a policy that cannot be used as a whole."""
+    """Return the readable tolerations of a policy that is invalid as a whole."""
     found = []
     for toleration in list_at(policy, "tolerations"):
         try:

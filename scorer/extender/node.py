@@ -1,4 +1,4 @@
-"""What the extender reads of a node: what it stands for, and whether it is on its way out.
+"""What the extender reads of a node: the cluster or pool that it stands for, and whether it is being removed.
 
 Source: serving.md 2.4.
 """
@@ -14,25 +14,25 @@ from scorer.extender.pod import Taint
 from scorer.extender.reading import read_list, read_object, read_text, read_texts, wrong_type
 
 DISRUPTED: Final = "karpenter.sh/disrupted"
-"""Key of the taint that Karpenter puts on a node that it is about to take away."""
+"""Key of the taint that Karpenter puts on a node before it removes the node."""
 PRICE: Final = "harbormaster.dev/price-per-hour"
-"""Annotation of a node, and the property made of it."""
+"""Annotation of a node, and the property derived from it."""
 WEIGHT: Final = "karpenter.sh/nodepool-weight"
-"""The property made of the weight of a node's pool."""
+"""The property derived from the weight of a node's pool."""
 _NO_SPEC: Final = MemberClusterSpec(identity=Identity(kind="", name=""))
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, as far as it matters here.
+    """The parts of a node that the extender needs.
 
     Args:
         name: Its own.
-        cluster: What names the member cluster behind it, empty when nothing does.
+        cluster: The name or alias of the member cluster behind it, empty without one.
         pool: The node pool it belongs to; None: to none.
-        removed: It carries a deletion mark.
-        disrupted: The taints by which it is about to be taken away.
-        labels: Only of a node of a pool, whom preferences may ask for them.
+        removed: It is being deleted.
+        disrupted: The taints that announce its removal.
+        labels: Only of a node of a pool, because preferences may ask for them.
         price: What it costs, as annotated; only of a node of a pool.
     """
 
@@ -55,11 +55,11 @@ def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> Node:
 
     Args:
         document: As on the wire.
-        cluster_labels: Labels that name a member cluster, the one that decides first.
+        cluster_labels: Labels that name a member cluster, by descending precedence.
         where: For messages.
 
     Raises:
-        scorer.extender.reading.MalformedArgsError: A member that is looked at has the wrong type.
+        scorer.extender.reading.MalformedArgsError: A field that the extender reads has the wrong type.
     """
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")
@@ -94,7 +94,7 @@ def _read_taint(document: Any, where: str) -> Taint:
 
 
 def as_member(node: Node, weight: int) -> MemberCluster:
-    """Show the node of a pool as a member of a fleet of nodes, so that preferences score it as they score clusters.
+    """Present the node of a pool as a member of a fleet of nodes, so that preferences score nodes as they score clusters.
 
     Args:
         node: Of a pool.

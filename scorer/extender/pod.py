@@ -15,7 +15,7 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
 class PlacementMode(StrEnum):
-    """Whether a pod follows what the policy says now, or only what has been selected so far."""
+    """Whether a pod follows the present policy, or only the clusters selected so far."""
 
     POLICY = "Policy"
     DECISIONS = "Decisions"
@@ -37,7 +37,7 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; an empty operator means Equal, an empty effect every effect, an empty key every key."""
+    """A toleration of a pod. An empty operator means Equal, an empty effect every effect, an empty key every key."""
 
     key: str
     operator: str
@@ -45,7 +45,7 @@ class Toleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether the toleration covers *taint* by the ordinary rules of Kubernetes."""
+        """Say whether the toleration covers *taint* by the rules of Kubernetes."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         if self.operator == "Exists":
@@ -55,15 +55,15 @@ class Toleration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that waits for a node, or would have to go for one.
+    """A pod that waits for a node, or a victim of preemption.
 
     Args:
         namespace: Its own.
-        placement: Text of the annotation, empty without one.
-        mode: How it follows that placement; what is neither word counts as Policy.
+        placement: Value of the annotation, empty without one.
+        mode: How it follows that placement; any word but Decisions counts as Policy.
         tolerations: As written.
         uid: As written.
-        undisturbed: It asks not to be disrupted.
+        undisturbed: It is annotated not to be disrupted.
     """
 
     namespace: str = ""
@@ -75,7 +75,7 @@ class Pod:
 
     @property
     def follows(self) -> PlacementName | None:
-        """The placement that the annotation names, None when no placement of that name can be followed."""
+        """The placement that the annotation names, None when it is in another namespace or the name is malformed."""
         namespace, slash, name = self.placement.partition("/")
         if not slash:
             return PlacementName("", self.placement)
@@ -90,7 +90,7 @@ def read_pod(document: Any, where: str) -> Pod:
     """Read a pod.
 
     Raises:
-        scorer.extender.reading.MalformedArgsError: A member that is looked at has the wrong type.
+        scorer.extender.reading.MalformedArgsError: A field that the extender reads has the wrong type.
     """
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")

@@ -1,4 +1,4 @@
-"""``preempt``: the nodes on which room may be made for a pod; ``bind``: never.
+"""``preempt``: the nodes on which kube-scheduler may evict pods to make room; ``bind``: never.
 
 Source: serving.md 2.7.
 """
@@ -12,13 +12,14 @@ from scorer.extender.reading import MalformedArgsError
 from scorer.extender.surroundings import Rules, Surroundings
 
 BIND_REFUSED: Final = {"Error": "harbormaster: bind is not supported"}
-"""The answer to ``bind``: success without binding would strand the pod."""
+"""The answer to ``bind``: reporting success without binding would leave the pod pending forever."""
 
 
 def preempt(args: PreemptionArgs, around: Surroundings, rules: Rules) -> JsonObject:
-    """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that stay candidates.
+    """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
-    Nobody is added, and victims stay in their order. Lacking capacity is no obstacle here: making room is the point.
+    No node or victim is added, and victims keep their order. A lack of capacity is no obstacle here, because
+    preemption makes room.
 
     Raises:
         MalformedArgsError: There is no pod.

@@ -1,4 +1,4 @@
-"""Preferences that belong to no placement: the settings of the extender hold them.
+"""Preferences that belong to no placement but to the settings of the extender.
 
 Source: serving.md 2.6.
 """
@@ -14,11 +14,11 @@ from scorer.selectors import InvalidPolicyError
 
 _WHERE: Final = "preferences"
 _MEMBER: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-"""What the list is called where a placement holds it."""
+"""The name of the list in a placement."""
 
 
 def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffinity:
-    """Return preferred terms ready to score with.
+    """Return preferred terms in the form that scoring needs.
 
     Raises:
         scorer.selectors.InvalidPolicyError: A term cannot be evaluated; the message names it.
@@ -27,7 +27,7 @@ def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffi
 
 
 def _read_terms(value: Any) -> Any:
-    """Read terms as an API server would: lists of JSON into tuples, null as absent."""
+    """Read terms as an API server would: JSON lists as tuples, null as absent."""
     if not isinstance(value, list | tuple):
         return value
     return tuple(_read_term(term, index) for index, term in enumerate(value))
@@ -53,4 +53,4 @@ def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClus
 
 
 Preferences = Annotated[tuple[PreferredClusterSelector, ...], BeforeValidator(_read_terms), AfterValidator(_checked)]
-"""Preferred terms as a setting: decoded JSON is read as on the wire, and what cannot be evaluated is refused."""
+"""Preferred terms as a setting: decoded JSON is read as in the API, and terms that cannot be evaluated are refused."""

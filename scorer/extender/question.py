@@ -1,4 +1,4 @@
-"""The questions of kube-scheduler: ``ExtenderArgs`` and ``ExtenderPreemptionArgs``.
+"""The requests of kube-scheduler: ``ExtenderArgs`` and ``ExtenderPreemptionArgs``.
 
 Source: serving.md 2.1 and 2.7; ``k8s.io/kube-scheduler/extender/v1``.
 """
@@ -15,13 +15,13 @@ from scorer.extender.reading import member, read_integer, read_list, read_object
 
 @dataclass(frozen=True, slots=True)
 class ExtenderArgs:
-    """The question of ``filter`` and ``prioritize``.
+    """The request of ``filter`` and ``prioritize``.
 
     Args:
-        pod: Whom a node is sought for; None: not given.
+        pod: The pod to schedule; None: not given.
         names: The candidates, each once, in the order given; None: not given.
-        nodes: The objects given along, by name.
-        documents: The objects as they came, by name; the candidates, where no names are given; None: not given.
+        nodes: The node objects in the request, by name.
+        documents: The same objects, raw, by name; they are the candidates if no names are given; None: not given.
     """
 
     pod: Pod | None
@@ -39,12 +39,12 @@ class ExtenderArgs:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Who would have to go on one node.
+    """The pods that kube-scheduler would evict from one node.
 
     Args:
         uids: In the order given.
         violations: As given.
-        undisturbed: One of them asks not to be disrupted, as far as is told.
+        undisturbed: One of them is annotated not to be disrupted, if the request contains annotations.
     """
 
     uids: Sequence[str]
@@ -54,7 +54,7 @@ class Victims:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """The question of ``preempt``: by node, who would have to go."""
+    """The request of ``preempt``: the victims by node."""
 
     pod: Pod | None
     victims: Mapping[str, Victims]

@@ -1,4 +1,4 @@
-"""Decoded JSON as Go reads it: null counts as absent, and a wrong type is an error that names the member.
+"""Decoded JSON as Go reads it: null counts as absent, and a wrong type is an error that names the field.
 
 Source: serving.md 2.1; Go ``encoding/json``.
 """
@@ -12,11 +12,11 @@ _INT64 = 2**63
 
 
 class MalformedArgsError(ValueError):
-    """The question is not one that kube-scheduler would put; the message names the member and what is there."""
+    """Not a request that kube-scheduler would send; the message names the field and its value."""
 
 
 def member(document: JsonObject, name: str) -> Any:
-    """Return a member by its exact name, else by its name in any ASCII case, else None."""
+    """Return a field by its exact name, else by its name in any ASCII case, else None."""
     if name in document:
         return document[name]
     wanted = name.lower()
@@ -59,7 +59,7 @@ def read_texts(value: Any, where: str) -> dict[str, str]:
 
 
 def read_integer(value: Any, where: str) -> int:
-    """Read an integer of 64 bits; null is 0. A float is none, even a whole one."""
+    """Read a 64-bit integer; null is 0. A float is an error, even a whole one."""
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     if value is None:

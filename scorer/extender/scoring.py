@@ -1,4 +1,4 @@
-"""``prioritize``: how much each node is liked.
+"""``prioritize``: the score of each node.
 
 Source: serving.md 2.6.
 """
@@ -35,12 +35,12 @@ def prioritize(args: ExtenderArgs, around: Surroundings, rules: Rules) -> list[J
 
 
 def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
-    """Stretch points over 0 to *most*: 0 stays 0 unless some are below it; halves round up.
+    """Scale points to 0 to *most*: 0 points score 0 unless other nodes have fewer; halves round up.
 
-    Where none stand out above 0 and above the least, all get 0.
+    If all points are equal, and 0 or less, all scores are 0.
 
     Args:
-        raw: The points in one call; None is for nodes that nobody manages: they get 0 and do not count.
+        raw: The points in one call; None is for unmanaged nodes, which score 0 and do not affect the scale.
         most: The best score.
 
     Returns:
@@ -56,7 +56,7 @@ def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
 
 
 def _raw_scores(pod: Pod, nodes: Sequence[Node | None], around: Surroundings, rules: Rules) -> list[int | None]:
-    """Return the points of each node, None for those that nobody manages."""
+    """Return the points of each node, None for unmanaged nodes: those of no cluster and no pool."""
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
     found: list[int | None] = []
@@ -76,7 +76,7 @@ def _raw_scores(pod: Pod, nodes: Sequence[Node | None], around: Surroundings, ru
 
 
 def _cluster_scores(pod: Pod, around: Surroundings, rules: Rules) -> list[int]:
-    """Return the points of every member cluster; the last entry is that of clusters that do not exist."""
+    """Return the points of every member cluster; the additional last entry is for clusters that do not exist."""
     affinity = rules.default_preferences
     if pod.placement:
         followed = around.followed(pod)

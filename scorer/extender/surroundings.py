@@ -1,4 +1,4 @@
-"""What the answers of the extender depend on besides the question: its settings, and the hub at one instant."""
+"""What the answers of the extender depend on besides the request: its settings, and the hub at one instant."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ from scorer.plugins.cluster_affinity import ClusterAffinity
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the extender is set up.
+    """The settings of the extender.
 
     Args:
-        cluster_labels: Labels of a node that name the member cluster behind it; the first that is there counts.
-        filter_updating: No pods for a member that is being upgraded.
-        reject_unknown: No pods for a node that is not in the cache, though it came with the question, unless its labels
-            say that it belongs to a cluster or a pool.
-        reject_ordinary: No pods that name a placement for a node that belongs to no cluster and no pool.
+        cluster_labels: Labels of a node that name the member cluster behind it; the first that the node has counts.
+        filter_updating: Reject nodes of a member that is being upgraded.
+        reject_unknown: Reject nodes that are not in the cache, even if the request contains them, unless their labels
+            name a cluster or a pool.
+        reject_ordinary: For pods that name a placement, reject nodes of no cluster and no pool.
         max_score: The best score.
         default_preferences: Score clusters for pods that follow no placement.
         pool_preferences: Score the nodes of node pools.
-        protect_undisturbed: No preemption where a victim asks not to be disrupted.
+        protect_undisturbed: Exclude a node from preemption if a victim is annotated not to be disrupted.
     """
 
     cluster_labels: tuple[str, ...]
@@ -47,13 +47,13 @@ class Surroundings:
     Args:
         now: The instant.
         fleet: All member clusters.
-        rows: Where each stands in the fleet, by its name and by every alias that is nobody's name.
-        nodes: The nodes that are known, by name.
+        rows: The row of each cluster in the fleet, by its name and by every alias that is not another cluster's name.
+        nodes: The cached nodes, by name.
         updating: Names of the members that an upgrade run is working on.
-        leaving_pools: Names of the node pools that carry a deletion mark.
+        leaving_pools: Names of the node pools that are being deleted.
         placement: Finds a placement; None: there is none of that name.
-        selected: Names the clusters that a placement has selected so far.
-        pool_nodes: Shows all nodes of node pools as a fleet, with those given in place of the known ones.
+        selected: Returns the names of the clusters that a placement has selected so far.
+        pool_nodes: Returns all nodes of node pools as a fleet; given nodes replace the cached ones.
     """
 
     now: datetime
@@ -72,11 +72,11 @@ class Surroundings:
         return None if name is None else self.placement(name)
 
     def cycle(self, namespace: str = "") -> Cycle:
-        """Return what plugins are asked about, nothing being placed yet."""
+        """Return the input of plugins for a placement that is on no cluster yet."""
         return empty_cycle(self.fleet, self.now, namespace)
 
 
 def empty_cycle(fleet: Fleet, now: datetime, namespace: str = "") -> Cycle:
-    """Return a cycle of a placement that holds nothing."""
+    """Return the cycle of a placement that is on no cluster."""
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     return Cycle(fleet, now, namespace, nowhere, nowhere)

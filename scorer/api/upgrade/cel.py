@@ -1,14 +1,15 @@
-"""The rules on upgrade kinds that the API server checks by itself, by field.
+"""The rules on upgrade kinds that the API server checks itself, by field.
 
-What changes over time is guarded here, because it cannot be repaired afterwards: what a gate or request says, what a
-started run does, the list of skip targets, of which a run remembers only how many it has seen. Of the rules about one
-object those that a schema can state in a line. The rest needs other objects, the user or a place to point at, and is
-left to admission: which targets were there before, when a token is new, whose names coincide across stages.
+Changes over time are guarded here, because a wrong one cannot be undone: the spec of a gate or request, the goal of a
+started run, and the list of skip targets, of which a run remembers only how many it has seen. Of the rules about a
+single object, this module has those that fit in one line of CEL. The rest needs other objects, the user or the exact
+field, and is left to admission: which targets existed before, whether a token is new, which names coincide across
+stages.
 
-Rules that look at ``status`` stand on the whole object; the API server shows them the stored status, whatever a write
-of the spec says about it.
+Rules that read ``status`` are attached to the whole object; on a write of the spec, the API server shows them the
+stored status, whatever status the client sent.
 
-The ids are those of `harbormaster rules`; what a rule demands is its message.
+The ids are those of `harbormaster rules`; the message states what a rule demands.
 
 Source: upgrade-runs.md 3, 3.5, 4.1 to 4.4 and 13.4.
 """
@@ -38,7 +39,7 @@ _GENERATED_NAME: Final = _named(LONGEST_GENERATED_NAME, "C-03")
 
 
 def _same(*fields: str, at: str = "") -> str:
-    """Return the expression that holds while none of *fields*, which may be absent, has changed."""
+    """Return an expression that is true if none of *fields*, which may be absent, has changed."""
     new, old = f"self{at}", f"oldSelf{at}"
     return " && ".join(
         f"has({new}.{field}) == has({old}.{field}) && (!has({new}.{field}) || {new}.{field} == {old}.{field})"

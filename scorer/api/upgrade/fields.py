@@ -1,7 +1,7 @@
-"""What the kinds of ``upgrade.harbormaster.dev/v1alpha1`` have in common: words, names, versions, times of day.
+"""What the kinds of ``upgrade.harbormaster.dev/v1alpha1`` share: enums, names, versions, times of day.
 
 Names, versions and times of day are plain strings here; their patterns go into the CRD only, and admission
-judges them with messages for people.
+checks them with messages for people.
 
 Source: upgrade-runs.md 2.2, 3, 3.2 and 12.
 """
@@ -18,7 +18,7 @@ from scorer.api.conditions import Conditions
 from scorer.api.meta import ApiModel, Int64
 
 LONGEST_NAME: Final = 50
-"""Characters of a name that people choose; those of generated objects are built from it."""
+"""Characters of a name that users choose; names of generated objects are derived from it."""
 LONGEST_GENERATED_NAME: Final = 63
 """Characters of the name of a gate or request."""
 MOST_NODE_IMAGES: Final = 50
@@ -35,7 +35,7 @@ Name: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=LONGEST_NAME, json_schema_extra={"pattern": NAME_PATTERN})
 ]
 MemberName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
-"""Name of a MemberCluster, or of what a skip target means."""
+"""Name of a MemberCluster, or of what a skip target refers to."""
 KubernetesVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64, "pattern": VERSION_PATTERN})]
 ImageFamily: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 ImageVersion: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
@@ -46,7 +46,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 def _read_date(value: object) -> date:
-    """Read ``YYYY-MM-DD``; pydantic's own reader would take a number of seconds for a date."""
+    """Read ``YYYY-MM-DD``; pydantic's own reader would accept a number of seconds as a date."""
     if isinstance(value, str) and _DATE.fullmatch(value):
         try:
             return date.fromisoformat(value)
@@ -63,11 +63,11 @@ LocalDate: TypeAlias = Annotated[
     PlainSerializer(date.isoformat, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date"}),
 ]
-"""A calendar day of some UTC offset, ``YYYY-MM-DD``."""
+"""A calendar day at some UTC offset, ``YYYY-MM-DD``."""
 
 
 class UpgradeType(StrEnum):
-    """Which parts of a cluster an upgrade moves."""
+    """Which parts of a cluster an upgrade changes."""
 
     FULL = "Full"
     CONTROL_PLANE_ONLY = "ControlPlaneOnly"
@@ -83,7 +83,7 @@ class NodeImageSelection(StrEnum):
 
 
 class UpgradeState(StrEnum):
-    """State of a run, stage, group, member, gate or wait; ``Stopping`` is never that of a member."""
+    """State of a run, stage, group, member, gate or wait; a member is never ``Stopping``."""
 
     NOT_STARTED = "NotStarted"
     RUNNING = "Running"
@@ -121,14 +121,14 @@ class StrategyReference(ApiModel):
 
 
 class UpgradeError(ApiModel):
-    """What went wrong, for programs and for people; both empty when nothing did."""
+    """What went wrong, for programs and for people; both fields are empty when nothing did."""
 
     code: str = ""
     message: str = ""
 
 
 class ObservedStatus(ApiModel):
-    """``status`` of a kind about which there is nothing to report but conditions."""
+    """``status`` of a kind that reports conditions only."""
 
     observed_generation: Int64 = 0
     conditions: Conditions = ()

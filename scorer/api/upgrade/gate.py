@@ -1,4 +1,4 @@
-"""ClusterUpgradeGate: an approval or scheduled start that a run waits for, made by the run when it gets there.
+"""ClusterUpgradeGate: an approval or scheduled start that a run waits for; the run creates it when it gets there.
 
 Source: upgrade-runs.md 3.5, 4.4 and 8.6; seed 004 for the approval.
 """
@@ -14,14 +14,14 @@ from scorer.api.upgrade.strategy import MOST_GATES, GateType, ScheduledStart
 
 
 class GateTiming(StrEnum):
-    """On which side of its stage or group a gate stands."""
+    """On which side of its stage or group a gate is."""
 
     BEFORE = "Before"
     AFTER = "After"
 
 
 class GateState(StrEnum):
-    """How far a gate is."""
+    """The state of a gate."""
 
     PENDING = "Pending"
     SKIPPED = "Skipped"
@@ -29,7 +29,7 @@ class GateState(StrEnum):
 
 
 class UpgradeGateSpec(ApiModel):
-    """``spec`` of a gate: where in which run it stands and what it waits for; immutable."""
+    """``spec`` of a gate: its run, its position there and what it waits for; immutable."""
 
     run_name: Name
     stage: Name
@@ -43,7 +43,7 @@ class UpgradeGateSpec(ApiModel):
 
 
 class Readiness(ApiModel):
-    """What would happen to the members behind a Pending before gate, were it to open now, by number of members."""
+    """How many members behind a pending Before gate would start, be skipped, wait or fail if the gate opened now."""
 
     start: Int32 = 0
     skip: Int32 = 0
@@ -53,7 +53,7 @@ class Readiness(ApiModel):
 
 
 class UpgradeGateStatus(ApiModel):
-    """``status`` of a gate: ``Approved`` by a person, the rest by the run."""
+    """``status`` of a gate: a person sets ``Approved``, the run the rest."""
 
     state: GateState = GateState.PENDING
     readiness: Readiness | None = None
@@ -61,7 +61,7 @@ class UpgradeGateStatus(ApiModel):
 
 
 class ClusterUpgradeGate(ApiObject):
-    """Holds an upgrade run until approved, or until a day and time."""
+    """Holds an upgrade run until a person approves it, or until a day and time."""
 
     spec: UpgradeGateSpec
     status: UpgradeGateStatus = Field(default_factory=UpgradeGateStatus)

@@ -1,7 +1,7 @@
 """ClusterMaintenanceWindow: when upgrades of which members may start.
 
-``startDate`` has no default of its own: the day is an anchor only where the interval is above 1, and admission writes
-it then, because the schema has no clock.
+``startDate`` has no default in the schema, which has no clock: the day matters as an anchor only if the interval is
+above 1, and admission writes it then.
 
 Source: upgrade-runs.md 4.3 and 11; intervals: 2.3.
 """
@@ -21,7 +21,7 @@ MOST_NOT_ALLOWED_RANGES: Final = 50
 
 
 class WindowTarget(StrEnum):
-    """Which upgrades a window is about."""
+    """Which upgrades a window applies to."""
 
     ALL = "All"
     KUBERNETES_VERSION = "KubernetesVersion"
@@ -29,7 +29,7 @@ class WindowTarget(StrEnum):
 
 
 class WeekIndex(StrEnum):
-    """Which of the days of that name in a month."""
+    """Which of the days of that name in a month, such as the second Tuesday."""
 
     FIRST = "First"
     SECOND = "Second"
@@ -39,27 +39,27 @@ class WeekIndex(StrEnum):
 
 
 class DailySchedule(ApiModel):
-    """Every so many days."""
+    """Every *intervalDays* days."""
 
     interval_days: Int32 = Field(ge=1, le=7)
 
 
 class WeeklySchedule(ApiModel):
-    """On one day of the week, every so many weeks."""
+    """On one day of the week, every *intervalWeeks* weeks."""
 
     interval_weeks: Int32 = Field(ge=1, le=4)
     day_of_week: Weekday
 
 
 class AbsoluteMonthlySchedule(ApiModel):
-    """On one day of the month, in shorter months the last; every so many months."""
+    """On one day of the month, or the last day of a shorter month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
     day_of_month: Int32 = Field(ge=1, le=31)
 
 
 class RelativeMonthlySchedule(ApiModel):
-    """On the n-th or last such day of the month, every so many months."""
+    """On the n-th or last such weekday of the month, every *intervalMonths* months."""
 
     interval_months: Int32 = Field(ge=1, le=6)
     week_index: WeekIndex
@@ -87,20 +87,20 @@ class MaintenanceWindowSpec(ApiModel):
 
     target: WindowTarget = WindowTarget.ALL
     member_selector: LabelSelector | None = Field(
-        default=None, description="Absent: no member, but those whose annotation names the window."
+        default=None, description="Absent: only members whose annotation names the window."
     )
     schedule: Schedule
     start_time: TimeOfDay
     duration_hours: Int32 = Field(default=DEFAULT_DURATION_HOURS, ge=1, le=LONGEST_DURATION_HOURS)
     utc_offset: UtcOffset = UTC_OFFSET
     start_date: LocalDate | None = Field(
-        default=None, description="First local day on which the window may open, and anchor of the intervals."
+        default=None, description="First local day on which the window may open; intervals are counted from it."
     )
     not_allowed_dates: tuple[DateRange, ...] = Field(default=(), max_length=MOST_NOT_ALLOWED_RANGES)
 
 
 class ClusterMaintenanceWindow(ApiObject):
-    """Upgrades of its members may start only while one of their windows is open."""
+    """Limits when upgrades of its members may start: while at least one of their windows is open."""
 
     spec: MaintenanceWindowSpec
     status: ObservedStatus = Field(default_factory=ObservedStatus)

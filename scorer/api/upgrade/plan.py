@@ -1,4 +1,4 @@
-"""The forecast of an upgrade run: when each member's turn comes, and how far a bad version would have spread.
+"""The forecast of an upgrade run: when each member's turn comes, and how far a bad version would spread.
 
 Source: upgrade-runs.md 14.4 and 14.5.
 """
@@ -21,7 +21,7 @@ class PlannedAction(StrEnum):
 
 
 class Bound(StrEnum):
-    """What decides when a member starts."""
+    """What determines when a member starts."""
 
     SEQUENCE = "Sequence"
     WINDOW = "Window"
@@ -51,7 +51,7 @@ class PlannedMember(ApiModel):
 
 
 class CriticalStep(ApiModel):
-    """A member, wait or gate that the end of the run depends on; a wait is named like its stage."""
+    """A member, wait or gate that the end of the run depends on; a wait has the name of its stage."""
 
     type: StepType
     name: str
@@ -60,7 +60,7 @@ class CriticalStep(ApiModel):
 
 
 class MissedWindow(ApiModel):
-    """A member whose turn falls just after its window has closed, and the time that this costs."""
+    """A member whose turn comes just after its window has closed, and the delay that this causes."""
 
     name: str
     turn: Time
@@ -68,13 +68,13 @@ class MissedWindow(ApiModel):
 
 
 class ExposedPlacement(ApiModel):
-    """A placement of which some clusters are in upgrade at once."""
+    """A placement that has some of its clusters in upgrade at the same time."""
 
     name: str
     namespace: str = ""
     clusters: Int32 = Field(description="Clusters that the placement is bound to.")
-    in_upgrade: Int32 = Field(description="Most of them in upgrade at one instant.")
-    fully_exposed: bool = Field(default=False, description="At some instant all of them are.")
+    in_upgrade: Int32 = Field(description="Largest number of them in upgrade at one instant.")
+    fully_exposed: bool = Field(default=False, description="Whether at some instant all of them are in upgrade.")
 
 
 class StageRadius(ApiModel):
@@ -84,7 +84,7 @@ class StageRadius(ApiModel):
     clusters: Int32 = 0
     nodes: Int32 = 0
     regions: tuple[str, ...] = ()
-    placements: tuple[ExposedPlacement, ...] = Field(default=(), description="The most exposed first.")
+    placements: tuple[ExposedPlacement, ...] = Field(default=(), description="Most exposed first.")
 
 
 class BlastRadius(ApiModel):
@@ -94,7 +94,7 @@ class BlastRadius(ApiModel):
 
 
 class UpgradePlan(ApiModel):
-    """When what is expected to happen; without an end, some member can never start and says why."""
+    """What is expected to happen when; without ``eta``, some member can never start, and its reason says why."""
 
     computed_at: Time | None = None
     eta: Time | None = None

@@ -1,6 +1,6 @@
-"""ClusterUpgradeProfile: makes upgrade runs by itself when the version catalog changes.
+"""ClusterUpgradeProfile: creates upgrade runs automatically when the version catalog changes.
 
-What an absent ``nodeImage`` means depends on the channel, so the schema gives it no default.
+The meaning of an absent ``nodeImage`` depends on the channel, so the schema gives it no default.
 
 Source: upgrade-runs.md 4.3 and 12.
 """
@@ -52,7 +52,7 @@ class TriggerStatus(StrEnum):
 
 
 class ProfileNodeImage(ApiModel):
-    """Which node images members get; absent: Latest, in the NodeImage channel Consistent."""
+    """Which node images members get; absent: Consistent in the NodeImage channel, else Latest."""
 
     selection: ProfileImageSelection | None = None
 
@@ -61,7 +61,7 @@ class UpgradeProfileSpec(ApiModel):
     """``spec`` of a profile."""
 
     channel: Channel
-    strategy_ref: StrategyReference | None = Field(default=None, description="Absent: one member after the other.")
+    strategy_ref: StrategyReference | None = Field(default=None, description="Absent: one member at a time.")
     member_selector: LabelSelector | None = Field(default=None, description="Absent: all members.")
     node_image: ProfileNodeImage | None = None
     target_kubernetes_version: str = Field(default="", json_schema_extra={"maxLength": 64, "pattern": _MINOR_OR_EMPTY})

@@ -1,4 +1,4 @@
-"""ClusterUpgradeRequest: one attempt on one member, for upgraders outside. The status is theirs to write.
+"""ClusterUpgradeRequest: one upgrade attempt on one member, for an external upgrader, which writes the status.
 
 Source: upgrade-runs.md 4.4 and 13.4.
 """
@@ -24,7 +24,7 @@ LONGEST_OPERATION_ID: Final = 512
 
 
 class RequestPhase(StrEnum):
-    """How far an upgrader is; only forward, the last three are ends."""
+    """How far an upgrader has got; it only moves forward, and the last three are final."""
 
     ACCEPTED = "Accepted"
     IN_PROGRESS = "InProgress"
@@ -34,7 +34,7 @@ class RequestPhase(StrEnum):
 
 
 class UpgradeRequestSpec(ApiModel):
-    """``spec`` of a request; immutable but for ``cancelRequested``. No deadline is no limit."""
+    """``spec`` of a request; immutable except for ``cancelRequested``. Without a deadline there is no time limit."""
 
     operation_id: str = Field(alias="operationID", min_length=1, max_length=LONGEST_OPERATION_ID)
     run_name: Name
@@ -52,7 +52,7 @@ class UpgradeRequestSpec(ApiModel):
 
 
 class PoolInventory(ApiModel):
-    """What a pool of nodes runs now."""
+    """What a node pool runs now."""
 
     name: str
     kubernetes_version: str = ""
@@ -62,7 +62,7 @@ class PoolInventory(ApiModel):
 
 
 class UpgradeRequestStatus(ApiModel):
-    """``status`` of a request: progress, result, and what the member runs now. No phase: nobody has taken it up."""
+    """``status`` of a request: progress, result, and what the member runs now. No phase: no upgrader has taken it."""
 
     observed_generation: Int64 = 0
     phase: RequestPhase | None = None
@@ -78,7 +78,7 @@ class UpgradeRequestStatus(ApiModel):
 
 
 class ClusterUpgradeRequest(ApiObject):
-    """Asks an upgrader outside to upgrade one member."""
+    """Asks an external upgrader to upgrade one member."""
 
     spec: UpgradeRequestSpec
     status: UpgradeRequestStatus = Field(default_factory=UpgradeRequestStatus)

@@ -1,7 +1,7 @@
 """ClusterUpgradeRun: one upgrade, applied along a copy of a strategy.
 
-Everything that is needed to continue after a crash is in ``spec`` and ``status``. What an absent
-``upgrade.nodeImage`` means depends on the type, so the schema gives it no default (upgrade-runs.md 4.2).
+``spec`` and ``status`` hold everything needed to continue after a crash. The meaning of an absent
+``upgrade.nodeImage`` depends on the type, so the schema gives it no default (upgrade-runs.md 4.2).
 
 Source: upgrade-runs.md 3.3, 3.4, 4.2, 9 and 10.4.
 """
@@ -32,14 +32,14 @@ MOST_SKIP_TARGETS: Final = 1000
 LONGEST_TOKEN: Final = 64
 DEFAULT_MEMBER_UPGRADE_SECONDS: Final = 4 * 3600
 SHORTEST_MEMBER_UPGRADE_SECONDS: Final = 300
-"""Unless it is 0, which is no limit."""
+"""Unless it is 0, which means no limit."""
 LONGEST_MEMBER_UPGRADE_SECONDS: Final = 7 * 24 * 3600
 
 _BY_FAMILY: JsonObject = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["family"]}
 _FILLED_IN: JsonObject = {"default": {}}
 _ZERO: JsonObject = {"default": 0}
 _FALSE: JsonObject = {"default": False}
-"""Extras that write a default into the stored object where it would go without saying: people see what is in force."""
+"""Extras that write an obvious default into the stored object, so that users see the value in effect."""
 
 
 class RunState(StrEnum):
@@ -51,7 +51,7 @@ class RunState(StrEnum):
 
 
 class SkipTargetType(StrEnum):
-    """What is to be skipped."""
+    """What to skip."""
 
     MEMBER = "Member"
     GROUP = "Group"
@@ -83,21 +83,21 @@ class OnNotReady(StrEnum):
 
 
 class WindowMode(StrEnum):
-    """Whether maintenance windows count."""
+    """Whether the run respects maintenance windows."""
 
     RESPECT = "Respect"
     IGNORE = "Ignore"
 
 
 class WindowReservation(StrEnum):
-    """Whether a slot is held for a member whose window is about to open."""
+    """Whether the run keeps a slot free for a member whose window is about to open."""
 
     NONE = "None"
     STRICT = "Strict"
 
 
 class WindowTieBreak(StrEnum):
-    """Who goes first among members whose windows are open."""
+    """Which member goes first among those whose windows are open."""
 
     NAME = "Name"
     CLOSING_SOONEST = "ClosingSoonest"
@@ -112,7 +112,7 @@ class PlacementGuardMode(StrEnum):
 
 
 class NodeImageChoice(ApiModel):
-    """Which node images members get; pools of a family that Custom does not list keep theirs."""
+    """Which node images members get; pools of a family that Custom does not list keep their image."""
 
     selection: NodeImageSelection = NodeImageSelection.LATEST
     custom_versions: tuple[NodeImageVersion, ...] = Field(
@@ -121,7 +121,7 @@ class NodeImageChoice(ApiModel):
 
 
 class Upgrade(ApiModel):
-    """The goal of a run. ``X.Y`` stands for the newest patch of that minor version that is everywhere."""
+    """The goal of a run. ``X.Y`` means the newest patch of that minor version that is available to all members."""
 
     type: UpgradeType
     kubernetes_version: KubernetesVersion | None = None
@@ -129,14 +129,14 @@ class Upgrade(ApiModel):
 
 
 class SkipTarget(ApiModel):
-    """Something to leave out; a wait is named like its stage."""
+    """Something to skip; a wait has the name of its stage."""
 
     type: SkipTargetType
     name: MemberName
 
 
 class Timeouts(ApiModel):
-    """How long things may take, in seconds; 0 is for ever."""
+    """How long each step may take, in seconds; 0 means no limit."""
 
     member_upgrade_seconds: Int32 = Field(
         default=DEFAULT_MEMBER_UPGRADE_SECONDS, ge=0, le=LONGEST_MEMBER_UPGRADE_SECONDS
@@ -155,7 +155,7 @@ class VersionPolicy(ApiModel):
 
 
 class WindowPolicy(ApiModel):
-    """How the maintenance windows of members are used."""
+    """How the run uses the maintenance windows of members."""
 
     mode: WindowMode = WindowMode.RESPECT
     reservation: WindowReservation = WindowReservation.NONE
@@ -170,7 +170,7 @@ class PlacementGuard(ApiModel):
 
 
 class UpgradeRunSpec(ApiModel):
-    """``spec`` of a run: a strategy by name or written out, neither is one member after the other."""
+    """``spec`` of a run. The strategy is given by name or in full; without one, members are upgraded one by one."""
 
     state: RunState = RunState.INITIALIZE
     restart_token: str = Field(
@@ -193,7 +193,7 @@ class UpgradeRunSpec(ApiModel):
 
 
 class ResolvedVersions(ApiModel):
-    """What was chosen at the first start; node images for Consistent and Custom only."""
+    """The versions chosen at the first start; node images only for Consistent and Custom."""
 
     kubernetes_version: str = ""
     node_images: Annotated[tuple[NodeImageVersion, ...], Field(json_schema_extra=_BY_FAMILY)] = ()
@@ -213,7 +213,7 @@ class MemberCounts(ApiModel):
 
 
 class MemberStatus(ApiModel):
-    """How far one member is; an upgrade in flight is Running, also while the run stops."""
+    """The progress of one member; a member in upgrade is Running, even while the run stops."""
 
     name: str
     state: UpgradeState
@@ -234,7 +234,7 @@ class MemberStatus(ApiModel):
 
 
 class GateReport(ApiModel):
-    """How far one gate is; ``gate`` names the ClusterUpgradeGate, empty until the gate is reached."""
+    """The progress of one gate; ``gate`` names the ClusterUpgradeGate, empty until the run reaches the gate."""
 
     type: GateType
     state: UpgradeState
@@ -250,7 +250,7 @@ GateReports: TypeAlias = tuple[GateReport, ...]
 
 
 class WaitStatus(ApiModel):
-    """How far the wait after a stage is."""
+    """The progress of the wait after a stage."""
 
     seconds: Int32 = 0
     state: UpgradeState
@@ -259,7 +259,7 @@ class WaitStatus(ApiModel):
 
 
 class GroupStatus(ApiModel):
-    """How far one group is, and its limits as numbers."""
+    """The progress of one group, and its limits as numbers."""
 
     name: str
     state: UpgradeState
@@ -275,7 +275,7 @@ class GroupStatus(ApiModel):
 
 
 class StageStatus(ApiModel):
-    """How far one stage is, and its limits as numbers."""
+    """The progress of one stage, and its limits as numbers."""
 
     name: str
     state: UpgradeState
@@ -292,7 +292,7 @@ class StageStatus(ApiModel):
 
 
 class UpgradeRunStatus(ApiModel):
-    """``status`` of a run: its copy of the strategy, what was chosen at the start, and the progress."""
+    """``status`` of a run: its copy of the strategy, the versions chosen at its start, and its progress."""
 
     state: UpgradeState = UpgradeState.NOT_STARTED
     start_time: Time | None = None

@@ -1,9 +1,9 @@
-"""ClusterUpgradeStrategy: in which order members are upgraded. Reusable, holds no versions.
+"""ClusterUpgradeStrategy: the order in which members are upgraded. Reusable, without versions.
 
 The two limits of a stage have no default in the schema: a stage without ``maxConcurrency`` has a ceiling of 50
-while its implicit group takes one member at a time, and a group's tolerance is warned about where the stage has no
-``maxAllowedFailures``, but not where that is 0 (upgrade-runs.md 3.2 rule 5, 4.1). Absent is None in the model and
-stays absent in the store.
+while its implicit group upgrades one member at a time, and a group that allows failures gets a warning if the stage has
+no ``maxAllowedFailures``, but not if that is 0 (upgrade-runs.md 3.2 rule 5, 4.1). An absent limit is None in the model
+and stays absent in the store.
 
 Source: upgrade-runs.md 3.2 and 4.1.
 """
@@ -31,7 +31,7 @@ DEFAULT_GROUP_CONCURRENCY: Final = 1
 
 CONCURRENCY_PATTERN: Final = "^(?:[1-9][0-9]*|(?:100|[1-9][0-9]?)%)$"
 FAILURES_PATTERN: Final = "^(?:[0-9]+|(?:100|[0-9]{1,2})%)$"
-"""Both are about text, where a count may stand as well as a percentage: ``"2"`` is 2."""
+"""Both patterns are for strings, which may hold a count as well as a percentage: ``"2"`` is 2."""
 
 _LONGEST_COUNT: Final = 10
 _CONCURRENCY: JsonObject = {
@@ -51,7 +51,7 @@ class GateType(StrEnum):
 
 
 class ScheduledStart(ApiModel):
-    """The next such day and time at or after the instant at which the gate is reached."""
+    """The next such day and time at or after the run reaches the gate."""
 
     start_day: Weekday
     start_time: TimeOfDay
@@ -70,7 +70,7 @@ Gates: TypeAlias = Annotated[tuple[GateConfiguration, ...], Field(max_length=MOS
 
 
 class Group(ApiModel):
-    """Members that are upgraded one after the other, or some at a time, beside the other groups of the stage.
+    """Members that are upgraded one or several at a time, in parallel with the other groups of the stage.
 
     Without a selector: the members whose upgrade-group label is the group's name.
     """
@@ -84,7 +84,7 @@ class Group(ApiModel):
 
 
 class Stage(ApiModel):
-    """A step of the sequence. The empty selector matches every member, an absent one narrows nothing down."""
+    """A step of the sequence. An empty selector matches every member, an absent one does not restrict the members."""
 
     name: Name
     member_selector: LabelSelector | None = None
@@ -101,7 +101,7 @@ class Stage(ApiModel):
 
 
 class StrategySpec(ApiModel):
-    """``spec`` of a strategy, and the sequence that a run carries: stages, strictly one after the other."""
+    """``spec`` of a strategy, and the sequence that a run stores: stages, strictly one after another."""
 
     stages: tuple[Stage, ...] = Field(min_length=1, max_length=MOST_STAGES)
 

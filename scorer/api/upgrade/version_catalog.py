@@ -1,7 +1,7 @@
 """ClusterVersionCatalog: which Kubernetes versions and node images exist in which region.
 
-An absent list and an empty one differ: without a list a region is not checked, with an empty one nothing is published
-there (upgrade-runs.md 3.6). Versions are plain text; the CRD has the pattern.
+An absent list and an empty one differ: an absent list leaves the region unchecked, an empty one means that nothing is
+published there (upgrade-runs.md 3.6). Versions are plain strings; the CRD has the pattern.
 
 Source: upgrade-runs.md 3.6.
 """
@@ -15,7 +15,7 @@ from scorer.api.meta import ApiModel, ApiObject, Time
 from scorer.api.upgrade.fields import ImageFamily, ImageVersion, KubernetesVersion, ObservedStatus
 
 DEFAULT_REGION: Final = "default"
-"""Stands for every region that has no entry."""
+"""Applies to every region without an entry."""
 
 
 def _by(key: str) -> dict[str, Any]:
