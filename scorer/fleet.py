@@ -1,7 +1,10 @@
 """The fleet: an immutable snapshot of all member clusters, as columns.
 
-Columns are built the first time a policy asks for them and carried over to the next snapshot with
-only the changed rows rewritten, so a request scores against one snapshot and nothing locks.
+A column is built when a policy first needs it, and carried over to the next snapshot with only the changed
+rows rewritten. So a request scores against one snapshot without locks, while the cache already builds the next.
+
+One thread per fleet: reading it may add columns to it. A worker thread gets its own fleet from ``updated(())``,
+which shares the arrays, never written to, but not the dicts that hold them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +31,10 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 NODE_COUNT_ALIASES = {NODE_COUNT: "kubernetes.azure.com/node-count", "kubernetes.azure.com/node-count": NODE_COUNT}
 
 MOST_COLUMNS = 256
-"""So many columns of labels, and of properties, one snapshot keeps; the one built first goes first.
+"""How many label columns, and how many property columns, a snapshot keeps; the oldest is dropped first.
 
-Else whoever makes up label keys would fill the memory, and every report of a member would rewrite them all.
+Without a limit, a user could fill the memory with policies of made-up label keys, and every report of a member would
+rewrite all of these columns.
 """
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,19 +44,21 @@ _ALWAYS = np.iinfo(np.int64).max
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
-"""The tests of eligibility in their order (scheduling.md 5); 0 stands for eligible."""
+"""The tests of eligibility, in order (scheduling.md 5); 0 means eligible."""
 
 
 @dataclass(frozen=True, slots=True)
 class EligibilityColumns:
-    """What decides whether a cluster can be picked, by time.
+    """What decides until when a cluster can be picked.
+
+    Instants, not verdicts, so that the columns stay valid as time passes. All are microseconds since 1970.
 
     Args:
-        failed: The first test that fails whatever the time (`LEAVING`, `NOT_REPORTING`, `NOT_JOINED`,
+        failed: The first test that fails regardless of the time (`LEAVING`, `NOT_REPORTING`, `NOT_JOINED`,
             `HEALTH_UNKNOWN`), else 0.
-        heartbeat_until: Microseconds since 1970 up to which the heartbeat counts as fresh.
-        health_until: The same for health; without bound while the cluster is healthy.
-        until: Up to when all tests pass.
+        heartbeat_until: The last instant at which the heartbeat counts as fresh.
+        health_until: The same for health; unbounded while the cluster is healthy.
+        until: The last instant at which all tests pass.
     """
 
     failed: NDArray[np.int8]
@@ -61,7 +67,7 @@ class EligibilityColumns:
     until: IntColumn
 
     def failure_of(self, row: int, now: datetime) -> int:
-        """Return which test fails first for one cluster, 0 when none does; the scalar form of `first_failure`."""
+        """Return the first test that one cluster fails, 0 when it passes all; the scalar form of `first_failure`."""
         instant, failed = microseconds(now), self.failed.item(row)
         if failed in (LEAVING, NOT_REPORTING):
             return failed
@@ -70,7 +76,7 @@ class EligibilityColumns:
         return failed or (UNHEALTHY if self.health_until.item(row) < instant else 0)
 
     def first_failure(self, rows: NDArray[np.intp], now: datetime) -> NDArray[np.int8]:
-        """Return which test fails first for *rows*, 0 where none does."""
+        """Return the first test that each of *rows* fails, 0 where it passes all."""
         instant = microseconds(now)
         failed = self.failed[rows]
         order = [failed == LEAVING, failed == NOT_REPORTING, self.heartbeat_until[rows] < instant]
@@ -79,14 +85,14 @@ class EligibilityColumns:
 
 
 NamespaceView: TypeAlias = tuple[bool, frozenset[str] | None]
-"""Whether namespace collection is on, and the namespaces that were seen, None when there is no list."""
+"""Whether the member collects namespaces, and the namespaces it reported, None when it has reported no list."""
 
 _Eligibility: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns of one snapshot that somebody has asked for; None and missing ones are built when that happens."""
+    """The columns of one snapshot that have been needed so far; None and missing ones are built on demand."""
 
     labels: dict[str, CodeBook[str]] = field(default_factory=dict)
     quantities: dict[str, QuantityColumn] = field(default_factory=dict)
@@ -97,12 +103,12 @@ class _Columns:
 
 
 class Fleet:
-    """All member clusters of one moment, in byte order of their names.
+    """All member clusters at one moment, in byte order of their names.
 
     Args:
         members: By name, ascending.
         revision: Grows with every change of the fleet.
-        limits: What eligibility is judged by.
+        limits: The limits of eligibility.
     """
 
     def __init__(
@@ -121,7 +127,7 @@ class Fleet:
     def of(
         cls, members: Iterable[MemberCluster], revision: int = 0, limits: EligibilityLimits | None = None
     ) -> "Fleet":
-        """Make a snapshot of *members*, in any order; of two with one name the later counts."""
+        """Make a snapshot of *members*, in any order; of two with the same name, the later counts."""
         by_name = {member.metadata.name: member for member in members}
         return cls([by_name[name] for name in sorted(by_name)], revision, limits)
 
@@ -138,7 +144,7 @@ class Fleet:
         return None if row is None else self.members[row]
 
     def rows(self, names: Iterable[str]) -> BoolColumn:
-        """Return where the clusters named in *names* stand; unknown names are passed over."""
+        """Return a mask of the clusters named in *names*; unknown names are ignored."""
         mask = np.zeros(len(self), dtype=np.bool_)
         if known := [row for name in names if (row := self.row(name)) is not None]:
             mask[known] = True
@@ -154,11 +160,11 @@ class Fleet:
 
     @property
     def column_count(self) -> int:
-        """How many columns of labels and properties have been asked for so far, and are kept."""
+        """How many columns of labels and properties this snapshot holds."""
         return len(self._columns.labels) + len(self._columns.quantities)
 
     def quantity(self, name: str) -> QuantityColumn:
-        """Return the values of a property; *name* must be one `property_name_error` accepts."""
+        """Return the values of a property; *name* must be one that `property_name_error` accepts."""
         quantities = self._columns.quantities
         if name not in quantities:
             _make_room(quantities)
@@ -190,9 +196,9 @@ class Fleet:
         return columns.eligibility
 
     def at(self, now: datetime) -> "Fleet":
-        """Return the fleet as it is to be judged at *now*: without the external scores that have expired.
+        """Return the fleet to judge at *now*: without the external scores that have expired.
 
-        That is this very fleet while nothing has, and one that shares all it can with this one from then on.
+        That is this fleet itself until a score expires, and then one that shares everything else with it.
         """
         if self._fresh_until is None:
             self._look_for_scores()
@@ -211,11 +217,11 @@ class Fleet:
         self._fresh_until = min(instants, default=_FOREVER)
 
     def expired_score(self, name: str, row: int) -> ExternalScore | None:  # noqa: ARG002 - see `at`
-        """Return the external score that no longer counts for the cluster in *row*, None when there is none."""
+        """Return the external score of the cluster in *row* that has expired, None when there is none."""
         return None
 
     def expiry(self, name: str) -> IntColumn:
-        """Return up to when an external score counts, in microseconds since 1970; without bound where it has none."""
+        """Return the end of an external score, in microseconds since 1970; unbounded where it does not expire."""
         expiries = self._columns.expiries
         if name not in expiries:
             _make_room(expiries)
@@ -225,24 +231,24 @@ class Fleet:
     def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> "Fleet":
         """Return the next snapshot: *changed* clusters replaced or added, *gone* ones left out.
 
-        While no cluster comes or goes, the columns in use are carried over and only the changed rows rewritten.
+        If no cluster is added or removed, the columns in use are carried over and only the changed rows rewritten.
         """
         news = {member.metadata.name: member for member in changed}
         lost = {name for name in gone if name not in news and self.row(name) is not None}
         rows: dict[int, MemberCluster] = {}
         for name, member in news.items():
             if (row := self.row(name)) is None:
-                lost.add("")
+                lost.add("")  # no cluster has this name: it only says that rows move, so that columns start afresh
                 break
             rows[row] = member
         if lost:
             members = {member.metadata.name: member for member in self.members} | news
             kept = (member for name, member in members.items() if name not in lost)
             return Fleet.of(kept, self.revision + 1, self.limits)
-        now = list(self.members)
+        now = list(self.members)  # copies throughout: requests under way go on reading this snapshot
         for row, member in rows.items():
             now[row] = member
-        fleet = Fleet.__new__(Fleet)
+        fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
         fleet.members, fleet.names = tuple(now), self.names
         fleet.revision, fleet.limits = self.revision + 1, self.limits
         fleet._columns, fleet._view = self._carried_over(fleet.members, rows), None
@@ -257,7 +263,7 @@ class Fleet:
         return fleet
 
     def _carried_over(self, now: Sequence[MemberCluster], rows: Mapping[int, MemberCluster]) -> _Columns:
-        """Return the columns in use with *rows* rewritten; those that a change does not touch are shared."""
+        """Return the columns in use with *rows* rewritten; unaffected columns are shared."""
         old, before = self._columns, self.members
         relabelled = [row for row, new in rows.items() if new.metadata.labels != before[row].metadata.labels]
         tainted = [row for row, new in rows.items() if new.spec.taints != before[row].spec.taints]
@@ -303,7 +309,7 @@ def _make_room(columns: dict[str, Any]) -> None:
 
 
 class _LaterFleet(Fleet):
-    """A fleet at an instant at which some external scores have expired; all else is that of the fleet itself."""
+    """A fleet at an instant at which some external scores have expired; everything else is shared with the fleet."""
 
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self.members, self.names = fleet.members, fleet.names
@@ -312,7 +318,7 @@ class _LaterFleet(Fleet):
         self._scores: dict[str, QuantityColumn] = {}
 
     def at(self, now: datetime) -> Fleet:
-        """Return the fleet as it is to be judged at *now*, which may be another instant."""
+        """Return the fleet to judge at *now*, which may be another instant."""
         return self if now == self.now else self._fleet.at(now)
 
     def quantity(self, name: str) -> QuantityColumn:
@@ -326,18 +332,18 @@ class _LaterFleet(Fleet):
         return self._scores[name]
 
     def expired_score(self, name: str, row: int) -> ExternalScore | None:
-        """Return the external score that no longer counts for the cluster in *row*, None when there is none."""
+        """Return the external score of the cluster in *row* that has expired, None when there is none."""
         score = read_score(self.members[row].metadata.annotations, name)
         return score if score and score.valid_until and score.valid_until < self.now else None
 
     def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> Fleet:
-        """Return the next snapshot; it is of no instant again."""
+        """Return the next snapshot, which is not bound to an instant."""
         return self._fleet.updated(changed, gone)
 
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """What each cluster reports for one property, read when somebody looks."""
+    """What each cluster reports for one property, read on access."""
 
     members: Sequence[MemberCluster]
     name: str
@@ -370,7 +376,7 @@ def property_name_error(name: str) -> str:
 def read_property(member: MemberCluster, name: str) -> Reading | None:
     """Return what *member* reports for a property, None when it reports nothing.
 
-    An external score is returned whether or not it has expired: see `Fleet.at`.
+    An external score is returned even if it has expired: see `Fleet.at`.
 
     Source: scheduling.md 7; DV-2 (node-count aliases), DV-3 (unreadable values), DV-4 (first dash).
     """
@@ -388,7 +394,7 @@ def read_property(member: MemberCluster, name: str) -> Reading | None:
 
 
 def observation_time(member: MemberCluster, name: str) -> datetime | None:
-    """Return when the value of a property was observed, None when that is not known."""
+    """Return when the value of a property was observed, None when that is unknown."""
     if name.startswith(RESOURCE_PREFIX):
         return member.status.resource_usage.observation_time
     value = member.status.properties.get(name) or member.status.properties.get(NODE_COUNT_ALIASES.get(name, ""))
@@ -399,7 +405,7 @@ _AMOUNTS = {"total": "capacity", "allocatable": "allocatable", "available": "ava
 
 
 def _amount_of(name: str) -> tuple[str, str]:
-    """Return the field of ``status.resourceUsage``, and the resource in it, that a resource property is about."""
+    """Return the field of ``status.resourceUsage``, and the resource in it, that a resource property refers to."""
     return _known_amount_of(name) if len(name) <= _LONGEST_NAME_REMEMBERED else _split(name)
 
 

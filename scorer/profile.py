@@ -16,10 +16,10 @@ from scorer.plugins.topology_spread import TopologySpread, read_constraints
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The plugins of one policy, read and checked.
+    """The plugins of one policy, parsed and checked.
 
-    A cluster that is already taken is no candidate (SamePlacementAntiAffinity): that is the cycle's
-    ``placed`` column, applied between TaintToleration and the spread constraints.
+    A cluster that the placement already has is no candidate (SamePlacementAntiAffinity): the scheduling run excludes
+    the cycle's ``placed`` column between TaintToleration and the spread constraints.
     """
 
     affinity: ClusterAffinity = field(default_factory=ClusterAffinity)
@@ -30,15 +30,15 @@ class Profile:
 
     @property
     def filters(self) -> tuple[FilterPlugin, ...]:
-        """The filters that do not look at what is placed, in the order that decides which of them is reported."""
+        """The filters that do not depend on what is placed; the first one to reject a cluster is reported."""
         return self.affinity, self.eligibility, self.namespaces, self.taints
 
 
 def read_profile(policy: PlacementPolicy) -> Profile:
-    """Configure the plugins for *policy*; only parts its type uses are looked at.
+    """Configure the plugins for *policy*; parts that its type does not use are ignored.
 
     Raises:
-        scorer.selectors.InvalidPolicyError: A part that is used cannot be evaluated.
+        scorer.selectors.InvalidPolicyError: A part that its type uses cannot be evaluated.
     """
     if policy.placement_type is PlacementType.PICK_FIXED:
         return Profile()

@@ -21,36 +21,36 @@ class InvalidPolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PropertyRequirement:
-    """One comparison with a property, read and checked."""
+    """One comparison with a property, parsed and checked."""
 
     name: str
     operator: str
     wanted: Quantity
 
     def matches(self, fleet: Fleet) -> BoolColumn:
-        """Return the clusters whose reading stands in the wanted relation; without a reading it never does."""
+        """Return the clusters whose reading is in the wanted relation; a cluster without a reading never matches."""
         return fleet.quantity(self.name).compare(self.operator, self.wanted)
 
     def matches_row(self, fleet: Fleet, row: int) -> bool:
-        """Say whether one cluster is among them."""
+        """Say whether one cluster matches; the scalar form of `matches`."""
         return relates(fleet.quantity(self.name).readings[row], self.operator, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTerm:
-    """A condition on clusters, read and checked: label and property part must both hold."""
+    """A condition on clusters, parsed and checked; the label and the property part must both hold."""
 
     labels: tuple[LabelSelectorRequirement, ...]
     properties: tuple[PropertyRequirement, ...]
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The labels and properties it asks about, once per question."""
+        """The labels and properties of its requirements, one entry per requirement."""
         labels = (requirement.key for requirement in self.labels)
         return (*labels, *(requirement.name for requirement in self.properties))
 
     def matches(self, fleet: Fleet) -> BoolColumn | None:
-        """Return the clusters the term matches; None: all of them."""
+        """Return the clusters that the term matches; None: all of them."""
         mask = match_labels(fleet, self.labels)
         for requirement in self.properties:
             held = requirement.matches(fleet)
@@ -59,7 +59,7 @@ class ClusterTerm:
 
 
 def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelectorRequirement, ...]:
-    """Check a label selector; absent and empty select everything.
+    """Check a label selector; an absent or empty one selects everything.
 
     Raises:
         InvalidPolicyError: An expression cannot be evaluated.
@@ -99,7 +99,7 @@ def _read_property(expression: PropertySelectorRequirement, where: str) -> Prope
 
 
 def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement]) -> BoolColumn | None:
-    """Return the clusters all *requirements* hold for; None: all of them."""
+    """Return the clusters for which all *requirements* hold; None: all of them."""
     mask = None
     for requirement in requirements:
         held = match_label(fleet, requirement)
@@ -108,7 +108,7 @@ def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement])
 
 
 def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColumn:
-    """Return the clusters one label expression holds for."""
+    """Return the clusters for which one label expression holds."""
     column = fleet.label(requirement.key)
     match requirement.operator:
         case "Exists":
@@ -120,7 +120,7 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
             if len(listed) == 1:
                 mask = column.codes == listed[0]
             else:
-                table = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last entry is that of absent values
+                table = np.zeros(len(column.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
                 table[listed] = True
                 mask = table[column.codes]
             mask = mask if operator == "In" else ~mask

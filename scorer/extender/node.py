@@ -94,7 +94,7 @@ def _read_taint(document: Any, where: str) -> Taint:
 
 
 def as_member(node: Node, weight: int) -> MemberCluster:
-    """Present the node of a pool as a member of a fleet of nodes, so that preferences score nodes as they score clusters.
+    """Present the node of a pool as a member of a fleet of nodes, so that preferences can score it like a cluster.
 
     Args:
         node: Of a pool.

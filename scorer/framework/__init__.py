@@ -1,1 +1,1 @@
-"""What plugins are: the cycle they are asked about, their answers, their protocols."""
+"""What plugins are: their input (the cycle), their answers, their protocols."""

@@ -1,4 +1,4 @@
-"""What every plugin is asked about: one placement, one fleet, one instant."""
+"""The input of every plugin: one placement, one fleet, one instant."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,8 +12,8 @@ class Cycle:
     """The input of one round of filtering and scoring.
 
     Args:
-        fleet: All member clusters, in whatever state.
-        now: The instant the run is judged by.
+        fleet: All member clusters, in any state.
+        now: The instant of the run.
         namespace: That of a ResourcePlacement, empty for a cluster-scoped placement.
         placed: Shape (clusters,): clusters with a live binding made under the current policy.
         obsolete: Shape (clusters,): clusters with a live binding made under an earlier policy.

@@ -8,7 +8,7 @@ from scorer.framework.status import Category, Rejection
 
 
 class FilterPlugin(Protocol):
-    """Turns clusters away."""
+    """Rejects clusters."""
 
     @property
     def name(self) -> str:
@@ -20,11 +20,11 @@ class FilterPlugin(Protocol):
         ...
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
-        """Count the clusters in *rejected*, all of which this filter turned away, by category."""
+        """Count the clusters in *rejected*, all of which this filter rejected, by category."""
         ...
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
-        """Say why this filter turned the cluster in *row* away."""
+        """Say why this filter rejected the cluster in *row*."""
         ...
 
 
@@ -32,5 +32,5 @@ class ScorePlugin(Protocol):
     """Gives points."""
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Return the points of the clusters in *rows*, of the same shape; None: nobody earns any."""
+        """Return the points of the clusters in *rows*, of the same shape; None: all get 0."""
         ...

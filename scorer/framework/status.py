@@ -1,4 +1,4 @@
-"""Why a cluster was turned away: a category for machines, words for people.
+"""Why a filter rejected a cluster: a category for programs, a message for people.
 
 Source: scheduling.md 17 (categories), DV-12.
 """
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Category(StrEnum):
-    """The first check a cluster failed."""
+    """The first check that a cluster failed."""
 
     AFFINITY_MISMATCH = "AffinityMismatch"
     CLUSTER_LEAVING = "ClusterLeaving"
@@ -31,9 +31,9 @@ class Rejection:
 
     Args:
         plugin: The name of the filter, as the reference spells it.
-        category: For machines.
-        message: The failing check with its numbers, in words.
-        help: The single change that would let the cluster pass this check, empty when there is none.
+        category: For programs.
+        message: The failed check with its numbers, for people.
+        help: The single change that would make the cluster pass this check, empty when there is none.
     """
 
     plugin: str

@@ -20,14 +20,14 @@ from scorer.framework.status import Category, Rejection
 from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
 MOST_REQUIREMENTS = 500
-"""Requirements on labels and properties that one policy may have: each of them may take a look at every cluster."""
+"""Requirements on labels and properties that one policy may have: evaluating one may visit every cluster."""
 ASCENDING: Literal["Ascending"] = "Ascending"
 DESCENDING: Literal["Descending"] = "Descending"
 
 
 @dataclass(frozen=True, slots=True)
 class Sorter:
-    """Orders the fleet by a property, read and checked."""
+    """Orders the fleet by a property; parsed and checked."""
 
     name: str
     order: str
@@ -35,7 +35,7 @@ class Sorter:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A weighted preference, read and checked; *index* is its place in the policy."""
+    """A weighted preference, parsed and checked; *index* is its position in the policy."""
 
     index: int
     weight: int
@@ -43,7 +43,7 @@ class PreferredTerm:
     sorter: Sorter | None
 
     def points(self, fleet: Fleet, rows: RowColumn) -> IntColumn:
-        """Return what the clusters in *rows* earn by this term."""
+        """Return the points of the clusters in *rows* for this term."""
         if self.sorter is None:
             points = np.full(rows.size, self.weight, dtype=np.int64)
         else:
@@ -72,11 +72,11 @@ class ClusterAffinity:
         return mask
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
-        """Count all as mismatch."""
+        """Count all as affinity mismatches."""
         return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejected))}
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
-        """Name the failing check of each term, up to three."""
+        """Name a failed check of each term, for up to three terms."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
         shown = " or ".join(str(found[0]) for found in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
@@ -101,11 +101,11 @@ def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bo
 
     Args:
         affinity: As written.
-        with_preferences: Whether the placement type uses preferred terms (PickN only).
+        with_preferences: Whether the placement type uses preferred terms (only PickN does).
         where: Path of *affinity*, for messages.
 
     Raises:
-        InvalidPolicyError: A part that is used cannot be evaluated.
+        InvalidPolicyError: A part that the placement type uses cannot be evaluated.
     """
     if affinity is None:
         return ClusterAffinity()
@@ -135,7 +135,7 @@ def label_requirement_count(selector: LabelSelector | None) -> int:
 
 
 def too_many_requirements(count: int) -> str:
-    """Say that there are too many of them."""
+    """Return the message about too many requirements."""
     return f"has {count} requirements on labels and properties; at most {MOST_REQUIREMENTS} are looked at"
 
 
@@ -159,17 +159,17 @@ def _read_sorter(sorter: PropertySorter | None, where: str) -> Sorter | None:
 
 
 def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> IntColumn:
-    """Share a weight out by where each cluster stands in the observed range.
+    """Distribute a weight by the position of each cluster in the observed range.
 
-    The best value earns the whole weight, the worst earns nothing, the rest a
-    linear share. When all values are equal, nobody earns anything.
+    The best value earns the whole weight, the worst earns nothing, the others a
+    linear share. When all values are equal, all clusters get 0.
 
     Args:
         column: The readings of the whole fleet; the range spans every cluster,
-            also those the filters turn away.
-        rows: Who is weighed.
+            including those that filters reject.
+        rows: The clusters to score.
         order: Descending when more is better, Ascending when less is.
-        weight: What the best value earns, -100 to 100 points.
+        weight: The points of the best value, -100 to 100.
 
     Returns:
         Shape of *rows*, points, halves rounded away from zero; 0 where the
@@ -192,7 +192,7 @@ def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> I
 def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
     """Return the smallest and largest reading as doubles, None when they are equal or there are none.
 
-    None also when they are so far apart that no double holds the distance: no share of it can be told.
+    Also None when they are so far apart that no double holds the distance, because shares of it cannot be computed.
     """
     if column.extremes is None:
         return None
@@ -202,7 +202,7 @@ def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One check that a cluster fails: of which label or property, what is there, and what would have to be."""
+    """One check that a cluster fails: the label or property, its value, and the value that would pass."""
 
     subject: str
     observed: str
@@ -213,7 +213,7 @@ class Failure:
 
 
 def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
-    """Return every check of *term* that the cluster in *row* fails."""
+    """Return all checks of *term* that the cluster in *row* fails."""
     failures = [
         _label_failure(requirement, fleet.label(requirement.key).value(row))
         for requirement in term.labels

@@ -1,4 +1,4 @@
-"""ClusterEligibility: only clusters that joined, report and are well can be picked.
+"""ClusterEligibility: only clusters that have joined, report heartbeats and are healthy can be picked.
 
 Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
 """
@@ -37,12 +37,12 @@ _CATEGORY = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterEligibility:
-    """The six tests of eligibility; time is the only input beside the cluster."""
+    """The six tests of eligibility; time is the only input besides the cluster."""
 
     name = "ClusterEligibility"
 
     def filter(self, cycle: Cycle) -> BoolColumn:
-        """Keep the clusters that pass all tests at this instant."""
+        """Keep the clusters that pass all tests at the cycle's instant."""
         return eligible(cycle.fleet, cycle.now)
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:

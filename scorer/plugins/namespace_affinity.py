@@ -1,4 +1,4 @@
-"""NamespaceAffinity: a ResourcePlacement goes only where its namespace is.
+"""NamespaceAffinity: a ResourcePlacement goes only to clusters that have its namespace.
 
 Source: scheduling.md 10.
 """
@@ -15,7 +15,7 @@ from scorer.framework.status import Category, Rejection
 
 @dataclass(frozen=True, slots=True)
 class NamespaceAffinity:
-    """Asks for the namespace only where namespaces are collected."""
+    """Requires the namespace only on clusters that collect namespaces."""
 
     name = "NamespaceAffinity"
 
@@ -31,7 +31,7 @@ class NamespaceAffinity:
         return cycle.fleet.namespaces.holds(passes)
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
-        """Tell missing lists from missing namespaces."""
+        """Distinguish missing lists from missing namespaces."""
         no_list = cycle.fleet.namespaces.holds(lambda view: view[1] is None)
         missing_data = int(np.count_nonzero(rejected & no_list))
         missing = int(np.count_nonzero(rejected)) - missing_data

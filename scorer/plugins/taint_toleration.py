@@ -24,15 +24,15 @@ class TaintToleration:
     name = "TaintToleration"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters all of whose taints are tolerated; asked once per distinct list of taints."""
+        """Keep the clusters whose taints are all tolerated; evaluated once per distinct list of taints."""
         return cycle.fleet.taints.holds(lambda taints: self.untolerated(taints) is None)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
-        """Return the first taint that nothing tolerates."""
+        """Return the first taint without a toleration."""
         return next((taint for taint in taints if self.tolerating(taint) is None), None)
 
     def tolerating(self, taint: Taint) -> int | None:
-        """Return the place of the first toleration that covers *taint*."""
+        """Return the position of the first toleration that covers *taint*."""
         covers = (index for index, toleration in enumerate(self.tolerations) if tolerates(toleration, taint))
         return next(covers, None)
 
@@ -41,7 +41,7 @@ class TaintToleration:
         return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejected))}
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
-        """Name the first taint that nothing tolerates."""
+        """Name the first taint without a toleration."""
         taints = cycle.fleet.members[row].spec.taints
         texts = [format_taint(taint) for taint in taints if self.tolerating(taint) is None]
         single = f"a toleration for taint {texts[0]}" if len(set(texts)) == 1 else ""
@@ -49,7 +49,7 @@ class TaintToleration:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Say whether *toleration* covers *taint*; an operator that is no valid word covers nothing."""
+    """Say whether *toleration* covers *taint*; with an invalid operator it covers nothing."""
     if toleration.effect not in ("", taint.effect):
         return False
     if toleration.operator == "Exists":

@@ -1,7 +1,7 @@
-"""TopologySpreadConstraints: keep the placement even over the values of a label.
+"""TopologySpreadConstraints: spread the placement evenly over the values of a label.
 
 The skew is that of the whole fleet after one more placement, not the distance of a domain from the
-minimum as in pod scheduling; silent and leaving clusters form domains too.
+minimum as in pod scheduling; clusters that do not report or are leaving form domains too.
 
 Source: scheduling.md 12; KubeFleet pkg/scheduler/framework/plugins/topologyspreadconstraints.
 """
@@ -18,12 +18,12 @@ from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, Rejection
 
 VIOLATION_POINTS = -1000
-"""What a cluster that breaks a ``ScheduleAnyway`` constraint gets instead of its change of skew."""
+"""The points of a cluster that violates a ``ScheduleAnyway`` constraint, instead of its change of skew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint of a policy; *index* is its place there."""
+    """One constraint of a policy; *index* is its position there."""
 
     index: int
     key: str
@@ -37,8 +37,8 @@ class Constraint:
             counts: Shape (domains,): clusters placed in each domain.
 
         Returns:
-            Two columns of shape (domains + 1,): whether the constraint lets it in (always, where it is soft), and the
-            points. The last entry stands for clusters outside every domain.
+            Two columns of shape (domains + 1,): whether the constraint allows it (a soft one always does), and the
+            points. The last entry is for clusters outside every domain: their code is -1, which indexes from the end.
         """
         skew, change = skew_change(counts)
         within = skew + change <= self.max_skew
@@ -51,13 +51,13 @@ class Constraint:
         return passes, points
 
     def admits(self, cycle: Cycle, row: int) -> bool:
-        """Say whether the constraint lets one more placement onto the cluster in *row*."""
+        """Say whether the constraint allows one more placement on the cluster in *row*."""
         passes, _ = self.verdict(domain_counts(cycle.fleet, self.key, cycle.placed))
         return bool(passes[cycle.fleet.label(self.key).codes[row]])
 
 
 def skew_change(counts: IntColumn) -> tuple[int, IntColumn]:
-    """Return today's skew, and by how much one more placement in each domain moves it.
+    """Return the present skew, and by how much one more placement in each domain changes it.
 
     Args:
         counts: Shape (domains,).
@@ -81,7 +81,7 @@ class TopologySpread:
     name = "TopologySpreadConstraints"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters where one more placement breaks no hard constraint."""
+        """Keep the clusters where one more placement violates no hard constraint."""
         mask: BoolColumn | None = None
         for constraint in self.constraints:
             if constraint.hard:
@@ -91,7 +91,7 @@ class TopologySpread:
         return mask
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Prefer the clusters that even the spread out, one point per unit of skew."""
+        """Prefer the clusters that reduce the skew, one point per unit."""
         total: IntColumn | None = None
         for constraint in self.constraints:
             _, points = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
@@ -100,11 +100,11 @@ class TopologySpread:
         return total
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
-        """Count all as violated."""
+        """Count all as violations."""
         return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejected))}
 
     def reject(self, cycle: Cycle, row: int) -> Rejection:
-        """Name the first hard constraint that would be broken, with its numbers."""
+        """Name the first hard constraint that would be violated, with its numbers."""
         broken = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
         constraint = broken[0]
         column = cycle.fleet.label(constraint.key)

@@ -1,1 +1,1 @@
-"""What would change if something else changed: the whole of the engine on a hub that is only thought of."""
+"""What a change to the hub would lead to: the whole engine, applied to a hypothetical hub."""

@@ -1,4 +1,4 @@
-"""The hub after the changes, before anybody reacts to them.
+"""The hub after the changes, before any controller reacts to them.
 
 Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 """
@@ -24,7 +24,7 @@ _BINDING_KINDS: Final = tuple(family.binding.group_kind for family in FAMILIES)
 
 
 class Evicted(NamedTuple):
-    """What became of taking a placement off a drained cluster."""
+    """The outcome of evicting a placement from a drained cluster."""
 
     cluster: str
     eviction: Eviction
@@ -36,9 +36,9 @@ class Changed:
 
     Args:
         state: The hub.
-        evictions: By namespace and name of the placement, in the order in which they are tried.
+        evictions: By namespace and name of the placement, in the order of the attempts.
         fleet: Names of the member clusters that are ``gained``, ``lost``, ``drained``, ``changed``; sorted.
-        content: Objects given or deleted that placements may select; None: deleted.
+        content: The given and deleted objects that placements may select; None: deleted.
     """
 
     state: HubState
@@ -48,7 +48,7 @@ class Changed:
 
 
 def apply_changes(state: HubState, changes: Changes) -> Changed:
-    """Return *state* after *changes*; names in them that the hub does not know are passed over."""
+    """Return *state* after *changes*; names in them that do not exist on the hub are ignored."""
     fleet, report = _fleet_after(state, changes)
     content: dict[Identity, JsonObject | None] = {}
     given: dict[str, dict[Identity, JsonObject]] = {}
@@ -112,7 +112,10 @@ def _cordoned(member: MemberCluster) -> MemberCluster:
 def _overlaid(
     documents: Iterable[JsonObject], given: Mapping[Identity, JsonObject], gone: set[Identity], state: HubState
 ) -> list[JsonObject]:
-    """Return *documents* with those *given* in their place or at the end; bindings that go carry a mark first."""
+    """Return *documents* with those *given* in their place or at the end, without those in *gone*.
+
+    Bindings in *gone* stay with a deletion mark, because their finalizers keep them until the controllers are done.
+    """
     rest = dict(given)
     result = []
     for document in documents:
@@ -126,7 +129,7 @@ def _overlaid(
 
 
 def _deleting(document: JsonObject, state: HubState) -> JsonObject:
-    """Return the object with a deletion mark, as an API server sets it: that is a new generation."""
+    """Return the object with a deletion mark, as an API server sets it: the generation grows with it."""
     if is_deleting(document):
         return document
     mark = {"deletionTimestamp": format_time(state.now), "generation": generation_of(document) + 1}
@@ -136,10 +139,10 @@ def _deleting(document: JsonObject, state: HubState) -> JsonObject:
 def _drain(
     state: HubState, drained: Sequence[str]
 ) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[Identity]]:
-    """Evict every placement from *drained* clusters, one after the other, by cluster as given and placement by name.
+    """Evict every placement from *drained* clusters, one after another: clusters as given, placements by name.
 
-    A binding that is evicted goes on counting, and as not available, as in the moment after: whoever waits until it is
-    gone may get further.
+    An evicted binding still counts, as not available, which is the state right after its eviction. A user who waits
+    until the binding is gone may succeed with more evictions.
     """
     found: dict[tuple[str, str], list[Evicted]] = {}
     evicted: set[Identity] = set()
@@ -168,7 +171,7 @@ def _drain(
 def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
     try:
         return views(documents)
-    except ValueError:  # planning the placement says what is wrong with which binding
+    except ValueError:  # planning the placement reports which binding is broken
         return []
 
 
@@ -182,7 +185,7 @@ def _not_for_resource_placements() -> Eviction:
 
 
 def binding_states(bindings: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the bindings that hold a cluster, picked or rolled out and not being deleted, by cluster."""
+    """Return the bindings that hold a cluster, scheduled or bound and not being deleted, by cluster."""
     return {
         str(spec_of(binding).get("targetCluster")): binding
         for binding in bindings

@@ -1,4 +1,4 @@
-"""Two policies side by side on the same fleet: for each cluster what becomes of it under one and under the other."""
+"""Two policies side by side on the same fleet: for each cluster, the outcome under one and under the other."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -26,10 +26,10 @@ def compare(
     Args:
         left: One of them.
         right: The other one.
-        names: What the two are called in words.
+        names: The names of the two in messages.
 
-    Clusters are in the order of the left rank, then the right one, then the name. ``differs`` says whether a policy
-    picks a cluster that the other does not; of a single cluster, whether anything about it differs.
+    Clusters are sorted by the left rank, then the right one, then the name. ``differs`` says whether one policy picks
+    a cluster that the other does not; for a single cluster, whether anything about it differs.
     """
     sides = _verdicts(left), _verdicts(right)
     nobody = _Verdict(NOT_LISTED, None, None, "the policy does not list it")
@@ -80,7 +80,7 @@ def _document(verdict: _Verdict) -> JsonObject:
 
 
 def _why(one: _Verdict, other: _Verdict, names: tuple[str, str]) -> str:
-    """Say in words what is different, empty when nothing is."""
+    """Describe the differences, empty when there are none."""
     if one == other:
         return ""
     words = []

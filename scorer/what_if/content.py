@@ -1,8 +1,8 @@
-"""Whether what a placement places is different after the changes: then every cluster has to be updated.
+"""Whether the changes affect the objects that a placement places: then every cluster has to be updated.
 
-What is known of the content is the latest resource snapshot. The objects that are given or deleted are laid over it,
-and what the placement selects of that is compared with what it selected before. With other resource selectors, nothing
-is known of what they reach: they count as a difference.
+The known content is that of the latest resource snapshot. The given and deleted objects are applied to it, and the
+placement's selection from the result is compared with the selection before. Changed resource selectors count as a
+difference, because the objects that they would select are not known.
 
 Source: rollout.md 2 and 3.
 """
@@ -30,9 +30,9 @@ def snapshot_to_roll_out(
     Args:
         placement: As it would be stored.
         before: As it is stored; None: it is new.
-        snapshots: Its resource snapshots; without any, what its bindings are on is taken for the latest.
+        snapshots: Its resource snapshots; without any, the newest one that a binding names counts as the latest.
         bindings: Its bindings.
-        content: What is given, and None for what is deleted.
+        content: The given objects, and None for deleted ones.
     """
     latest = latest_group(snapshot_groups(snapshots))
     name = name_of(placement)
@@ -46,7 +46,7 @@ def snapshot_to_roll_out(
 
 
 def _index(snapshot: str) -> tuple[int, str]:
-    """Order names of master snapshots by their index."""
+    """Sort key: names of master snapshots by their index."""
     index = snapshot.removesuffix("-snapshot").rpartition("-")[2]
     return (int(index) if index.isascii() and index.isdigit() else -1), snapshot
 

@@ -1,7 +1,6 @@
-"""What would happen to every placement if a hub were changed, as one document for people and machines.
+"""What would happen to every placement if a hub were changed, as one document for people and programs.
 
-Every placement is scheduled by the engine as it would be after the changes, then rolled out by the planner. Nothing is
-written anywhere.
+The engine schedules every placement as it would after the changes, then the planner rolls it out. Nothing is written.
 
 Source: scheduling.md 14 and 22, property 10; design of the command line, ``harbormaster plan -o json``.
 """
@@ -32,8 +31,8 @@ def what_if(state: HubState, changes: Changes = NO_CHANGES, only: Collection[Ide
 
     Args:
         state: The hub as it is.
-        changes: What is done to it in thought; without any, the plan is what would happen anyway.
-        only: The placements to tell about; None: all.
+        changes: The hypothetical changes; without any, the plan is what would happen anyway.
+        only: The placements to report; None: all.
     """
     changed = apply_changes(state, changes)
     before = {identity_of(placement): placement for placement in state.placements}
@@ -54,7 +53,7 @@ def changes_anything(plan: Mapping[str, Any]) -> bool:
 def _entry(
     state: HubState, changed: Changed, before: JsonObject | None, after: JsonObject | None, *, anyway: bool
 ) -> JsonObject:
-    """Return what would happen to one placement; one of the two documents is there."""
+    """Return what would happen to one placement; at least one of the two documents is given."""
     subject = after or before
     assert subject is not None
     held = binding_states(state.bindings_of(subject))
@@ -78,13 +77,13 @@ def _entry(
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What becomes of one placement.
+    """What happens to one placement.
 
     Args:
         preview: The rollout.
-        run: The decision; None: there is none, for it ends or is broken.
+        run: The decision; None: there is none, because the placement is deleted or broken.
         snapshot: Name of the resource snapshot that is rolled out.
-        broken: What is wrong with a binding.
+        broken: What is wrong with a binding, empty when nothing is.
     """
 
     preview: RolloutPreview
@@ -94,14 +93,14 @@ class _Course:
 
     @property
     def clusters(self) -> frozenset[str]:
-        """The clusters that it has then."""
+        """The clusters that the placement will have."""
         if self.run is None:
             return frozenset()
         return frozenset(pick.cluster for picks in (self.run.picked, self.run.kept) for pick in picks)
 
     @property
     def outcome(self) -> tuple[object, ...]:
-        """What tells one course from another: what moves, what is rolled out, what is in the way; no words."""
+        """What distinguishes one course from another: clusters, rollout and obstacles, without messages."""
         preview, blocked, clusters = self.preview, self.preview.blocked, self.clusters
         return (
             preview.type == _DELETION.type,
@@ -119,7 +118,7 @@ _DELETION: Final = RolloutPreview("Deletion")
 
 
 def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *, ends: bool = False) -> _Course:
-    """Return what becomes of *subject*, a placement that was *before*, and *ends* or goes on."""
+    """Return what happens to *subject*, a placement stored as *before* so far; *ends*: it is deleted."""
     state = changed.state
     if ends or is_deleting(subject):
         return _Course(_DELETION)
@@ -136,15 +135,15 @@ def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *,
 
 
 def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
-    """Say whether without the changes it would come otherwise: other clusters, another rollout, other hindrances.
+    """Say whether the changes make a difference: in the clusters, the rollout or the obstacles to it.
 
-    A message that differs is no change: it may tell of clusters that the placement never had.
+    A different message is no difference: it may be about clusters that the placement never had.
     """
     return _course(Changed(state, {}, {}, {}), before, before).outcome != after.outcome
 
 
 def _head(placement: JsonObject, course: _Course, state: HubState) -> JsonObject:
-    """Return what the scheduler makes of a placement."""
+    """Return the scheduler's part of the entry of a placement."""
     if course.run is not None:
         return plan_entry(placement, course.run)
     return _broken(placement, course.broken) if course.broken else _ending(placement, state.bindings_of(placement))
@@ -165,7 +164,7 @@ def _schedule(state: HubState, placement: JsonObject) -> tuple[Schedule, list[Js
 
 
 def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonObject]:
-    """Return *bindings* with those that are on any resource snapshot on the one that counts as the latest."""
+    """Return *bindings* with every resource snapshot name replaced by the one that counts as the latest."""
     return [
         {**each, "spec": {**each["spec"], "resourceSnapshotName": snapshot}}
         if each["spec"].get("resourceSnapshotName")
@@ -191,7 +190,7 @@ def _recorded(binding: Mapping[str, Any]) -> JsonObject | None:
 
 
 def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> JsonObject:
-    """Return the entry of a placement that is deleted: everything goes at once."""
+    """Return the entry of a placement that is deleted: all its objects are removed at once."""
     policy = spec_of(placement).get("policy") or {}
     dropped = [
         {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)} for binding in bindings
@@ -211,7 +210,7 @@ def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> JsonObject
 
 
 def _broken(placement: JsonObject, message: str) -> JsonObject:
-    """Return the entry of a placement that the scheduler stops at, until somebody puts its bindings right."""
+    """Return the entry of a placement that the scheduler cannot process until a user repairs its bindings."""
     return {**_ending(placement, ()), "wanted": None, "satisfied": False, "message": message}
 
 

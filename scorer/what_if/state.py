@@ -1,6 +1,6 @@
-"""A hub as far as placements depend on it, and what may be done to it in thought.
+"""The part of a hub that placements depend on, and the hypothetical changes to it.
 
-Objects are raw documents, read-only; the fleet is a snapshot of its own.
+Objects are raw documents, read-only; the fleet is a separate snapshot.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
 
 class Identity(NamedTuple):
-    """What no two objects of a hub have in common."""
+    """What identifies an object on a hub."""
 
     group: str
     kind: str
@@ -38,15 +38,15 @@ def identity_of(document: Mapping[str, Any]) -> Identity:
 
 @dataclass(frozen=True)
 class HubState:
-    """Everything a decision depends on.
+    """Everything that a decision depends on.
 
     Args:
         fleet: All member clusters.
-        now: The instant to judge by.
+        now: The instant of the decision.
         placements: Of both kinds.
         bindings: Of any placement.
         policy_snapshots: Likewise.
-        resource_snapshots: Likewise; of a placement without any, its bindings count as up to date.
+        resource_snapshots: Likewise; if a placement has none, its bindings count as up to date.
         budgets: ClusterResourcePlacementDisruptionBudgets.
     """
 
@@ -109,20 +109,20 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.resource_snapshot.group_kind: "resource_snapshots" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
 }
-"""Where in a `HubState` the objects of a kind are; member clusters are in its fleet."""
+"""The field of `HubState` that holds the objects of each kind; member clusters are in its fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is done to a hub in thought, all at once.
+    """Hypothetical changes to a hub, all at once.
 
     Args:
         members: Member clusters that are new or different.
-        objects: Other objects that are new or different, as they would be stored; those of kinds that a placement
-            may select count as content, all others that no decision depends on change nothing.
-        deleted: Objects that are deleted; a member cluster leaves, everything else is gone.
-        lost: Member clusters that are gone at once, their bindings left behind.
-        drained: Member clusters that get a taint, and whose placements are evicted, one after the other.
+        objects: Other objects that are new or different, as they would be stored; those that no decision depends on
+            count as content that a placement may select.
+        deleted: Objects that are deleted; a member cluster starts to leave, everything else is gone.
+        lost: Member clusters that are gone at once and leave their bindings behind.
+        drained: Member clusters that get a taint, and whose placements are evicted, one after another.
     """
 
     members: Sequence[MemberCluster] = ()
