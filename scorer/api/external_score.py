@@ -94,8 +94,8 @@ def _known(text: str) -> ExternalScore | str:
     if until is None:
         return ExternalScore(value)
     if not isinstance(until, str) or not _RFC_3339.fullmatch(until):
-        return f"validUntil: {str(until)[:64]!r} is no RFC 3339 instant"
+        return f"validUntil: {str(until)[:64]!r} is not an RFC 3339 instant"
     try:
         return ExternalScore(value, parse_time(until.upper()))
     except (ValueError, OverflowError):
-        return f"validUntil: {until[:64]!r} is no RFC 3339 instant"
+        return f"validUntil: {until[:64]!r} is not an RFC 3339 instant"

@@ -1,1 +1,1 @@
-"""Defaults that the mutating hook fills in: pure, one module per family of kinds."""
+"""Defaults that the mutating webhook fills in: pure, one module per family of kinds."""

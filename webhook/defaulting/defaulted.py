@@ -1,7 +1,7 @@
-"""The outcome of defaulting, and the copy-on-write steps it is made of.
+"""The result of defaulting, and its copy-on-write steps.
 
-Defaulting never changes the document it is given: it returns a new one that shares whatever it did not
-touch, so that the patch between the two is cheap to find.
+Defaulting never changes the document it is given: it returns a new one that shares every unchanged part, so
+that the patch between the two is cheap to compute.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from webhook.validation.field import FieldWarning
 
 
 class UnreadableError(Exception):
-    """The document is too broken to default: a member has another JSON type than the field."""
+    """The document is too broken to default: a field has the wrong JSON type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Defaulted:
     """A document with its defaults, and what the user should know about the rewrite.
 
     Args:
-        document: The very document that was given when there was nothing to do.
+        document: The same object as the given document when there was nothing to do.
         warnings: About rewrites, not about plain defaults.
     """
 
@@ -30,7 +30,7 @@ class Defaulted:
 
 
 def filled(block: JsonObject, defaults: Mapping[str, Any]) -> JsonObject:
-    """Return *block* with what it lacks; null counts as absent, and what is there stays."""
+    """Return *block* with the *defaults* that it lacks; null counts as absent, and present values stay."""
     missing = {key: value for key, value in defaults.items() if block.get(key) is None}
     return {**block, **missing} if missing else block
 
@@ -46,15 +46,15 @@ def without(block: JsonObject, key: str) -> JsonObject:
 
 
 def within(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """Return *block* with *step* done to the object under *key*, if there is one."""
+    """Return *block* with *step* applied to the object under *key*, if there is one."""
     inner = object_at(block, key)
     return block if inner is None else replaced(block, key, step(inner))
 
 
 def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObject], most: int) -> JsonObject:
-    """Return *block* with *step* done to each object of the list under *key*, if there is one.
+    """Return *block* with *step* applied to each object of the list under *key*, if there is one.
 
-    A list of more than *most* items is left alone: it will be refused.
+    A list of more than *most* items is left unchanged: validation will refuse it.
     """
     items = block.get(key)
     if items is None or (isinstance(items, list) and len(items) > most):
@@ -69,7 +69,7 @@ def object_at(block: JsonObject, key: str) -> JsonObject | None:
     """Return the object under *key*, None when it is absent or null.
 
     Raises:
-        UnreadableError: Something else is there.
+        UnreadableError: The value is not an object.
     """
     inner = block.get(key)
     if inner is None or isinstance(inner, dict):

@@ -46,11 +46,11 @@ RULES: Final = (
 
 @enforces(*RULES)
 def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
-    """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed without a default.
+    """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed if there is no default.
 
-    These are F-20 to F-23. An object that is being deleted, that has more budgets than there may be, or whose JSON
-    types are wrong where defaults belong, is returned as it is. ``disruption.expireAfter``, where the field was
-    documented once, is copied to the template if that has none (K-35).
+    These are F-20 to F-23. An object that is being deleted, that has too many budgets, or that has wrong JSON types
+    where defaults belong is returned unchanged. ``disruption.expireAfter``, the field's former place, is copied to the
+    template if that has none (K-35).
     """
     del old
     metadata = document.get("metadata")
@@ -75,12 +75,12 @@ def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
 
 
 def _lifetime(old_place: object) -> tuple[str, tuple[FieldWarning, ...]]:
-    """Return the ``expireAfter`` of a template that has none, from what stands at the old place."""
+    """Return the ``expireAfter`` for a template that has none: the value from its former place, or the default."""
     if old_place is None:
         return DEFAULT_EXPIRE_AFTER, ()
     if isinstance(old_place, str) and _is_duration(old_place):
         return old_place, (FieldWarning(OLD_EXPIRE_AFTER, f"{quote(old_place)} was copied to {EXPIRE_AFTER}", "K-35"),)
-    message = f"{quote(old_place)} is no duration and was ignored: {EXPIRE_AFTER} is {DEFAULT_EXPIRE_AFTER}"
+    message = f"{quote(old_place)} is not a duration and was ignored: {EXPIRE_AFTER} is {DEFAULT_EXPIRE_AFTER}"
     return DEFAULT_EXPIRE_AFTER, (FieldWarning(OLD_EXPIRE_AFTER, message, "K-35"),)
 
 

@@ -1,11 +1,11 @@
 """Defaults of ClusterResourcePlacement and ResourcePlacement.
 
-These are the defaults that no schema can express, because they make blocks that were absent, and the
-defaults inside ``policy`` and ``strategy``, so that a caller without an API server in front gets whole
-blocks too. ``selectionScope``, ``statusReportingScope`` and the like (F-05, F-07) are left to the schema.
+These are the defaults that no schema can express, because they add whole blocks, and the defaults inside
+``policy`` and ``strategy``, so that objects that reach us without an API server get complete blocks too.
+``selectionScope``, ``statusReportingScope`` and the like (F-05, F-07) are left to the schema.
 
 Source: placement-api.md 6, X-18, X-20; KubeFleet pkg/utils/defaulter/clusterresourceplacement.go. Unlike there,
-    ResourcePlacements get them too, and an update never makes up a policy.
+    ResourcePlacements get them too, and an update never adds a policy in place of a stored one.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ RULES: Final = (
     Rule(
         "X-20",
         (Severity.MUTATE,),
-        "A change of type takes along the block that defaulting made for the old one.",
+        "A change of type drops the block that defaulting added for the old type.",
         OURS,
         operations=UPDATE,
     ),
@@ -100,7 +100,7 @@ def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
     """Return *document* with the defaults of a placement.
 
     Args:
-        document: The object as it was received; an object too broken to default comes back as it is.
+        document: The object as received; one that is too broken to default is returned unchanged.
         old: The stored object on an update.
     """
     try:
@@ -116,7 +116,8 @@ def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
 
 
 def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorters") -> JsonObject:
-    """Fill in F-01 and F-06, and see to the blocks below."""
+    """Fill in F-01 and F-06, and the blocks below."""
+    # Not in place of a stored policy: a user who removes it must be refused (U-01), not get "all clusters".
     if stored is None or stored.get("policy") is None:
         spec = filled(spec, {"policy": {"placementType": "PickAll"}})
     spec = within(spec, "policy", lambda policy: _default_policy(policy, sorters))
@@ -124,6 +125,7 @@ def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorter
     old_strategy = object_at(stored, "strategy") if stored is not None else None
     if old_strategy is not None:
         before = old_strategy
+        # Before the defaults, which would add the blocks of the new type.
         spec = within(spec, "strategy", lambda strategy: _drop_leftovers(strategy, before))
     spec = within(spec, "strategy", _default_strategy)
     return filled(spec, {"revisionHistoryLimit": 10})
@@ -145,9 +147,9 @@ def _default_policy(policy: JsonObject, sorters: "_Sorters") -> JsonObject:
 
 
 class _Sorters:
-    """Renames ``metricSorter`` to ``propertySorter`` in preferences and remembers that it did (X-18).
+    """Renames ``metricSorter`` to ``propertySorter`` in preferences and warns once (X-18).
 
-    Beside a different ``propertySorter`` it is left alone; the validating hook denies that.
+    Next to a different ``propertySorter`` it is left unchanged, and the validating webhook refuses the object.
     """
 
     def __init__(self) -> None:
@@ -168,9 +170,9 @@ class _Sorters:
 
 
 def _drop_leftovers(strategy: JsonObject, old: JsonObject) -> JsonObject:
-    """Drop blocks that only defaulting put there when the type they belong to is left (X-20).
+    """Drop blocks that only defaulting added, when the type that they belong to changes (X-20).
 
-    Without this, a one-line patch of the type would be refused by P-46 or P-50.
+    Without this, P-46 or P-50 would refuse a one-line patch of the type.
     """
     if strategy.get("type") == "External" and _type(old, "RollingUpdate") == "RollingUpdate":
         strategy = _without_unchanged(strategy, old, "rollingUpdate", _ROLLING_UPDATE)

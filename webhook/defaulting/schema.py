@@ -1,6 +1,6 @@
-"""Defaults that the schema fills in alone: here is only what they are, for the catalogue of rules.
+"""Defaults that the schema alone fills in, listed for the catalogue of rules.
 
-The API server does it before any hook is asked; `scorer.api.schema` does the same for those without one in front.
+The API server fills them in before it calls any webhook; `scorer.api.schema` does so for objects that come without one.
 
 Source: placement-api.md 6 (D1).
 """
@@ -23,7 +23,10 @@ RULES: Final = (
     default("F-13", "maxConcurrency is 1.", CRD, "spec.stages.*.maxConcurrency"),
     replace(
         default(
-            "F-14", "The state of a staged run is Initialize, or what stagedRuns.defaultState says.", CRD, "spec.state"
+            "F-14",
+            "The state of a staged run is Initialize, or the value of stagedRuns.defaultState.",
+            CRD,
+            "spec.state",
         ),
         only=tuple(family.run for family in FAMILIES),
     ),

@@ -18,18 +18,18 @@ from webhook.validation.rule import CEL, CRD, UPDATE, deny, enforces, schema, sh
 
 RULES: Final = (
     *METADATA_RULES,
-    schema("Q-01", "parentStageRollout and targetStage are there.", CRD, "spec"),
+    schema("Q-01", "parentStageRollout and targetStage are set.", CRD, "spec"),
     deny("Q-02", "The spec does not change.", CEL, on=UPDATE),
 )
 STATUS_RULES: Final = (
-    warn("X-51", "An approval names the generation that the request has; else it is ignored.", on=UPDATE),
+    warn("X-51", "An approval names the present generation of the request; otherwise it is ignored.", on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong about an approval request; who may create one is a guard rail (X-50)."""
+    """Yield everything that is wrong with an approval request; a guard rail decides who may create one (X-50)."""
     del context
     reading = read_object(ClusterApprovalRequest, document, SHAPE_RULES)
     yield from reading.errors
@@ -46,7 +46,7 @@ def _judge(new: ClusterApprovalRequest, old: ClusterApprovalRequest | None) -> I
 
 @enforces(*STATUS_RULES)
 def warn_about_status(document: JsonObject) -> Iterator[FieldWarning]:
-    """An approval for another generation than the request has is ignored without a word (X-51)."""
+    """The run silently ignores an approval for another generation than that of the request (X-51)."""
     try:
         request = ClusterApprovalRequest.read(document)
     except ValueError:

@@ -1,10 +1,13 @@
-"""What admission rules may look at besides the object itself.
+"""What admission rules may read besides the object itself.
 
-All of it is handed in: the kinds the hub serves, the other objects on it, who asks, the switches and
-the time. A `Context()` is an empty hub, asked by harbormaster's own controller.
+All of it is passed in: the kinds that the hub serves, the other objects on it, the user, the switches and the
+time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
 
-Rules that deny look at `Context.existing`, where an object that is not known counts as absent. Live checks, which
-only warn, look at `Context.hub`, where what is not known raises `NotKnownError`: they then say nothing.
+Rules that deny read `Context.existing`, where an unknown object counts as absent. Live checks, which only warn,
+read `Context.hub`, which raises `NotKnownError` for unknown objects: they then yield nothing.
+
+Both are views of a cache, which lags behind the store, and two writes may be reviewed at the same time. So a rule
+about other objects prevents mistakes; it cannot guarantee an invariant, and controllers must not rely on it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,11 +33,11 @@ _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class KnownKinds:
-    """The kinds the hub serves: the built-in table, our own kinds, and its custom kinds.
+    """The kinds that the hub serves: the built-in table, our own kinds, and its custom kinds.
 
     Args:
-        custom: By group and kind, what discovery or CustomResourceDefinitions say.
-        complete: False: discovery could not be asked, so a kind not listed may still exist.
+        custom: By group and kind, from discovery or CustomResourceDefinitions.
+        complete: False: discovery was not available, so a kind that is not listed may still exist.
     """
 
     custom: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: _NO_KINDS)
@@ -42,12 +45,12 @@ class KnownKinds:
 
     @classmethod
     def of_definitions(cls, definitions: Iterable[JsonObject]) -> "KnownKinds":
-        """Return what CustomResourceDefinition objects make known; unreadable ones are left out."""
+        """Return the kinds that CustomResourceDefinition objects define; unreadable ones are left out."""
         kinds = (_kind_of_definition(definition) for definition in definitions)
         return cls({kind.group_kind: kind for kind in kinds if kind})
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return a kind, whatever the version."""
+        """Return a kind of any version."""
         return KINDS.get((group, kind)) or self.custom.get((group, kind))
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
@@ -75,17 +78,17 @@ def _kind_of_definition(definition: JsonObject) -> Kind | None:
 
 
 class NotKnownError(Exception):
-    """A live check asks about something that is not known here: it has no verdict."""
+    """A live check asks about something unknown, and so has no verdict."""
 
 
 class OutOfTimeError(Exception):
-    """The time for live checks is used up: the rest has no verdict."""
+    """The time for live checks is over: the remaining checks have no verdict."""
 
 
 class HubView(Protocol):
-    """What is known of the hub. Documents are shared and read-only, and were written by others.
+    """What is known of the hub. Documents are shared, read-only and unchecked.
 
-    Every question raises `NotKnownError` where the answer is not at hand, which is something else than none.
+    Every method raises `NotKnownError` if the answer is not known, which differs from an empty answer.
     """
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
@@ -107,7 +110,7 @@ class HubView(Protocol):
 
 
 class UnknownHub:
-    """A hub of which nothing is known."""
+    """A hub about which nothing is known."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
@@ -128,7 +131,7 @@ class UnknownHub:
 
 
 class DocumentHub:
-    """A hub that holds what some files hold; a kind that is in none of them is not known."""
+    """A hub with the objects of some files; a kind without an object in them is unknown."""
 
     def __init__(self, documents: Mapping[tuple[str, str], Sequence[JsonObject]]) -> None:
         self._documents = documents
@@ -189,35 +192,35 @@ _DEFAULTS: Final = AdmissionSettings()
 
 @dataclass(slots=True)
 class Seen:
-    """What the rules have read last, so that live checks need not read it again."""
+    """The object that the rules parsed last, so that live checks need not parse it again."""
 
     document: JsonObject | None = None
     view: ApiModel | None = None
 
     def note(self, document: JsonObject, view: ApiModel | None) -> None:
-        """Remember how *document* was read; None: not as a whole."""
+        """Remember the view of *document*; None: some part of it is broken."""
         self.document, self.view = document, view
 
     def view_of(self, document: JsonObject) -> ApiModel | None:
-        """Return the view of *document*, None when it is not the one that was read, or not sound."""
-        return self.view if document is self.document else None
+        """Return the view of *document*, None when it is another document or was broken."""
+        return self.view if document is self.document else None  # by identity: an equal document may come later
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything a verdict may depend on besides the object.
+    """Everything that a verdict may depend on besides the object.
 
     Args:
-        kinds: What the hub serves.
-        existing: The other objects of a kind on the hub; a rule that finds none does not deny for that.
-        user: Who asks.
+        kinds: The kinds that the hub serves.
+        existing: Returns the objects of a kind on the hub; a rule that finds none does not deny for that.
+        user: The user who sent the request.
         settings: The switches.
         now: The time of the request.
-        hub: What live checks look at.
-        clock: Seconds that have passed; measures what live checks take. By default no time passes.
-        on_failure: Told of a live check that broke, by its name; by default the error is raised.
+        hub: The view of the hub for live checks.
+        clock: Seconds that have passed, to limit the time of live checks. By default no time passes.
+        on_failure: Called with the name of a live check that raised an error; by default the error is raised again.
         deadline: When the time for live checks ends, by *clock*.
-        seen: Handed from the rules to the live checks of a review; no verdict depends on it.
+        seen: Passed from the rules to the live checks of a review; no verdict depends on it.
     """
 
     kinds: KnownKinds = field(default_factory=KnownKinds)
@@ -260,20 +263,20 @@ class Context:
         return self._with(user, self.deadline, Seen())
 
     def of_a_stranger(self) -> "Context":
-        """Return what a review is judged by that may be made up: the switches and the time, nothing of the hub."""
+        """Return the context for a review that may not come from the API server: it discloses nothing about the hub."""
         return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now, on_failure=self.on_failure)
 
     @property
     def is_ours(self) -> bool:
-        """Whether harbormaster itself asks."""
+        """Whether the user is harbormaster itself."""
         return self.user.username in self.settings.controllers
 
     def started(self) -> "Context":
-        """Return the same context, with the time for live checks running from now."""
+        """Return the same context, with the time for live checks starting now."""
         return self._with(self.user, self.clock() + self.settings.live_seconds, self.seen)
 
     def _with(self, user: UserInfo, deadline: float, seen: Seen) -> "Context":
-        """Return a copy; unlike `dataclasses.replace`, this asks no field for its name, twice per review."""
+        """Return a copy; faster than `dataclasses.replace`, and called twice per review."""
         return Context(
             self.kinds,
             self.existing,
@@ -288,6 +291,6 @@ class Context:
         )
 
     def check_time(self) -> None:
-        """Raise `OutOfTimeError` when the time for live checks is used up."""
+        """Raise `OutOfTimeError` if the time for live checks is over."""
         if self.clock() > self.deadline:
             raise OutOfTimeError

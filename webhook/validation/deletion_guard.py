@@ -1,8 +1,8 @@
-"""Guard rails around deletions that would take a member's content with them, by mistake.
+"""Guard rails around deletions that would remove a member's content by mistake.
 
-A member's namespace holds the Works of that member, and each of our definitions all objects of its kind: with them goes
-what tells members to keep what was placed. Whoever means it annotates the object first; the loop, which deletes
-such a namespace when a member has left, is not asked.
+Deleting a member's namespace deletes the Works of that member, and deleting one of our definitions deletes all objects
+of its kind: both tell members what to keep. A user who intends the deletion annotates the object first. Guard rails do
+not apply to our own controllers, which delete the namespace of a member that has left.
 
 Source: placement-api.md 8, whose table these two rows extend.
 """
@@ -25,48 +25,52 @@ _BY_DEFINITION: Final = {kind.resource: kind for kind in OUR_KINDS if kind.group
 
 @enforces(*pick(RULES, "G-17"))
 def guard_member_namespace(write: Write, context: Context) -> Iterator[str]:
-    """The namespace of a member that is there, or is leaving, is not deleted by hand (G-17)."""
+    """Users do not delete the namespace of a member that exists, even if the member is leaving (G-17)."""
     name = name_of(write.subject)
     if not name.startswith(MEMBER_NAMESPACE_PREFIX) or not _is_guarded(write, context):
         return
     cluster = name.removeprefix(MEMBER_NAMESPACE_PREFIX)
     if any(name_of(member) == cluster for member in context.existing(MEMBER_CLUSTER)):
         yield (
-            f"namespace {quote(name)} holds all that member cluster {quote(cluster)} is to keep; deleting it cuts the "
-            f"member off from the hub. To take the member out of the fleet: kubectl delete membercluster {cluster}. "
-            f"To delete the namespace all the same, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+            f"namespace {quote(name)} holds everything placed on member cluster {quote(cluster)}; deleting it cuts the "
+            f"member off from the hub. To remove the member from the fleet: kubectl delete membercluster {cluster}. "
+            f"To delete the namespace anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
         )
 
 
 @enforces(*pick(RULES, "G-18"))
 def guard_definition_in_use(write: Write, context: Context) -> Iterator[str]:
-    """A definition goes with all its objects, so it stays while there are any (G-18)."""
+    """Deleting a definition deletes all its objects, so it stays while there are any (G-18)."""
     name = name_of(write.subject)
     kind = _BY_DEFINITION.get(name)
     if kind is None or not _is_guarded(write, context):
         return
     if found := _in_use(kind, context):
         yield (
-            f"{found}: deleting definition {quote(name)} deletes every {kind.kind} of the hub. To take harbormaster "
-            "off the hub, delete placements and member clusters before definitions. To delete the definition all the "
-            f"same, first: kubectl annotate crd {name} {ALLOW_DELETION}=true"
+            f"{found}: deleting definition {quote(name)} deletes every {kind.kind} on the hub. To remove harbormaster "
+            "from the hub, delete placements and member clusters before definitions. To delete the definition anyway, "
+            f"first: kubectl annotate crd {name} {ALLOW_DELETION}=true"
         )
 
 
 def _is_guarded(write: Write, context: Context) -> bool:
-    """Say whether a write is the beginning of a deletion that nobody has allowed."""
+    """Say whether a write starts a deletion that no user has allowed."""
     old = write.old or {}
+    # The stored object is asked, not the cache: its annotation may be newer than what the cache has seen.
     return (
         context.settings.protect_deletions
         and write.operation == "DELETE"
         and not write.subresource
         and annotation(old, ALLOW_DELETION) != "true"
-        and not is_deleting(old)
+        and not is_deleting(old)  # the deletion has begun: refusing another DELETE would not stop it
     )
 
 
 def _in_use(kind: Kind, context: Context) -> str:
-    """Return what there is of a kind, empty when there is nothing; kinds that nobody watches count while members do."""
+    """Describe the objects of a kind, empty when there are none.
+
+    A kind that is not in the cache counts as in use while the fleet has members.
+    """
     try:
         count = len(context.hub.list(kind))
     except NotKnownError:

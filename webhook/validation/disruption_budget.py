@@ -26,9 +26,9 @@ RULES: Final = (
     *USER_RULES,
     deny("B-01", "maxUnavailable and minAvailable exclude each other.", CEL),
     schema("B-02", "A limit is an integer of at least 0 or a percentage of 0% to 100%.", f"{CRD}, CEL", "spec"),
-    deny("B-03", "For a PickAll placement there is no maxUnavailable.", _VALIDATOR),
-    deny("B-04", "For a PickAll placement minAvailable is an integer.", _VALIDATOR),
-    allow("B-05", "A budget may come before its placement.", "KubeFleet pkg/webhook"),
+    deny("B-03", "The budget of a PickAll placement has no maxUnavailable.", _VALIDATOR),
+    deny("B-04", "The minAvailable of a budget for a PickAll placement is an integer.", _VALIDATOR),
+    allow("B-05", "A budget may be created before its placement.", "KubeFleet pkg/webhook"),
     warn("X-80", "A budget has a limit; without one it blocks every eviction."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
@@ -36,7 +36,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a disruption budget."""
+    """Yield everything that is wrong or suspicious about a disruption budget."""
     reading = read_object(ClusterResourcePlacementDisruptionBudget, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -74,9 +74,9 @@ def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
 
 
 def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
-    """PickAll has no wanted number, so only an absolute ``minAvailable`` makes sense there (B-03, B-04).
+    """PickAll has no wanted number of clusters, so only an absolute ``minAvailable`` makes sense there (B-03, B-04).
 
-    Without a placement of that name there is nothing to say (B-05).
+    A budget without a placement of its name passes (B-05).
     """
     for placement in placements_named(name, context.existing(PLACEMENT)):
         if placement_type_of(placement) != "PickAll":

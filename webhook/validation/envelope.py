@@ -1,6 +1,6 @@
 """Rules on ClusterResourceEnvelope and ResourceEnvelope.
 
-An entry that cannot be placed would fail once per binding; we say it when the envelope is written.
+An entry that cannot be placed would fail once per binding; these rules report it when the envelope is written.
 
 Source: placement-api.md 7.8 and 10.3.
 """
@@ -30,26 +30,26 @@ RULES: Final = (
     reserved.NAMESPACE_RULE,
     reserved.KIND_RULE,
     deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
-    deny("X-73", "An entry is no envelope and no other object of the fleet.", OURS),
+    deny("X-73", "An entry is neither an envelope nor another object of the fleet.", OURS),
     deny("X-74", "No object is in an envelope twice.", OURS),
 )
 CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))
 NAMESPACED_RULES: Final = (
     *RULES,
-    deny("X-72", "An entry of a ResourceEnvelope is in its namespace and says so.", OURS),
+    deny("X-72", "An entry of a ResourceEnvelope names the namespace of the envelope.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ClusterResourceEnvelope."""
+    """Yield everything that is wrong or suspicious about a ClusterResourceEnvelope."""
     return _validate(document, old, context, namespaced=False)
 
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ResourceEnvelope."""
+    """Yield everything that is wrong or suspicious about a ResourceEnvelope."""
     return _validate(document, old, context, namespaced=True)
 
 
@@ -94,11 +94,11 @@ def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[
 
 
 def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
-    """What no selector may name is in no envelope either: kinds never placed (X-02), reserved namespaces (X-01)."""
+    """Envelopes, like selectors, must not contain kinds that are never placed (X-02) or reserved namespaces (X-01)."""
     group, kind = group_kind(entry)
     name, namespace = name_of(entry), namespace_of(entry)
     if is_fleet_group(group):
-        return  # X-73
+        return  # reported as X-73
     if reserved.is_never_placed(group, kind, context):
         yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
     elif (group, kind) != NAMESPACE.group_kind and (why := reserved.why_fleets_own(group, kind, name)):
@@ -120,7 +120,7 @@ def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Co
 
 
 def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
-    """A ResourceEnvelope holds objects of its own namespace, and they say so (X-72)."""
+    """A ResourceEnvelope holds objects that name its own namespace (X-72)."""
     here, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
     if not given:
         yield FieldError(here, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
@@ -129,7 +129,7 @@ def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPa
 
 
 def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldError]:
-    """No object is in an envelope twice, whatever its version (X-74)."""
+    """No object is in an envelope twice, even under another API version (X-74)."""
     seen: dict[tuple[str, str, str, str], str] = {}
     for key, entry in data.items():
         name = name_of(entry)

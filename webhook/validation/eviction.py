@@ -23,12 +23,12 @@ _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementevict
 
 RULES: Final = (
     *USER_RULES,
-    schema("V-01", "placementName and clusterName are there and have at most 255 characters.", CRD, "spec"),
+    schema("V-01", "placementName and clusterName are set and have at most 255 characters.", CRD, "spec"),
     deny("V-02", "placementName and clusterName do not change.", CEL, on=UPDATE),
     deny("V-03", "The placement is not being deleted.", _VALIDATOR, on=CREATE),
-    deny("V-04", "The placement is not PickFixed, whose clusterNames say it better.", _VALIDATOR, on=CREATE),
+    deny("V-04", "The placement is not PickFixed; there, clusterNames is edited instead.", _VALIDATOR, on=CREATE),
     allow(
-        "V-05", "The placement may be unknown; the eviction then becomes invalid.", "KubeFleet pkg/webhook", on=CREATE
+        "V-05", "The placement may not exist; the eviction then becomes invalid.", "KubeFleet pkg/webhook", on=CREATE
     ),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
@@ -36,7 +36,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong about an eviction."""
+    """Yield everything that is wrong with an eviction."""
     reading = read_object(ClusterResourcePlacementEviction, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

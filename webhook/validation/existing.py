@@ -1,4 +1,4 @@
-"""Questions about other objects on the hub. They were written by others and may have any shape."""
+"""Questions about other objects on the hub, which may have any shape."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -13,6 +13,6 @@ def placements_named(name: str, placements: Iterable[JsonObject]) -> Iterator[Js
 
 
 def placement_type_of(placement: Mapping[str, Any]) -> str:
-    """Return the type of a stored placement; without a policy, or without a type in it, that is PickAll."""
+    """Return the type of a stored placement; without a policy or a type, that is PickAll."""
     kind = dict_at(placement, "spec", "policy").get("placementType")
     return kind if isinstance(kind, str) else "PickAll"

@@ -1,8 +1,8 @@
 """What is wrong with a field: the shared vocabulary of all admission rules.
 
 A rule yields `FieldError` and `FieldWarning` and never raises, so that one answer lists every
-mistake. Messages are plain words that begin with the offending value where there is one; the phrase of
-the cause ("Invalid value: ") is put in front when an answer is written.
+mistake. Messages are plain text that begins with the offending value, if there is one; the phrase of the
+cause ("Invalid value: ") is prepended when an answer is written.
 
 Source: serving.md 1.6; Kubernetes apimachinery ``pkg/util/validation/field``.
 """
@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """The words every message of this cause begins with."""
+        """The phrase that every message of this cause begins with."""
         return _PHRASES[self]
 
 
@@ -56,12 +56,12 @@ class FieldError:
     """One reason to refuse an object.
 
     Args:
-        field: What is wrong, as the user wrote it.
+        field: The invalid field, as the user wrote it.
         cause: Kind of mistake.
-        message: Plain words, without the phrase of the cause; see `quote` for values.
+        message: Plain text, without the phrase of the cause; see `quote` for values.
         rule: Id of the rule in the reference, such as ``P-25``.
-        parts: What the verdict depends on where that is not *field* alone. An update that leaves all of it alone
-            does not have to repair an old mistake (X-21), and a verdict on a broken part is not given.
+        parts: The fields that the verdict depends on, if that is not *field* alone. An update that changes none of them
+            need not repair an old mistake (X-21), and a verdict that depends on a broken part is dropped.
     """
 
     field: FieldPath
@@ -80,7 +80,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class FieldWarning:
-    """Something allowed that is probably not meant."""
+    """Something allowed that the user probably did not intend."""
 
     field: FieldPath
     message: str
@@ -117,9 +117,9 @@ def too_long(field: FieldPath, value: str, limit: int, rule: str = "") -> FieldE
 
 
 def shape_errors(error: pydantic.ValidationError) -> list[FieldError]:
-    """Turn what the model parser found into field errors, sorted by path.
+    """Turn the errors of the model parser into field errors, sorted by path.
 
-    A list that only looks short because its items are broken is not reported.
+    A list that is only too short because its items are broken is not reported.
     """
     details = error.errors(include_url=False)
     locations = [detail["loc"] for detail in details]
@@ -135,7 +135,7 @@ def path_order(finding: FieldError | FieldWarning) -> tuple[Any, ...]:
 
 
 def path_of(location: Iterable[int | str]) -> FieldPath:
-    """Return the path of a parser's location; the mark it adds for a bad map key is left out."""
+    """Return the path of a parser's location, without the mark that the parser adds for a bad map key."""
     return FieldPath(tuple(part for part in location if part != "[key]"))
 
 

@@ -18,7 +18,7 @@ CAPACITY_TYPES: Final = ("total", "allocatable", "available")
 def property_name_error(name: str) -> str:
     """Return why *name* cannot be the name of a property, empty when it can.
 
-    Source: placement-api.md 2.2. As there, resource properties split at the first dash only.
+    Source: placement-api.md 2.2. As there, resource properties are split only at the first dash.
     """
     if len(name) > LONGEST_PROPERTY_NAME:
         return f"must have at most {LONGEST_PROPERTY_NAME} characters"

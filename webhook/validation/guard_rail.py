@@ -1,12 +1,12 @@
-"""Guard rails: who may write what, whatever it says.
+"""Guard rails: which user may write which object, whatever its content.
 
-They are separate from validity: a refusal is "forbidden", not "invalid", and it holds for finalizer updates
-and deletions too. All are off unless switched on, except the protection of Works and of approvals: a
-forged Work is code execution on a member, an approval made in advance bypasses the gate. What is not deleted by mistake
-is in `webhook.validation.deletion_guard`.
+They are separate from validity: a refusal is "forbidden", not "invalid", and applies to finalizer updates and
+deletions too. All are off by default, except the protection of Works and of approvals: a forged Work is code
+execution on a member, an approval created in advance bypasses the gate. `webhook.validation.deletion_guard` has the
+guard rails against accidental deletions.
 
 Source: placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users that count as
-    admins are a setting, G-10 holds for ``fleet-*`` only, and G-11 for Works and InternalMemberClusters only.
+    admins are a setting, G-10 applies to ``fleet-*`` only, and G-11 to Works and InternalMemberClusters only.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -69,7 +69,7 @@ RULES: Final = (
     deny(
         "G-05", "Only trusted users create or delete a managed member (off by default).", _HANDLER, on=CREATE | DELETE
     ),
-    deny("G-06", "A managed member keeps an annotation that says so (off by default).", _HANDLER, on=UPDATE),
+    deny("G-06", "A managed member keeps an annotation that marks it (off by default).", _HANDLER, on=UPDATE),
     deny(
         "G-07",
         "The labels of a managed member do not change (off by default, a switch of its own).",
@@ -78,22 +78,22 @@ RULES: Final = (
     ),
     deny(
         "G-08",
-        "Only trusted users change a managed member but for labels, taints and annotations (off by default).",
+        "Only trusted users change a managed member, except labels, taints and annotations (off by default).",
         _HANDLER,
         on=UPDATE,
     ),
     deny(
         "G-09",
-        "An unmanaged member stays so, and only trusted users change its status (off by default).",
+        "An unmanaged member stays unmanaged, and only trusted users change its status (off by default).",
         _HANDLER,
         on=UPDATE,
     ),
     deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
-    deny("G-11", "What is in a member's namespace is written by trusted users and by that member only.", _HANDLER),
+    deny("G-11", "Only trusted users and the member itself write objects in its namespace.", _HANDLER),
     deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
-    deny("G-17", "The namespace of a member stays while the member is there.", OURS, on=DELETE),
-    deny("G-18", "A definition of the fleet stays while there are objects of its kind.", OURS, on=DELETE),
-    deny("X-50", "Approval requests are created by harbormaster only.", OURS, on=CREATE),
+    deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
+    deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
+    deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (
     _left_to_others("G-12", "Only trusted users write fleet objects in reserved namespaces", _HANDLER),
@@ -101,12 +101,12 @@ LEFT_TO_OTHERS: Final = (
     _left_to_others("G-14", "Only trusted users write service accounts in reserved namespaces", _POLICIES),
     _left_to_others("G-15", "Pods and ReplicaSets are not created on the hub", _POLICIES),
 )
-"""Guard rails of the reference that are not built here, on purpose."""
+"""Guard rails of the reference that are not implemented here, on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
+    """One write, as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
 
     operation: str
     new: JsonObject | None
@@ -128,7 +128,7 @@ def is_admin(user: UserInfo, context: Context) -> bool:
 
 
 def is_trusted(user: UserInfo, context: Context) -> bool:
-    """Say whether *user* is an admin or part of the machinery."""
+    """Say whether *user* is an admin, a service account, a node or a core component of Kubernetes."""
     return is_admin(user, context) or bool(user.groups & _TRUSTED_GROUPS) or user.username in _TRUSTED_USERS
 
 
@@ -154,7 +154,7 @@ def _is_in_user_namespace(write: Write, context: Context) -> bool:
 
 @enforces(*pick(RULES, "G-04"))
 def guard_definition(write: Write, context: Context) -> Iterator[str]:
-    """Definitions of fleet kinds belong to admins; service accounts are not enough (G-04)."""
+    """Only admins, not service accounts, write definitions of fleet kinds (G-04)."""
     if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return
     group = name_of(write.subject).partition(".")[2]
@@ -164,7 +164,7 @@ def guard_definition(write: Write, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-10"))
 def guard_namespace(write: Write, context: Context) -> Iterator[str]:
-    """Namespaces of the fleet belong to the machinery (G-10)."""
+    """Only trusted users write namespaces of the fleet (G-10)."""
     if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
         return
     if not is_trusted(context.user, context):
@@ -173,9 +173,9 @@ def guard_namespace(write: Write, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: Write, context: Context) -> Iterator[str]:
-    """What is in a member's namespace is written by the machinery and by that member only (G-11).
+    """Only trusted users and the member's agent write objects in a member's namespace (G-11).
 
-    A member that cannot be read does not deny.
+    If the MemberCluster is not in the cache, the write passes: the agent's name is not known.
     """
     namespace = namespace_of(write.subject)
     if not context.settings.protect_works or not namespace.startswith(MEMBER_NAMESPACE_PREFIX):
@@ -189,7 +189,7 @@ def guard_member_work(write: Write, context: Context) -> Iterator[str]:
 
 
 def _agent_names(member: JsonObject) -> set[str]:
-    """Return the user names that the identity of a member may appear as."""
+    """Return the user names that requests of a member's identity may carry."""
     identity = dict_at(member, "spec", "identity")
     name, namespace = str(identity.get("name", "")), str(identity.get("namespace") or "fleet-system")
     return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
@@ -197,7 +197,7 @@ def _agent_names(member: JsonObject) -> set[str]:
 
 @enforces(*pick(RULES, "G-05", "G-06", "G-07", "G-08", "G-09"))
 def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
-    """Members with annotations of the managed service belong to it (G-05 to G-09)."""
+    """Members with annotations of the managed service belong to that service (G-05 to G-09)."""
     if not context.settings.guard_rail:
         return
     new, old = write.new, write.old
@@ -232,7 +232,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
 
 @enforces(*pick(RULES, "G-16"))
 def guard_identity(write: Write, context: Context) -> Iterator[str]:
-    """Whoever sets a member's identity may read and write its Works: only admins may change it (G-16)."""
+    """A member's identity may read and write its Works, so only admins may change the identity (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
     new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
@@ -242,10 +242,10 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "X-50"))
 def guard_approval(write: Write, context: Context) -> Iterator[str]:
-    """Approval requests are created by the run's controller: one made in advance could be approved already (X-50)."""
+    """Only the run's controller creates approval requests: one created in advance could already be approved (X-50)."""
     del context
     if write.operation == "CREATE" and not write.subresource:
-        yield "approval requests are created by harbormaster only; approve the one it creates"
+        yield "only harbormaster creates approval requests; approve the one it creates"
 
 
 def _fleet_annotations(member: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rules on the kinds that only controllers and agents write: mostly their shape.
+"""Rules on the kinds that only controllers and agents write; most are about their shape.
 
 Source: placement-api.md 7.10 and 10.4.
 """
@@ -32,32 +32,30 @@ Object = TypeVar("Object", bound=ApiObject)
 
 _BODIES: Final = ("spec", "sourceStatus", "lastUpdatedTime")
 _UNCHANGED: Final = deny("X-95", "The spec of a snapshot does not change.", OURS, on=UPDATE)
-_TYPED: Final = "Every object in it has apiVersion and kind."
+_TYPED: Final = "Every object in it has an apiVersion and a kind."
 POLICY_SNAPSHOT_RULES: Final = (
-    schema("N-01", "policyHash is there, and the policy is within the limits of the schema.", f"{CRD}, CEL", *_BODIES),
+    schema("N-01", "policyHash is set, and the policy is within the limits of the schema.", f"{CRD}, CEL", *_BODIES),
     *pick(PLACEMENT_RULES, "P-32", "P-33", "P-36", "P-39", "P-40", "P-43"),
     _UNCHANGED,
 )
 MEMBER_RULES: Final = (
-    schema("N-02", "state is there, and heartbeatPeriodSeconds is 1 to 600.", CRD, *_BODIES),
+    schema("N-02", "state is set, and heartbeatPeriodSeconds is 1 to 600.", CRD, *_BODIES),
     schema("X-94", "state is Join or Leave.", OURS),
 )
 BINDING_RULES: Final = (
-    schema("N-03", "State, snapshot names, target cluster and decision are there.", CRD, *_BODIES),
+    schema("N-03", "State, snapshot names, target cluster and decision are set.", CRD, *_BODIES),
     schema("X-96", "state is Scheduled, Bound or Unscheduled, and the target cluster does not change.", OURS),
 )
-WORK_RULES: Final = (
-    schema("N-04", "The words of the apply and report strategies are known ones. " + _TYPED, CRD, *_BODIES),
-)
-APPLIED_WORK_RULES: Final = (schema("N-05", "workName and workNamespace are there.", CRD, *_BODIES),)
+WORK_RULES: Final = (schema("N-04", "The apply and report strategies have known values. " + _TYPED, CRD, *_BODIES),)
+APPLIED_WORK_RULES: Final = (schema("N-05", "workName and workNamespace are set.", CRD, *_BODIES),)
 RESOURCE_SNAPSHOT_RULES: Final = (
-    schema("N-06", "selectedResources is there. " + _TYPED, CRD, *_BODIES),
+    schema("N-06", "selectedResources is set. " + _TYPED, CRD, *_BODIES),
     _UNCHANGED,
 )
-STATUS_RULES: Final = (schema("N-07", "sourceStatus and lastUpdatedTime are there.", CRD, *_BODIES),)
+STATUS_RULES: Final = (schema("N-07", "sourceStatus and lastUpdatedTime are set.", CRD, *_BODIES),)
 OVERRIDE_SNAPSHOT_RULES: Final = (
     schema(
-        "N-08", "overrideSpec and overrideHash are there, and the placement does not change.", f"{CRD}, CEL", *_BODIES
+        "N-08", "overrideSpec and overrideHash are set, and the placement does not change.", f"{CRD}, CEL", *_BODIES
     ),
     _UNCHANGED,
 )
@@ -91,7 +89,7 @@ def _rule_set(
 
 
 def validate_unchanged_spec(new: ApiObject, old: ApiObject | None) -> Iterator[FieldError]:
-    """The spec of a snapshot never changes (X-95); the reference says so and does not check it."""
+    """The spec of a snapshot never changes (X-95); the reference documents this but does not check it."""
     if old is not None and not same_json(_spec(new), _spec(old)):
         yield FieldError(SPEC, Cause.FORBIDDEN, "a snapshot cannot be changed", "X-95")
 
@@ -103,7 +101,7 @@ def _spec(view: ApiObject) -> Any:
 def validate_snapshot_policy(
     new: ClusterSchedulingPolicySnapshot, old: ClusterSchedulingPolicySnapshot | None
 ) -> Iterator[FieldError]:
-    """Of the policy, only what the schema says is checked, not the matrix of types (N-01)."""
+    """The policy is checked against the schema only, not against the matrix of placement types (N-01)."""
     del old
     policy = new.spec.policy
     if policy is None:
@@ -145,14 +143,14 @@ def _validate_words(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[FieldE
 def validate_embedded_objects(
     new: ClusterResourceSnapshot, old: ClusterResourceSnapshot | None
 ) -> Iterator[FieldError]:
-    """Every object of a snapshot has a type (N-06)."""
+    """Every object of a snapshot has an apiVersion and a kind (N-06)."""
     del old
     for i, resource in enumerate(new.spec.selected_resources):
         yield from _validate_type(resource, SPEC / "selectedResources" / i, "N-06")
 
 
 def validate_manifests(new: Work, old: Work | None) -> Iterator[FieldError]:
-    """Every manifest has a type (N-04, the API server's rule on embedded objects)."""
+    """Every manifest has an apiVersion and a kind (N-04, the API server's rule on embedded objects)."""
     del old
     for i, manifest in enumerate(new.spec.workload.manifests):
         yield from _validate_type(manifest, SPEC / "workload" / "manifests" / i, "N-04")

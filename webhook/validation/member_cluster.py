@@ -42,19 +42,19 @@ RULES: Final = (
     deny("M-07", "No two taints are the same.", _VALIDATOR),
     schema("M-08", "The validationMode of deleteOptions is Strict or Skip.", CRD, "spec.deleteOptions"),
     deny("X-90", "The identity can be the subject of a role binding: a User, Group or ServiceAccount.", OURS),
-    deny("X-91", "The label kubernetes-fleet.io/member-name is the name of the member, if it is there.", OURS),
-    warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a score that can be read and has not expired."),
+    deny("X-91", "The label kubernetes-fleet.io/member-name, if set, is the name of the member.", OURS),
+    warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a readable score that has not expired."),
 )
 DELETION_RULES: Final = (
     deny(
         "M-09",
-        "With networking agents, a member that still exports services stays, unless validationMode is Skip.",
+        "With networking agents, a member that still exports services cannot leave, unless validationMode is Skip.",
         "KubeFleet pkg/webhook/membercluster",
         on=DELETE,
     ),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 INTERNAL_SERVICE_EXPORT: Final = Kind(
     "networking.fleet.azure.com", ("v1alpha1",), "InternalServiceExport", "internalserviceexports", namespaced=True
@@ -63,7 +63,7 @@ INTERNAL_SERVICE_EXPORT: Final = Kind(
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a member cluster."""
+    """Yield everything that is wrong or suspicious about a member cluster."""
     reading = read_object(MemberCluster, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -82,14 +82,14 @@ def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> I
 
 
 def validate_own_name_label(cluster: MemberCluster) -> Iterator[FieldError]:
-    """The label with the member's name says the name (X-91); overrides would be confused."""
+    """The label for the member's name has that name (X-91); another value would mislead overrides."""
     label = cluster.metadata.labels.get(MEMBER_NAME)
     if label is not None and cluster.metadata.name and label != cluster.metadata.name:
         yield invalid(METADATA / "labels" / MEMBER_NAME, label, "must be the name of the member cluster", "X-91")
 
 
 def validate_identity(identity: Identity) -> Iterator[FieldError]:
-    """The identity can be the subject of a role binding (X-90); else the member never joins."""
+    """The identity can be the subject of a role binding (X-90); otherwise the member could never join."""
     at = SPEC / "identity"
     if not identity.name:
         yield FieldError(at / "name", Cause.REQUIRED, "must not be empty", "X-90")
@@ -105,7 +105,7 @@ def validate_identity(identity: Identity) -> Iterator[FieldError]:
 
 
 def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
-    """Taints have keys and values of labels (M-05, M-06), and no two are the same (M-07)."""
+    """Taints have valid label keys and values (M-05, M-06), and no two are the same (M-07)."""
     seen: set[tuple[str, str, str]] = set()
     for i, taint in enumerate(taints):
         at = SPEC / "taints" / i
@@ -121,10 +121,10 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
 
 
 def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:
-    """An external score that is written can be read and still counts (X-27).
+    """A new external score is readable and has not expired (X-27).
 
-    A warning, not a refusal: whoever writes scores often writes nothing else, and neither a broken score nor an old one
-    may keep an agent from reporting. The engine takes a broken one as an unreadable property, an old one as absent.
+    A warning, not a refusal: a broken or expired score must not keep an agent from reporting. The engine treats a
+    broken score as an unreadable property and an expired one as absent.
     """
     for name in score_names(now):
         if before.get(name) == now[name]:
@@ -144,8 +144,8 @@ def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant
 def refuse_deletion(old: JsonObject, context: Context) -> str:
     """Return why a member cannot leave now, empty when it can.
 
-    With networking agents, a service still exported from the member holds it, unless its delete options
-    say to skip the check (M-09).
+    With networking agents, a service that the member still exports prevents it, unless its delete options skip the
+    check (M-09).
     """
     if not context.settings.networking_agents or _skips_validation(old):
         return ""

@@ -1,7 +1,7 @@
-"""Rules on ``metadata`` that hold for every kind.
+"""Rules on ``metadata`` that apply to every kind.
 
-The API server checks names, labels and annotations itself; a caller without one in front gets the same
-verdict from here. The reserved prefix is X-97.
+The API server checks names, labels and annotations itself; objects that come without one get the same
+verdict here. X-97 is about the reserved prefix.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,18 +25,18 @@ METADATA_RULES: Final = (
     deny("A-03", "Annotation keys are qualified names.", _API_SERVER),
     schema(
         "A-04",
-        "What must be there is there, and every value has its JSON type.",
+        "Required fields are set, and every value has the right JSON type.",
         _API_SERVER,
         "metadata",
         "spec",
     ),
 )
-"""Of every kind."""
+"""For every kind."""
 USER_RULES: Final = (
     *METADATA_RULES,
     warn("X-97", "Labels and annotations with the prefix kubernetes-fleet.io/ have a known meaning."),
 )
-"""Of the kinds that users write."""
+"""For the kinds that users write."""
 
 KNOWN_FLEET_KEYS: Final = frozenset(
     {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.FLEET)}
@@ -55,13 +55,13 @@ KNOWN_FLEET_KEYS: Final = frozenset(
         )
     }
 )
-"""Labels and annotations with the system's prefix that have a meaning (placement-api.md 2.9)."""
+"""The labels and annotations with the system's prefix that have a meaning (placement-api.md 2.9)."""
 
 
 def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
-    """Name (A-01), labels (A-02) and annotation keys (A-03) have the grammar that the API server demands.
+    """Name (A-01), labels (A-02) and annotation keys (A-03) have the grammar that the API server requires.
 
-    Source: placement-api.md 2.1. On an update only what changed is looked at.
+    Source: placement-api.md 2.1. On an update, only changes are checked.
     """
     before = old or _NO_META
     if new.name and new.name != before.name and (error := dns_subdomain_error(new.name)):

@@ -1,8 +1,8 @@
-"""Admission of NodePools: every layer of the reference in one answer.
+"""Admission of NodePools: all checks of the reference in one answer.
 
-The reference refuses some mistakes by schema and CEL, turns others into a condition later, and notices a
-broken schedule only when a budget is asked. All of them are refused here, so that a pool that can never work,
-or that silently freezes all disruption, is never stored (nodepool-disruption.md 2.1).
+The reference refuses some mistakes by schema and CEL, reports others in a condition later, and notices a
+broken schedule only when it evaluates a budget. Here admission refuses all of them, so that a pool that can never
+work, or that silently blocks all disruption, is never stored (nodepool-disruption.md 2.1).
 
 Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
 """
@@ -65,7 +65,7 @@ RULES: Final = (
         f"{_NODE}.nodeClassRef",
     ),
     deny("K-02", "Group and kind of nodeClassRef do not change.", _CEL, on=UPDATE),
-    schema("K-03", "requirements is there and has at most 100 items.", _CRD, f"{_NODE}.requirements"),
+    schema("K-03", "requirements is set and has at most 100 items.", _CRD, f"{_NODE}.requirements"),
     schema(
         "K-04",
         "The key of a requirement is a qualified name of at most 316 characters.",
@@ -86,7 +86,7 @@ RULES: Final = (
     Rule(
         "K-11",
         (Severity.DENY, Severity.WARN),
-        "Of capacity types, In lists a known one, and minValues of them; unknown ones beside it are warned about.",
+        "For capacity types, In lists at least one known value, and minValues of them; others give a warning.",
         _RUNTIME,
     ),
     schema(
@@ -102,7 +102,7 @@ RULES: Final = (
         f"{_NODE}.taints",
         f"{_NODE}.startupTaints",
     ),
-    deny("K-14", "taints and startupTaints together have each key with one effect once.", _RUNTIME),
+    deny("K-14", "No two of taints and startupTaints together have the same key and effect.", _RUNTIME),
     schema(
         "K-15",
         "Times are sums of hours, minutes and seconds within 64 bits; expireAfter and consolidateAfter may be Never.",
@@ -122,36 +122,39 @@ RULES: Final = (
     schema("K-19", "The reasons of a budget are known ones, each once, at most 50.", _CRD, f"{_BUDGET}.reasons"),
     schema(
         "K-20",
-        "A schedule has five fields, or is a macro; there are no time zones, and it is UTC.",
+        "A schedule has five fields or is a macro; it is in UTC and has no time zone.",
         f"{_CRD}; robfig/cron",
         f"{_BUDGET}.schedule",
     ),
-    schema("K-21", "The duration of a budget is hours and minutes such as 1h30m.", _CRD, f"{_BUDGET}.duration"),
+    schema("K-21", "The duration of a budget is in hours and minutes, such as 1h30m.", _CRD, f"{_BUDGET}.duration"),
     deny("K-22", "A budget has a schedule and a duration, or neither.", _CEL),
     schema("K-23", "Limits are quantities.", _CRD, "spec.limits"),
     schema("K-24", "weight is 1 to 100, and replicas at least 0.", _CRD, "spec.weight", "spec.replicas"),
     deny("K-25", "A pool with replicas has no weight, and limits nodes only.", _CEL),
-    deny("K-26", "replicas does not appear or disappear.", _CEL, on=UPDATE),
-    warn("K-30", "No budget that is always in force and allows nothing makes others pointless.", _SEED),
-    warn("K-31", "Some budget is always in force; else disruption is unlimited outside the windows.", _SEED),
-    warn("K-32", "The window of a budget closes: it is not always in force though it has a schedule.", OURS),
-    warn("K-33", "The window of a budget opens: its duration is more than nothing.", OURS),
+    deny("K-26", "replicas is neither added nor removed.", _CEL, on=UPDATE),
+    warn("K-30", "No budget is always in force and allows nothing, which makes the others pointless.", _SEED),
+    warn("K-31", "Some budget is always in force; otherwise disruption is unlimited outside the windows.", _SEED),
+    warn("K-32", "The window of a budget closes: a budget with a schedule is not always in force.", OURS),
+    warn("K-33", "The window of a budget opens: its duration is longer than 0.", OURS),
     warn("K-34", "The reasons of a budget are not an empty list, which means no reason at all.", OURS),
     Rule(
         "K-35",
         (Severity.WARN, Severity.MUTATE),
-        "expireAfter stands in the template; from spec.disruption it is copied there if there is none.",
+        "expireAfter belongs in the template; it is copied there from spec.disruption if the template has none.",
         _SEED,
     ),
-    warn("K-36", "kubelet is not part of a NodePool any more: it belongs to the node class.", "Karpenter v1"),
+    warn("K-36", "kubelet is no longer part of a NodePool: it belongs to the node class.", "Karpenter v1"),
     warn(
-        "K-37", "An update that leaves the spec alone passes, and says if it would be refused today.", OURS, on=UPDATE
+        "K-37",
+        "An update that does not change the spec passes, with a warning if the spec would be refused today.",
+        OURS,
+        on=UPDATE,
     ),
-    warn("K-38", "No stricter budget is in force whenever another one is, for all reasons of that.", OURS),
-    warn("K-39", "Windows that allow nothing leave some time open between them.", OURS),
+    warn("K-38", "No budget is redundant because a stricter one for its reasons is in force whenever it is.", OURS),
+    warn("K-39", "Windows that allow no disruption leave some time between them.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 
 CAPACITY_TYPES: Final = ("on-demand", "spot", "reserved")
 
@@ -163,14 +166,14 @@ _EFFECTS: Final = tuple(word.value for word in TaintEffect)
 _REASONS: Final = tuple(word.value for word in DisruptionReason)
 _LARGEST: Final = 2**63 - 1
 _ONE_FIELD: Final = 2
-"""Parts of the place of a lint that is about one field of one budget."""
+"""Length of the path of a lint that is about one field of one budget."""
 _MOST_FINDINGS: Final = 1000
-"""Far more than an answer shows; a list of a million mistakes is not read to its end."""
+"""Far more than an answer shows; it stops the search in a list with a million mistakes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetWarning(FieldWarning):
-    """What is odd about budgets.
+    """What is suspicious about budgets.
 
     Args:
         fix: The corrected list of budgets, as documents; None when there is no obvious one.
@@ -181,10 +184,10 @@ class BudgetWarning(FieldWarning):
 
 @dataclass(frozen=True, slots=True)
 class BudgetHint(FieldWarning):
-    """What to write instead, on one line; it follows the warning that it belongs to.
+    """What to write instead, on one line, right after the warning that it belongs to.
 
-    A sentence of its own because warnings are cut: of one that holds both, the correction would be lost. Where even
-    that is too long, it says who prints it: half a correction is none.
+    It is a separate warning because warnings are cut off: at the end of a longer one, the correction would be lost. If
+    the correction alone is too long, the hint names the command that prints it, because half a correction is useless.
     """
 
 
@@ -192,7 +195,7 @@ class BudgetHint(FieldWarning):
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
     """Judge a NodePool as a whole.
 
-    An update that leaves ``spec`` alone, or comes after the deletion has begun, is allowed whatever is stored:
+    An update that does not change ``spec``, or comes after the deletion has begun, is always allowed, because writes of
     finalizers and status must keep working. If the unchanged spec is invalid by today's rules, a warning says so.
     """
     del context
@@ -212,7 +215,7 @@ def _validate_metadata(document: JsonObject, old: JsonObject | None) -> Iterator
         new = ObjectMeta.read(document.get("metadata") or {})
         before = ObjectMeta.read(old.get("metadata") or {}) if old is not None else None
     except (ValidationError, TypeError, AttributeError):
-        return  # said where the object is read
+        return  # reported where the object is read
     yield from validate_metadata(new, before)
 
 
@@ -264,10 +267,10 @@ def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Itera
 
 
 def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
-    """Warn about two fields that have gone elsewhere; other unknown fields are dropped without a word."""
+    """Warn about two fields that have moved; other unknown fields are dropped silently."""
     expire_after, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
     if value_at(document, expire_after) is not None:
-        yield FieldWarning(expire_after, "is not read; what counts is spec.template.spec.expireAfter", "K-35")
+        yield FieldWarning(expire_after, "is ignored; set spec.template.spec.expireAfter instead", "K-35")
     if value_at(document, kubelet) is not None:
         message = "is no longer part of a NodePool and is dropped; it belongs to the node class"
         yield FieldWarning(kubelet, message, "K-36")
@@ -282,7 +285,7 @@ def validate_labels(labels: dict[str, str], at: FieldPath) -> Iterator[FieldErro
 
 
 def _validate_key(key: str, at: FieldPath, grammar: str) -> Iterator[FieldError]:
-    """A label key is free to be used (K-05) and well formed, which is the rule *grammar*."""
+    """A label key may be used (K-05) and is well formed; *grammar* is the id of the latter rule."""
     if error := restricted_key_error(key):
         yield invalid(at, key, error, "K-05")
     elif error := qualified_name_error(key):
@@ -292,7 +295,7 @@ def _validate_key(key: str, at: FieldPath, grammar: str) -> Iterator[FieldError]
 def restricted_key_error(key: str) -> str:
     """Return why a pool may not use a label key, empty when it may.
 
-    As in the reference the test of the domain is one of bare suffixes: ``mykarpenter.sh/x`` and the bare key
+    As in the reference, the domain is compared as a mere suffix: ``mykarpenter.sh/x`` and the bare key
     ``karpenter.sh`` are refused as well (nodepool-disruption.md 2.4).
     """
     if key in {NODE_POOL_LABEL, HOSTNAME}:
@@ -303,7 +306,7 @@ def restricted_key_error(key: str) -> str:
 
 
 def validate_node_class(reference: NodeClassReference, at: FieldPath) -> Iterator[FieldError]:
-    """All three parts must be there; the group has no version."""
+    """All three parts must be set; the group has no version."""
     for member, value in (("group", reference.group), ("kind", reference.kind), ("name", reference.name)):
         if not value:
             yield FieldError(at / member, Cause.REQUIRED, "may not be empty", "K-01")
@@ -337,7 +340,7 @@ def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Fi
 
 
 def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Finding]:
-    """Check what only ``In`` is asked: that there are values, enough of them, and known ones."""
+    """Check what applies only to ``In``: that it has values, enough of them, and known ones."""
     values, wanted = requirement.values, requirement.min_values
     if not values:
         yield FieldError(at / "values", Cause.REQUIRED, "operator In needs at least one value", "K-07")
@@ -364,7 +367,7 @@ def _is_bound(value: str) -> bool:
 
 
 def validate_taints(taints: Iterable[tuple[FieldPath, NodeTaint]]) -> Iterator[FieldError]:
-    """Check each taint, and that no key appears twice with one effect over both lists together."""
+    """Check each taint, and that no key appears twice with the same effect in the two lists together."""
     first: dict[tuple[str, str], FieldPath] = {}
     for at, taint in taints:
         if not taint.key:
@@ -395,7 +398,7 @@ def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[Fie
 
 
 def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Finding]:
-    """Check each budget, and when all can be understood, what they mean together."""
+    """Check each budget and, if all are valid, what they mean together."""
     understood = True
     for index, budget in enumerate(budgets):
         for found in validate_budget(budget, at / index):
@@ -405,7 +408,7 @@ def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Findi
 
 
 def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
-    """Check one budget; what the engine could not evaluate is refused."""
+    """Check one budget; refuse what the engine could not evaluate."""
     try:
         allowed_disruptions(budget, 0)
     except ValueError:
@@ -438,24 +441,24 @@ def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[F
 
 
 def validate_schedule(text: str, at: FieldPath) -> Iterator[FieldError]:
-    """Check the dialect: the CRD's pattern and the parser must both take it (nodepool-disruption.md 8.1)."""
+    """Check the syntax: the CRD's pattern and the parser must both accept it (nodepool-disruption.md 8.1)."""
     try:
         parse_schedule(text)
     except ValueError as error:
         yield invalid(at, text, str(error), "K-20")
         return
     if not matches_crd_pattern(text):
-        why = "must be five fields between plain blanks, or begin with a macro other than @every"
+        why = "must be five fields separated by spaces, or begin with a macro other than @every"
         yield invalid(at, text, why, "K-20")
 
 
 def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[FieldWarning]:
-    """Warn about budgets that do not do what they seem to, and say what would (K-30 to K-34, K-38 and K-39).
+    """Warn about budgets that do not do what they seem to, and suggest a correction (K-30 to K-34, K-38 and K-39).
 
     Args:
-        budgets: As they are.
-        at: Where they stand.
-        whole: All of them are valid; only then is anything said about what they mean together.
+        budgets: As written.
+        at: Their path.
+        whole: All of them are valid; only then are there warnings about what they mean together.
     """
     for lint in lint_budgets(budgets):
         if not whole and len(lint.at) != _ONE_FIELD:
@@ -466,7 +469,7 @@ def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[
 
 
 def _hint(fix: Sequence[JsonObject], budgets: Sequence[Budget], room: int) -> str:
-    """Say in at most *room* characters what to write: what is new, or all of it, or who prints it."""
+    """Say in at most *room* characters what to write: what to add, the whole list, or the command that prints it."""
     new = [budget for budget in fix if Budget.read(budget) not in budgets]
     added = len(fix) == len(budgets) + len(new)
     hint = f"add {flow_style(new)[1:-1]}" if added else f"write {flow_style(fix)}"
@@ -474,7 +477,7 @@ def _hint(fix: Sequence[JsonObject], budgets: Sequence[Budget], room: int) -> st
 
 
 def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
-    """Limits are quantities; their sign is not looked at."""
+    """Limits are quantities; their sign is not checked."""
     for resource, amount in sorted(spec.limits.items()):
         if isinstance(amount, str):
             try:
@@ -484,7 +487,7 @@ def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
 
 
 def validate_static_pool(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
-    """A pool with ``replicas`` is not chosen by weight, and limited by nodes only."""
+    """A pool with ``replicas`` has no weight and limits only nodes."""
     if spec.replicas is None:
         return
     if spec.weight is not None:

@@ -1,7 +1,7 @@
-"""What the embedded store demands of ``metadata``, as an API server does for every kind.
+"""What the embedded store requires of ``metadata``, as an API server does for every kind.
 
-The admission rules know names and labels too; here is the whole of it, because controllers and simulated
-members write to the store without passing admission.
+The admission rules check names and labels too. This module checks everything, because controllers and simulated
+members write to the store without admission.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ LONGEST_ANNOTATIONS: Final = 256 * 1024
 
 
 def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:
-    """``kind`` and ``apiVersion`` must be those of the kind; any version that is served will do."""
+    """``kind`` and ``apiVersion`` must be those of the kind, in any served version."""
     if document.get("kind") != kind.kind:
         yield invalid(FieldPath.of("kind"), document.get("kind"), f"must be {kind.kind}")
     if document.get("apiVersion") != kind.api_version:
@@ -43,7 +43,7 @@ def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:
 
 
 def validate_place(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
-    """Name and namespace must be there, fit the kind, and have their grammar."""
+    """Name and namespace must be set as the kind requires, and be well formed."""
     for member in ("name", "generateName", "namespace"):
         if not isinstance(metadata.get(member, ""), str):
             yield _wrong_type(METADATA / member, metadata[member], "a string")
@@ -73,7 +73,7 @@ def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErr
 
     Args:
         metadata: Without nulls.
-        old: What is stored, empty for a new object; members equal to it were checked when they came in.
+        old: The stored metadata, empty for a new object; members equal to it were checked when they were stored.
     """
     for member, rules in _RULES.items():
         if member in metadata and metadata[member] != old.get(member):
@@ -81,7 +81,7 @@ def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErr
 
 
 def validate_version(kind: Kind, resource_version: object) -> Iterator[FieldError]:
-    """An update of a custom object says what version it is based on; a built-in one may be written whatever it is at.
+    """An update of a custom object must carry the resourceVersion that it is based on; a built-in one need not.
 
     Source: Kubernetes, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, AllowUnconditionalUpdate. Some
         built-in kinds do not allow it either; here all of them do.
@@ -91,11 +91,11 @@ def validate_version(kind: Kind, resource_version: object) -> Iterator[FieldErro
 
 
 def validate_update(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """An update cannot mark an object for deletion, and adds no finalizer once it is being deleted.
+    """An update cannot mark an object for deletion, and cannot add a finalizer to an object that is being deleted.
 
     Args:
-        metadata: Without nulls; an absent member keeps its stored value, as the time of creation does in any case.
-        old: What is stored.
+        metadata: Without nulls; an absent member keeps its stored value, and ``creationTimestamp`` always does.
+        old: The stored metadata.
     """
     for member in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if member in metadata and metadata[member] != old.get(member):

@@ -55,7 +55,7 @@ _PATCHES: Final = "spec.policy.overrideRules.*.jsonPatchOverrides"
 
 RULES: Final = (
     *USER_RULES,
-    deny("O-01", "The placement does not change, appear or disappear.", CEL, on=UPDATE),
+    deny("O-01", "The placement is not changed, added or removed.", CEL, on=UPDATE),
     schema("O-03", "The placement has a name and a known scope.", CRD, "spec.placement"),
     schema("O-04", "There are 1 to 20 selectors.", CRD, "spec.clusterResourceSelectors", "spec.resourceSelectors"),
     schema(
@@ -66,12 +66,12 @@ RULES: Final = (
         "spec.resourceSelectors.*",
     ),
     deny("O-07", "No object is selected twice.", _VALIDATOR),
-    deny("O-08", "No other override of the kind, in the namespace, is for the same object.", _VALIDATOR),
-    deny("O-09", "There are at most 100 overrides of the kind, in the namespace.", "KubeFleet pkg/webhook", on=CREATE),
+    deny("O-08", "No other override of the kind in the namespace selects the same object.", _VALIDATOR),
+    deny("O-09", "There are at most 100 overrides of the kind in the namespace.", "KubeFleet pkg/webhook", on=CREATE),
     schema("O-10", "There are 1 to 20 override rules.", CRD, "spec.policy"),
     schema(
         "O-11",
-        "At most 10 terms choose the clusters of a rule, and by label only.",
+        "At most 10 terms choose the clusters of a rule, by label only.",
         f"{CRD}, {_VALIDATOR}",
         "spec.policy.overrideRules.*.clusterSelector",
     ),
@@ -83,22 +83,22 @@ RULES: Final = (
     schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
     deny(
         "O-18",
-        "A patch has a path to something that may differ, of the metadata labels and annotations only.",
+        "The path of a patch leads to a field that may differ; of metadata, only to labels and annotations.",
         _VALIDATOR,
         f"{_PATCHES}.*.path",
     ),
     deny("O-19", "A patch that removes has no value.", _VALIDATOR),
     deny(
         "X-60",
-        "What is selected is no envelope: envelopes are unpacked before overrides apply.",
+        "An override selects no envelope: envelopes are unpacked before overrides apply.",
         f"{OURS}; KubeFleet issue 770",
     ),
-    deny("X-61", "Objects are the same by group, kind and name, whatever version and scope (see O-07, O-08).", OURS),
-    warn("X-62", "An override is for one placement, and that exists.", f"{OURS}; KubeFleet issue 846"),
-    deny("X-64", "In a path, ~ stands before 0 or 1 only.", f"{OURS}; RFC 6901"),
+    deny("X-61", "Group, kind and name identify an object, not its version or scope (see O-07, O-08).", OURS),
+    warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
+    deny("X-64", "In a path, ~ is followed by 0 or 1.", f"{OURS}; RFC 6901"),
     deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
     warn("X-66", "A patch that adds or replaces has a value."),
-    warn("X-68", "A rule has a clusterSelector; without, it holds for no cluster."),
+    warn("X-68", "A rule has a clusterSelector; without one, it applies to no cluster."),
 )
 CLUSTER_RULES: Final = (
     *RULES,
@@ -107,13 +107,13 @@ CLUSTER_RULES: Final = (
     Rule(
         "X-63",
         (Severity.WARN, Severity.DENY),
-        "No patch changes who may do what on members; denied in strict mode.",
+        "No patch changes permissions on members; refused in strict mode.",
         f"{OURS}; KubeFleet PR 863",
     ),
 )
 NAMESPACED_RULES: Final = (*RULES, deny("X-67", "Version, kind and name of a selector are not empty.", OURS))
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 
 Selector: TypeAlias = ResourceSelectorTerm | ResourceSelector
 
@@ -128,7 +128,7 @@ _ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ClusterResourceOverride."""
+    """Yield everything that is wrong or suspicious about a ClusterResourceOverride."""
     reading = read_object(ClusterResourceOverride, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -138,7 +138,7 @@ def validate_cluster_override(document: JsonObject, old: JsonObject | None, cont
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ResourceOverride."""
+    """Yield everything that is wrong or suspicious about a ResourceOverride."""
     reading = read_object(ResourceOverride, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -180,11 +180,11 @@ def _judge_common(
     if old is not None:
         yield from validate_fixed_placement(new.spec.placement, old.spec.placement)
     if new.spec.placement is None:
-        yield FieldWarning(SPEC / "placement", "without it the override holds for every placement", "X-62")
+        yield FieldWarning(SPEC / "placement", "without it the override applies to every placement", "X-62")
 
 
 def validate_fixed_placement(new: PlacementRef | None, old: PlacementRef | None) -> Iterator[FieldError]:
-    """The placement an override is for cannot change, appear or disappear (O-01)."""
+    """The placement of an override cannot be changed, added or removed (O-01)."""
     if new != old:
         yield FieldError(SPEC / "placement", Cause.FORBIDDEN, "cannot be changed", "O-01")
 
@@ -206,7 +206,7 @@ def validate_names_only(selectors: Sequence[ResourceSelectorTerm], at: FieldPath
 
 
 def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPath) -> Iterator[FieldError]:
-    """Version, kind and name are not empty (X-67); the schema only wants the keys."""
+    """Version, kind and name are not empty (X-67); the schema only requires the fields."""
     for i, selector in enumerate(selectors):
         for name, value in (("version", selector.version), ("kind", selector.kind), ("name", selector.name)):
             if not value:
@@ -214,7 +214,7 @@ def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPa
 
 
 def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[FieldError]:
-    """Each object is named once, whatever the version (O-07, X-61), and is no envelope (X-60)."""
+    """Each object is named once, under any version (O-07, X-61), and is not an envelope (X-60)."""
     seen: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
         if selector.group == PLACEMENT_GROUP and selector.kind in _ENVELOPES:
@@ -235,9 +235,10 @@ def validate_others(
     *,
     creates: bool,
 ) -> Iterator[FieldError]:
-    """No other override of the kind is for the same object (O-08, X-61), and there are at most 100 (O-09).
+    """No other override of the kind selects the same object (O-08, X-61), and there are at most 100 (O-09).
 
-    Overrides of other namespaces do not count.
+    Overrides of other namespaces do not count. Two overrides that are created at the same time may both pass, because
+    neither is in the cache yet when the other is reviewed.
     """
     metadata = new.metadata
     others = [
@@ -256,7 +257,7 @@ def validate_others(
 
 
 def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
-    """Yield what is wrong with the rules (O-11 to O-19, X-64 to X-66, X-68)."""
+    """Yield what is wrong with the override rules (O-11 to O-19, X-64 to X-66, X-68)."""
     for i, rule in enumerate(policy.override_rules):
         at = OVERRIDE_RULES / i
         yield from validate_clusters(rule, at / "clusterSelector")
@@ -266,9 +267,9 @@ def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
 
 
 def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
-    """A rule picks clusters by label (O-11 to O-13); without a selector it picks none (X-68)."""
+    """A rule selects clusters by label (O-11 to O-13); without a selector it selects none (X-68)."""
     if rule.cluster_selector is None:
-        yield FieldWarning(at, "without it the rule holds for no cluster", "X-68")
+        yield FieldWarning(at, "without it the rule applies to no cluster", "X-68")
         return
     for i, term in enumerate(rule.cluster_selector.cluster_selector_terms):
         here = at / "clusterSelectorTerms" / i
@@ -301,10 +302,10 @@ def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]
 
 
 def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
-    """A path is a JSON Pointer below something that may differ between clusters.
+    """A path is a JSON Pointer below a field that may differ between clusters.
 
-    Identity, type and status may not; of the metadata only labels and annotations. Upper case counts, and
-    only the first segments are looked at (O-18). ``~`` stands before 0 or 1 only (X-64).
+    Identity, type and status may not differ; of metadata, only labels and annotations may. Only the first segments
+    are checked, case-sensitively (O-18). ``~`` is followed by 0 or 1 (X-64).
     """
     head, *segments = path.split("/")
     if head or not segments or not all(segment.strip() for segment in segments):
@@ -312,7 +313,7 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
     elif segments[0] in _PROTECTED:
         yield FieldError(at, Cause.FORBIDDEN, f"/{segments[0]} cannot be overridden", "O-18")
     elif segments[0] == "metadata" and (len(segments) < 2 or segments[1] not in {"labels", "annotations"}):
-        yield FieldError(at, Cause.FORBIDDEN, "of the metadata only labels and annotations can be overridden", "O-18")
+        yield FieldError(at, Cause.FORBIDDEN, "of metadata, only labels and annotations can be overridden", "O-18")
     if not _BROKEN_ESCAPE.fullmatch(path):
         yield invalid(at, path, "~ must be followed by 0 or 1", "X-64")
 
@@ -320,14 +321,14 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
 def validate_rbac(
     selectors: Sequence[ResourceSelectorTerm], policy: OverridePolicy, context: Context
 ) -> Iterator[Finding]:
-    """Patching who may do what is a way to more rights on members (X-63): a warning, denied in strict mode."""
+    """Patching RBAC objects can escalate privileges on members (X-63): a warning, refused in strict mode."""
     if not any(selector.group == _RBAC for selector in selectors):
         return
     for i, rule in enumerate(policy.override_rules):
         for j, patch in enumerate(rule.json_patch_overrides):
             if patch.path.split("/")[1:2] and patch.path.split("/")[1] in _RBAC_PATHS:
                 at = OVERRIDE_RULES / i / "jsonPatchOverrides" / j / "path"
-                message = f"{quote(patch.path)} changes who may do what on member clusters"
+                message = f"{quote(patch.path)} changes permissions on member clusters"
                 if context.settings.strict_overrides:
                     yield FieldError(at, Cause.FORBIDDEN, message, "X-63")
                 else:
@@ -335,7 +336,7 @@ def validate_rbac(
 
 
 def _validate_variables(value: Any, at: FieldPath) -> Iterator[FieldError]:
-    """A label variable is closed and names a label key (X-65); else it fails on every cluster."""
+    """A label variable is closed and names a label key (X-65); otherwise the override fails on every cluster."""
     for text in _strings(value):
         for rest in text.split(_LABEL_VARIABLE)[1:]:
             key, brace, _ = rest.partition("}")
@@ -372,6 +373,6 @@ def _object(selector: Selector) -> tuple[str, str, str]:
 
 
 def _objects_of(override: JsonObject, field: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what a stored override selects; what cannot be read selects nothing."""
+    """Yield what a stored override selects; unreadable selectors are ignored."""
     for selector in dicts_at(override, "spec", field):
         yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))

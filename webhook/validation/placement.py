@@ -1,9 +1,9 @@
 """Rules on ClusterResourcePlacement and ResourcePlacement that relate fields to each other.
 
-Shape (types, bounds, enum values) is the model's business. Both kinds have the same spec; where a rule
-holds for one of them only, it says so.
+The model checks the shape (types, bounds, enum values). Both kinds have the same spec; a rule that applies to only one
+of them says so.
 
-Over 500 lines because all rules of one kind stand together, one function each, in the order of the specification.
+Over 500 lines because all rules of one kind are together, one function each, in the order of the specification.
 
 Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
     its CRDs.
@@ -76,7 +76,8 @@ TOLERATIONS: Final = POLICY / "tolerations"
 SPREAD: Final = POLICY / "topologySpreadConstraints"
 
 MOST_ITEMS: Final = 100
-"""What the schema allows in every list of a placement."""
+"""The most items that the schema allows in any list of a placement."""
+# Paths made once, because every review needs them, whether it finds a mistake or not.
 _SELECTOR: Final = tuple(SELECTORS / i for i in range(MOST_ITEMS))
 _REQUIRED_TERM: Final = tuple(REQUIRED_TERMS / i for i in range(MOST_ITEMS))
 _PREFERRED_TERM: Final = tuple(PREFERRED / i / "preference" for i in range(MOST_ITEMS))
@@ -103,10 +104,10 @@ RULES: Final = (
     ),
     deny("P-06", "The hub serves what is selected, in that version.", _VALIDATOR),
     warn("P-09", "A kind that cannot be looked up passes; it may not exist.", f"{OURS}, where KubeFleet refuses"),
-    schema("P-10", "selectionScope is one of its three words.", CRD, "spec.resourceSelectors.*.selectionScope"),
+    schema("P-10", "selectionScope has one of its three values.", CRD, "spec.resourceSelectors.*.selectionScope"),
     deny("P-11", "At most one Namespace selector has NamespaceWithResourceSelectors.", CEL),
     deny("P-12", "A selector with NamespaceWithResourceSelectors takes one namespace by name.", CEL),
-    deny("P-13", "Beside NamespaceWithResourceSelectors there is no other Namespace selector.", CEL),
+    deny("P-13", "There is no other Namespace selector besides one with NamespaceWithResourceSelectors.", CEL),
     schema(
         "P-14", "statusReportingScope is ClusterScopeOnly or NamespaceAccessible.", CRD, "spec.statusReportingScope"
     ),
@@ -180,33 +181,33 @@ RULES: Final = (
         f"{CRD}, {_VALIDATOR}",
         "spec.strategy.rollingUpdate",
     ),
-    schema("P-49", "The words of applyStrategy are known ones.", CRD, "spec.strategy.applyStrategy"),
+    schema("P-49", "applyStrategy has known values.", CRD, "spec.strategy.applyStrategy"),
     deny("P-50", "serverSideApplyConfig goes with ServerSideApply only.", _VALIDATOR),
     schema(
         "P-51", "The propagationPolicy of deleteStrategy is Delete or Abandon.", CRD, "spec.strategy.deleteStrategy"
     ),
     schema(
         "P-52",
-        "reportBackStrategy has known words, and Mirror a destination.",
+        "reportBackStrategy has known values, and Mirror has a destination.",
         f"{CRD}, CEL",
         "spec.strategy.reportBackStrategy",
     ),
-    deny("U-01", "A policy that is there is not removed.", CEL, on=UPDATE),
-    deny("U-02", "The placement type does not change; no policy is PickAll.", _BOTH, on=UPDATE),
+    deny("U-01", "A stored policy is not removed.", CEL, on=UPDATE),
+    deny("U-02", "The placement type does not change; an absent policy means PickAll.", _BOTH, on=UPDATE),
     deny("U-03", "Tolerations are added, not changed or removed.", _VALIDATOR, on=UPDATE),
-    deny("U-04", "A strategy that is External stays so.", f"{CEL}; {OURS} where the whole block goes", on=UPDATE),
+    deny("U-04", "An External strategy stays External.", f"{CEL}; {OURS} where the whole block is removed", on=UPDATE),
     reserved.KIND_RULE,
     deny("X-04", "No object is selected twice by name.", OURS),
-    warn("X-06", "A placement picks at least one cluster; none removes what is placed from everywhere."),
-    warn("X-09", "A property that is compared or sorted by is a number."),
+    warn("X-06", "A placement picks at least one cluster; picking none removes the placed objects everywhere."),
+    warn("X-09", "A property in a comparison or sorter is a number."),
     warn("X-10", "A property is not compared with a negative number, which is always or never true."),
-    deny("X-11", "The topologyKey of a spread constraint can be a label key.", OURS),
+    deny("X-11", "The topologyKey of a spread constraint is a valid label key.", OURS),
     deny("X-12", "No two spread constraints have the same topologyKey and whenUnsatisfiable.", OURS),
-    warn("X-13", "Terms and preferences say something: none is empty or has weight 0."),
+    warn("X-13", "Terms and preferences have an effect: none is empty or has weight 0."),
     Rule(
         "X-14",
         (Severity.DENY, Severity.WARN),
-        "maxUnavailable and maxSurge are not both zero; one of them being zero is warned about.",
+        "maxUnavailable and maxSurge are not both zero; a single zero gives a warning.",
         f"{OURS}; seed 004",
     ),
     warn("X-15", "unavailablePeriodSeconds is at most an hour."),
@@ -214,11 +215,11 @@ RULES: Final = (
     Rule(
         "X-18",
         (Severity.MUTATE, Severity.WARN, Severity.DENY),
-        "A preference sorts by propertySorter; metricSorter is renamed, and refused beside a different propertySorter.",
+        "A preference sorts by propertySorter; metricSorter is renamed, or refused with a different propertySorter.",
         f"{OURS}; seed 000",
     ),
     deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
-    warn("X-19", "The number of nodes is compared by its present name.", f"{OURS}; seed 000"),
+    warn("X-19", "The node count goes by its present name.", f"{OURS}; seed 000"),
 )
 CLUSTER_RULES: Final = (
     *RULES,
@@ -226,7 +227,7 @@ CLUSTER_RULES: Final = (
     deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
     deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
     reserved.NAMESPACE_RULE,
-    warn("X-03", "A selector of namespaces or definitions has a name or labels; without, reserved ones are skipped."),
+    warn("X-03", "A selector of namespaces or definitions has a name or labels; else it skips the reserved ones."),
 )
 NAMESPACED_RULES: Final = (
     *RULES,
@@ -235,11 +236,11 @@ NAMESPACED_RULES: Final = (
     warn("X-17", "statusReportingScope is not set: it has no effect."),
 )
 DELETION_RULES: Final = (
-    warn("D-03", "Says what the deletion of a placement does to what is placed: see X-23.", on=DELETE),
-    warn("X-23", "Says how many clusters a deletion takes the objects off, or abandons them on.", on=DELETE),
+    warn("D-03", "Says what the deletion of a placement does to the placed objects: see X-23.", on=DELETE),
+    warn("X-23", "Says on how many clusters a deletion removes or abandons the placed objects.", on=DELETE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 
 _PRESENT: Final[Mapping[str, str]] = {
     "affinity": "affinity",
@@ -260,13 +261,13 @@ _NOT_WITH: Final[Mapping[PlacementType, tuple[str, tuple[str, ...]]]] = {
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ClusterResourcePlacement."""
+    """Yield everything that is wrong or suspicious about a ClusterResourcePlacement."""
     return _validate(document, old, context, namespaced=False)
 
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a ResourcePlacement."""
+    """Yield everything that is wrong or suspicious about a ResourcePlacement."""
     return _validate(document, old, context, namespaced=True)
 
 
@@ -296,7 +297,7 @@ def _judge(
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    """Yield what is wrong with a placement's spec by itself; *namespaced* tells a ResourcePlacement."""
+    """Yield what is wrong with a placement's spec alone; *namespaced*: it is a ResourcePlacement."""
     yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
     yield from validate_reporting_scope(spec, namespaced=namespaced)
     if spec.policy is not None:
@@ -308,7 +309,7 @@ def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) ->
 def validate_resource_selectors(
     terms: Sequence[ResourceSelectorTerm], context: Context, *, namespaced: bool
 ) -> Iterator[Finding]:
-    """Yield what is wrong with what is selected (P-04 to P-13, X-01 to X-04)."""
+    """Yield what is wrong with the resource selectors (P-04 to P-13, X-01 to X-04)."""
     with_selectors = [
         i
         for i, term in enumerate(terms)
@@ -343,15 +344,15 @@ def validate_kind_scope(
 ) -> Iterator[Finding]:
     """The hub serves the kind (P-06), with the scope that this kind of placement takes (P-07, P-08).
 
-    Where discovery could not be asked, a kind outside the built-in table passes with a warning; we
-    deviate from P-09 on purpose.
+    If discovery is not available, a kind outside the built-in table passes with a warning (P-09), where the reference
+    refuses it.
 
     Args:
-        term: What is selected.
-        at: Where it stands.
+        term: The selector.
+        at: Its path.
         context: Knows the kinds.
         namespaced: The placement is a ResourcePlacement.
-        lifted: Another term takes a Namespace with whatever the other terms pick in it.
+        lifted: Another term selects a Namespace with the objects that the other terms select in it.
     """
     known = context.kinds.find_served(term.group, term.version, term.kind)
     if known is None:
@@ -370,9 +371,9 @@ def validate_kind_scope(
 
 
 def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: Context) -> Iterator[Finding]:
-    """Reserved namespaces are never placed: naming one is a mistake (X-01), taking all skips them (X-03).
+    """Reserved namespaces are never placed: naming one is a mistake (X-01), selecting all skips them (X-03).
 
-    The reference admits both and then fails for ever.
+    The reference admits both and then fails forever.
     """
     if reserved.is_never_placed_namespace(term.name, context):
         yield FieldError(
@@ -387,7 +388,7 @@ def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: 
 
 
 def warn_about_definitions(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldWarning]:
-    """Who takes all definitions does not get those of the fleet (X-03)."""
+    """A selector of all definitions skips those of the fleet (X-03)."""
     if term.label_selector is None or not (term.label_selector.match_labels or term.label_selector.match_expressions):
         yield FieldWarning(at, "selects every definition; those of the fleet are skipped", "X-03")
 
@@ -414,7 +415,7 @@ def validate_namespace_with_selectors(
 
 
 def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[FieldError]:
-    """No object is listed twice; the run would fail with a duplicate resource (X-04)."""
+    """No object is listed twice; the rollout would fail with a duplicate resource (X-04)."""
     seen: set[tuple[str, str, str, str]] = set()
     for i, term in enumerate(terms):
         if term.label_selector is not None:
@@ -441,7 +442,7 @@ def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterat
 
 
 def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
-    """Yield what is wrong with a policy by itself (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
+    """Yield what is wrong with a policy alone (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
     fixed = policy.placement_type is PlacementType.PICK_FIXED
     yield from validate_policy_matrix(policy)
     yield from validate_number_of_clusters(policy)
@@ -456,7 +457,7 @@ def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
 
 
 def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
-    """Each placement type takes its own fields only; present counts, even when empty (P-20, P-23, P-25).
+    """Each placement type takes its own fields only; a field counts even if it is empty (P-20, P-23, P-25).
 
     Source: placement-api.md 5 and 2.8.
     """
@@ -479,7 +480,9 @@ def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
     elif policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters == 0:
         yield FieldWarning(POLICY / "numberOfClusters", "0 removes the placed objects from every cluster", "X-06")
     elif policy.placement_type is PlacementType.PICK_FIXED and not policy.cluster_names:
-        yield FieldWarning(POLICY / "clusterNames", "no name removes the placed objects from every cluster", "X-06")
+        yield FieldWarning(
+            POLICY / "clusterNames", "an empty list removes the placed objects from every cluster", "X-06"
+        )
 
 
 def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]:
@@ -497,8 +500,8 @@ def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]
 
 
 def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) -> Iterator[Finding]:
-    """Yield what is wrong with the terms that clusters are chosen by (P-24, P-27 to P-36, X-13, X-18, X-28)."""
-    if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:  # the scheduler would take minutes, and look at none
+    """Yield what is wrong with the terms that choose clusters (P-24, P-27 to P-36, X-13, X-18, X-28)."""
+    if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:  # too many to check, and the scheduler refuses them
         yield FieldError(CLUSTER_AFFINITY, Cause.TOO_MANY, too_many_requirements(count), "X-28")
         return
     if affinity.required is not None:
@@ -508,7 +511,7 @@ def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) 
         for at, term in zip(_REQUIRED_TERM, terms, strict=False):
             yield from validate_required_term(term, at)
             if len(terms) > 1 and not _selects(term):
-                yield FieldWarning(at, "an empty term matches every cluster: the others do not matter", "X-13")
+                yield FieldWarning(at, "an empty term matches every cluster: the other terms have no effect", "X-13")
     if affinity.preferred and placement_type is PlacementType.PICK_ALL:
         message = "PickAll takes every cluster, preferences would be ignored"
         yield FieldError(PREFERRED, Cause.FORBIDDEN, message, "P-24", (PREFERRED, TYPE))
@@ -541,12 +544,12 @@ def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterato
     for name, sorter in sorters.items():
         yield from validate_sorter(sorter, at / name)
     if len({(sorter.name, sorter.sort_order) for sorter in sorters.values()}) > 1:
-        message = "is the old name of propertySorter and says something else; give one of them"
+        message = "is the old name of propertySorter and has another value; set only one of them"
         yield FieldError(at / "metricSorter", Cause.FORBIDDEN, message, "X-18", (at,))
 
 
 def validate_spread(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[FieldError]:
-    """Constraints are over labels that can exist (X-11), each once (X-12)."""
+    """Constraints have valid label keys (X-11), and no two are the same (X-12)."""
     seen: set[tuple[str, str]] = set()
     for i, constraint in enumerate(constraints):
         if error := qualified_name_error(constraint.topology_key):
@@ -558,7 +561,7 @@ def validate_spread(constraints: Sequence[TopologySpreadConstraint]) -> Iterator
 
 
 def validate_tolerations(tolerations: Sequence[Toleration]) -> Iterator[FieldError]:
-    """Tolerations can match a taint, and no two are the same (P-39 to P-44)."""
+    """Tolerations are valid, and no two are the same (P-39 to P-44)."""
     seen: set[tuple[str, str, str, str]] = set()
     for at, toleration in zip(_TOLERATION, tolerations, strict=False):
         yield from validate_toleration(toleration, at)
@@ -607,7 +610,7 @@ def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None)
 def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Iterator[Finding]:
     """Limits are integers or percentages (P-48), not both zero (X-14); the pause is in seconds (X-15).
 
-    The reference forbids two zeros in words only; such a rollout never moves.
+    The reference forbids two zeros only in its documentation; such a rollout never makes progress.
     """
     limits = {"maxUnavailable": rolling_update.max_unavailable, "maxSurge": rolling_update.max_surge}
     zeros = []
@@ -670,7 +673,7 @@ def validate_kept_tolerations(new: PlacementPolicy | None, old: PlacementPolicy 
 
 
 def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | None) -> Iterator[FieldError]:
-    """A rollout that is External stays so, also when the whole block is dropped (U-04)."""
+    """An External rollout stays External, even if the whole block is removed (U-04)."""
     if old is None or old.type is not StrategyType.EXTERNAL:
         return
     if new is None or new.type is not StrategyType.EXTERNAL:
@@ -682,7 +685,7 @@ def _is_namespace(term: ResourceSelectorTerm) -> bool:
 
 
 def _sorters(term: ClusterSelectorTerm) -> dict[str, PropertySorter]:
-    """Return the sorters of a term by the name they were given under."""
+    """Return the sorters of a term by the field that holds them."""
     if term.property_sorter is None and term.metric_sorter is None:
         return {}
     named = {"propertySorter": term.property_sorter, "metricSorter": term.metric_sorter}
@@ -690,7 +693,7 @@ def _sorters(term: ClusterSelectorTerm) -> dict[str, PropertySorter]:
 
 
 def _selects(term: ClusterSelectorTerm) -> bool:
-    """Say whether a term says anything at all."""
+    """Say whether a term has any condition or sorter."""
     labels, properties = term.label_selector, term.property_selector
     return bool(
         (labels is not None and (labels.match_labels or labels.match_expressions))
@@ -721,7 +724,7 @@ def _picks_one_cluster(policy: PlacementPolicy | None) -> bool:
 
 @enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a placement takes the placed objects along, unless its delete strategy abandons them (D-03, X-23)."""
+    """Deleting a placement removes the placed objects, unless its delete strategy abandons them (D-03, X-23)."""
     try:
         stored = ClusterResourcePlacement.read(old)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Read an object through its model, even when parts of it are broken.
+"""Read an object through its model, even if parts of it are broken.
 
-A broken part must not hide mistakes elsewhere: what the model refuses is reported, replaced by the
-smallest value that fits, and read again, so that the rules between fields still see the rest. What a
-rule then says about a replaced part, or about something that contains one, is dropped. A list that is too long is cut
-before anything is read: that is one mistake, and what is in it is not looked at, however much it is.
+A broken part must not hide mistakes elsewhere: each value that the model refuses is reported and replaced by the
+smallest valid one, and the object is read again, so that the rules between fields still see the rest. Findings about
+a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before the object is
+read: that is one mistake, and the items beyond the limit cost nothing.
 """
 
 import math
@@ -28,19 +28,23 @@ Finding: TypeAlias = FieldError | FieldWarning
 Model = TypeVar("Model", bound=ApiModel)
 
 DEEPEST: Final = 100
-"""Levels of nesting: far above any real object, and low enough that nothing recurses too deep."""
+"""Levels of nesting: far more than any real object has, and few enough for recursive functions."""
 _MOST_ROUNDS: Final = 4
+"""How often an object is repaired and read again; a repair may reveal mistakes that the broken part hid."""
 _MOST_MISTAKES: Final = 200
+"""With more mistakes than this, an object is not repaired: no answer shows as many."""
 _MOST_VALUES: Final = 250
+"""How many JSON values of such an object are read for the mistakes to report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[Model]):
-    """What could be read of an object.
+    """The readable parts of an object.
 
     Args:
-        view: The object with its broken parts replaced; None when nothing can be made of it.
+        view: The object with its broken parts replaced; None when it is beyond repair.
         errors: What the model refused.
+        broken: The paths of the replaced parts.
     """
 
     view: Model | None
@@ -48,7 +52,7 @@ class Reading(Generic[Model]):
     broken: tuple[FieldPath, ...] = field(default=())
 
     def trusted(self, findings: Iterable[Finding]) -> Iterable[Finding]:
-        """Leave out what rules say about broken parts and about what contains them."""
+        """Leave out findings about broken parts and about fields that contain them."""
         return self._trusted(findings) if self.broken else findings
 
     def _trusted(self, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -56,7 +60,7 @@ class Reading(Generic[Model]):
         around = {parts[:length] for parts in broken for length in range(len(parts) + 1)}
         for finding in findings:
             parts = (finding.parts if isinstance(finding, FieldError) else ()) or (finding.field,)
-            # a broken part inside of one does not matter for what must not be there
+            # A field that must be absent is a mistake even if a part of it is broken.
             forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
             if not any(_is_within(part, broken) or (not forbidden and part.parts in around) for part in parts):
                 yield finding
@@ -70,13 +74,13 @@ def read_object(
 ) -> Reading[Model]:
     """Read *document* as *model*.
 
-    ``status`` and the book-keeping of field managers are left aside: they are not what a user asks for.
+    ``status`` and ``managedFields`` are ignored: they are not part of what the user wants.
 
     Args:
         model: The model of the kind.
         document: The object.
         rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
-            mistake is given the id of the nearest path above it.
+            mistake gets the id of the longest path that leads to it.
     """
     errors: list[FieldError] = []
     limits = _limits_of(model)
@@ -87,12 +91,12 @@ def read_object(
         return Reading(model.read(document), tuple(errors), tuple(broken))
     except pydantic.ValidationError as error:
         return _read_around(model, document, error, rules, errors, broken)
-    except (OverflowError, TypeError) as error:  # integers beyond any float, members that are no text
+    except (OverflowError, TypeError) as error:  # integers beyond any float, keys that are not strings
         return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
 
 
 def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return *document* without what no user asks for: its status, and the book-keeping of field managers."""
+    """Return *document* without what is not the user's wish: ``status`` and ``managedFields``."""
     if "status" in document:
         document = {key: value for key, value in document.items() if key != "status"}
     metadata = document.get("metadata")
@@ -110,9 +114,9 @@ def _read_around(
     errors: list[FieldError],
     broken: list[FieldPath],
 ) -> Reading[Model]:
-    """Read *document* although *error* was found in it; *errors* are known already, so are the *broken* parts.
+    """Read *document* despite *error*; *errors* and *broken* hold what was found before and are added to.
 
-    Of a document with more mistakes than anyone reads only the beginning is looked at, and nothing is made of it.
+    If the document has more mistakes than an answer can show, only its beginning is read, and it has no view.
     """
     if error.error_count() > _MOST_MISTAKES:
         try:
@@ -140,9 +144,9 @@ class _Limits:
     """The parts of a model that lead to a list or a map of limited length.
 
     Args:
-        most: Items of a list, members of a map.
-        members: Of an object, by name.
-        items: What holds for every item of a list, or every value of a map.
+        most: The largest number of items of a list, or of members of a map.
+        members: The limits of an object's members, by name.
+        items: The limits of every item of a list, or of every value of a map.
     """
 
     most: float
@@ -171,7 +175,7 @@ def _limits(annotation: Any) -> _Limits | None:
 
 
 def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldError], rules: Mapping[str, str]) -> Any:
-    """Return *value* with no more in a list or a map than the model takes; the mistakes go to *errors*."""
+    """Return *value* with lists and maps cut to the length that the model allows; mistakes are added to *errors*."""
     if not isinstance(value, dict | list):
         return value
     if len(value) > limits.most:
@@ -201,7 +205,7 @@ def _new_errors(
 
 
 def _is_within(path: FieldPath, broken: Set[tuple[str | int, ...]]) -> bool:
-    """Whether *path* is one of the broken parts or inside of one; they may be thousands, so none is looked at twice."""
+    """Whether *path* is a broken part or inside one; looked up by prefix, because there may be thousands of them."""
     return any(path.parts[:length] in broken for length in range(len(path.parts) + 1))
 
 
@@ -214,13 +218,13 @@ def _rule_of(path: FieldPath, rules: Mapping[str, str]) -> str:
 
 
 def _own_copy(document: Mapping[str, Any]) -> Any:
-    """Return a copy to repair."""
+    """Return a deep copy to repair: the document itself is shared with the other steps of the review."""
     try:
         text = orjson.dumps(document)
     except orjson.JSONEncodeError:
         return without_nulls(document)
     copy = orjson.loads(text)
-    return without_nulls(copy) if b"null" in text else copy  # looking for nulls one by one takes long
+    return without_nulls(copy) if b"null" in text else copy  # a search in the text is much faster than a walk
 
 
 def _beginning(value: Any, budget: list[int]) -> Any:
@@ -238,7 +242,7 @@ def _beginning(value: Any, budget: list[int]) -> Any:
 
 
 def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
-    """Make the place of one parser error fit; say whether that was possible."""
+    """Replace the value of one parser error by a valid one; say whether that was possible."""
     location = [part for part in detail["loc"] if part != "[key]"]
     if not location:
         return False
@@ -249,7 +253,7 @@ def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
         try:
             holder = holder[part]
         except (KeyError, IndexError, TypeError):
-            return True  # a repair further up has replaced it
+            return True  # a repair of a field above has replaced it
     wanted, optional = _below(annotation, last)
     if wanted is None:
         return False
@@ -266,7 +270,7 @@ def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
 
 
 def _below(annotation: Any, part: str | int) -> tuple[Any, bool]:
-    """Return the type of a member or item, and whether it may be left out; (None, False) when unknown."""
+    """Return the type of a member or item, and whether it is optional; (None, False) when unknown."""
     annotation = _bare(annotation)
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         info = _by_alias(annotation).get(str(part))
@@ -301,7 +305,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _smallest(annotation: Any) -> Any:
-    """Return the least JSON value that fits a type of the models."""
+    """Return the smallest JSON value that is valid for a type of the models."""
     bound = _least(annotation)
     bare = _bare(annotation)
     origin = get_origin(bare)
@@ -324,7 +328,7 @@ def _least(annotation: Any) -> int:
 
 
 def _bounds(annotation: Any, name: str) -> Iterator[int]:
-    """Yield the whole numbers that the metadata of a type has under *name*."""
+    """Yield the integers that the metadata of a type has under *name*."""
     metadata = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
     while metadata:
         item = metadata.pop()
@@ -336,7 +340,7 @@ def _bounds(annotation: Any, name: str) -> Iterator[int]:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Say whether *value* nests deeper than *levels*; level by level, so that nothing recurses."""
+    """Say whether *value* nests deeper than *levels*; level by level instead of by recursion."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -351,7 +355,7 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Say whether *value* holds more than *most* JSON values; looked through no further than that."""
+    """Say whether *value* holds more than *most* JSON values; stops counting there."""
     pending, count = [value], 0
     while pending:
         container = pending.pop()

@@ -1,4 +1,4 @@
-"""What is never placed, however it is written down: selected by a term, or wrapped in an envelope.
+"""What is never placed, whether a term selects it or an envelope wraps it.
 
 Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
 """
@@ -12,11 +12,11 @@ from webhook.validation.context import Context
 from webhook.validation.rule import OURS, deny
 
 NAMESPACE_RULE: Final = deny(
-    "X-01", "No reserved namespace is selected by name, or wrapped in an envelope.", f"{OURS}; KubeFleet issue 661"
+    "X-01", "No reserved namespace is selected by name or wrapped in an envelope.", f"{OURS}; KubeFleet issue 661"
 )
 KIND_RULE: Final = deny(
     "X-02",
-    "What is selected or wrapped is of no kind that is never placed, such as Pods, and nothing of the fleet's own.",
+    "Selected and wrapped objects do not belong to the fleet itself or to a kind that is never placed, such as Pod.",
     OURS,
 )
 
@@ -32,7 +32,7 @@ _ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
 
 
 def is_never_placed(group: str, kind: str, context: Context) -> bool:
-    """Say whether no object of a kind is ever placed (X-02); of our own kinds, envelopes are, by what is in them."""
+    """Say whether no object of a kind is ever placed (X-02); of our own kinds only envelopes are, for their content."""
     if group == PLACEMENT_GROUP:
         return kind not in _ENVELOPES
     if group in _GROUPS or is_fleet_group(group):
@@ -46,15 +46,15 @@ def is_never_placed_namespace(name: str, context: Context) -> bool:
 
 
 def is_never_written_to(namespace: str, context: Context) -> bool:
-    """Say whether nothing wrapped is placed in a namespace (X-01).
+    """Say whether wrapped objects are never placed in a namespace (X-01).
 
-    ``default`` is not placed itself, yet every member has it, and a ResourcePlacement there may place what is in it.
+    ``default`` itself is never placed, but every member has it, and a ResourcePlacement in it may place its objects.
     """
     return namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.skipped_namespaces
 
 
 def why_fleets_own(group: str, kind: str, name: str) -> str:
-    """Say why an object is never placed although others of its kind are (X-02); empty when it may be."""
+    """Say why an object is never placed although others of its kind are (X-02), empty if it may be placed."""
     return "" if is_fleet_group(group) else why_never_placed(group, kind, name)
 
 

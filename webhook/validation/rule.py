@@ -1,8 +1,8 @@
-"""What a rule of admission is, and how it is tied to the code that carries it out.
+"""What an admission rule is, and how it is linked to the code that enforces it.
 
-Every module lists its rules beside the functions that enforce them, and `enforces` ties the list to the function that
+Every module lists its rules next to the functions that enforce them, and `enforces` links the list to the function that
 the registry of kinds calls. `webhook.admission.catalogue` follows the registry, so that kinds and operations are
-written down nowhere else. What the parser of the models finds gets its id from the same list (`shape_rules`).
+defined only there. Errors of the model parser get their ids from the same list (`shape_rules`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,14 +38,14 @@ class Rule:
 
     Args:
         id: Stable name, such as ``P-25``; the letter is the group.
-        severity: What it does; more than one where it depends.
-        what: What it demands, in one plain sentence.
+        severity: What it does; more than one where it depends on the case.
+        what: What it requires, in one plain sentence.
         source: Where it comes from.
-        fields: What it is about, with ``*`` for a list position or map key. A mistake that the models find there gets
-            this id; a default is looked up there in the schema.
+        fields: The fields that it is about, with ``*`` for a list position or map key. An error of the model parser
+            there gets this id; a default is looked up there in the schema.
         in_schema: Whether the schema of the CRD enforces it, too.
-        operations: When it holds, if not whenever its function is asked.
-        only: The kinds it holds for, if not all of its function.
+        operations: The operations it applies to, if not all for which its function is called.
+        only: The kinds it applies to, if not all for which its function is called.
     """
 
     id: str
@@ -74,7 +74,7 @@ def schema(rule_id: str, what: str, source: str, *fields: str, on: frozenset[str
 
 
 def warn(rule_id: str, what: str, source: str = OURS, *, on: frozenset[str] = frozenset()) -> Rule:
-    """Return a rule that lets a write pass with a warning."""
+    """Return a rule that allows a write with a warning."""
     return Rule(rule_id, (Severity.WARN,), what, source, operations=on)
 
 
@@ -84,7 +84,7 @@ def default(rule_id: str, what: str, source: str, *fields: str) -> Rule:
 
 
 def allow(rule_id: str, what: str, source: str = OURS, *, on: frozenset[str] = frozenset()) -> Rule:
-    """Return a rule that lets a write pass."""
+    """Return a rule that allows a write."""
     return Rule(rule_id, (Severity.ALLOW,), what, source, operations=on)
 
 
@@ -92,7 +92,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def enforces(*rules: Rule) -> Callable[[Function], Function]:
-    """Say which rules a function of the registry carries out."""
+    """Declare which rules a function of the registry enforces."""
 
     def tie(function: Function) -> Function:
         vars(function)["rules"] = rules
@@ -102,17 +102,17 @@ def enforces(*rules: Rule) -> Callable[[Function], Function]:
 
 
 def rules_of(function: object) -> tuple[Rule, ...]:
-    """Return the rules that a function carries out."""
+    """Return the rules that a function enforces."""
     rules: tuple[Rule, ...] = getattr(function, "rules", ())
     return rules
 
 
 def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
-    """Return those of *rules* that have one of *ids*, which all must be there."""
+    """Return the *rules* with these *ids*, all of which must exist."""
     found = {rule.id: rule for rule in rules}
     return tuple(found[rule_id] for rule_id in ids)
 
 
 def shape_rules(rules: Iterable[Rule]) -> Mapping[str, str]:
-    """Return the ids of *rules* by field, for `webhook.validation.reading`; of two on one field, the later."""
+    """Return the ids of *rules* by field, for `webhook.validation.reading`; of two for one field, the later."""
     return {field: rule.id for rule in rules for field in rule.fields}

@@ -27,7 +27,7 @@ OLD_NODE_COUNT: Final = "kubernetes.azure.com/node-count"
 
 
 def validate_label_selector(selector: LabelSelector, at: FieldPath, rule: str) -> Iterator[FieldError]:
-    """Keys are qualified names, values label values, and operators have the values they need.
+    """Keys are qualified names, values are label values, and operators have the values they need.
 
     Source: placement-api.md 2.6.
     """
@@ -92,7 +92,7 @@ def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath
 
 
 def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Finding]:
-    """The name has the grammar of properties; names that cannot mean what was meant are warned about.
+    """The name has the grammar of properties; a name that the user probably did not intend gives a warning.
 
     Source: placement-api.md 2.2, X-09, X-19.
     """

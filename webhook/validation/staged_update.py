@@ -1,7 +1,7 @@
 """Rules on ClusterStagedUpdateStrategy and StagedUpdateStrategy.
 
-The reference leaves most of this to the initialisation of a run, where a mistake is final; we say it
-when the strategy is written.
+The reference leaves most of this to the initialisation of a run, where a mistake is final; these rules
+report it when the strategy is written.
 
 Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
 """
@@ -46,7 +46,7 @@ RULES: Final = (
     schema("S-06", "A task is a TimedWait or an Approval.", CRD, f"{_AFTER}.*", f"{_BEFORE}.*"),
     deny("S-07", "An Approval has no waitTime.", CEL),
     deny("S-08", "A TimedWait after a stage has a waitTime.", CEL),
-    deny("S-09", "Before a stage there is no TimedWait.", CEL),
+    deny("S-09", "There is no TimedWait before a stage.", CEL),
     schema(
         "S-10",
         "waitTime is a duration of hours, minutes and seconds such as 1h30m.",
@@ -57,11 +57,11 @@ RULES: Final = (
     deny("X-30", "No two stages have the same name.", OURS),
     deny("X-31", "After a stage there is at most one task of a type.", OURS),
     deny("X-32", "The labelSelector of a stage is well formed.", OURS, "spec.stages.*.labelSelector"),
-    deny("X-33", "sortingLabelKey can be a label key.", OURS, "spec.stages.*.sortingLabelKey"),
+    deny("X-33", "sortingLabelKey is a valid label key.", OURS, "spec.stages.*.sortingLabelKey"),
     warn("X-34", "There are stages, each with a labelSelector, and no wait of zero or of more than 720h."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 
 _WAIT_TIME = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
 _STAGE_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
@@ -70,7 +70,7 @@ _CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a strategy; what may change is not restricted."""
+    """Yield everything that is wrong or suspicious about a strategy; any field may change."""
     reading = read_object(ClusterStagedUpdateStrategy, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -148,9 +148,9 @@ def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[
 
 
 def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
-    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or a month is odd (X-34).
+    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or more than 720h gives a warning (X-34).
 
-    There is no longest duration (placement-api.md 2.5); what cannot be counted is odd like a month.
+    There is no upper limit (placement-api.md 2.5); a duration too long to compute gets the same warning.
     """
     if task.wait_time is None:
         return

@@ -34,24 +34,24 @@ SPEC: Final = FieldPath.of("spec")
 RULES: Final = (
     *USER_RULES,
     deny("R-01", "The name has at most 63 characters.", CEL),
-    schema("R-02", "placementName is there and has at most 255 characters.", CRD, "spec.placementName"),
-    schema("R-03", "stagedRolloutStrategyName is there.", CRD, "spec.stagedRolloutStrategyName"),
+    schema("R-02", "placementName is set and has at most 255 characters.", CRD, "spec.placementName"),
+    schema("R-03", "stagedRolloutStrategyName is set.", CRD, "spec.stagedRolloutStrategyName"),
     schema("R-04", "state is Initialize, Run or Stop.", CRD, "spec.state"),
     deny("R-05", "placementName does not change.", CEL, on=UPDATE),
-    deny("R-06", "resourceSnapshotIndex is text and does not change.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"),
+    deny("R-06", "resourceSnapshotIndex is a string and does not change.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"),
     deny("R-07", "stagedRolloutStrategyName does not change.", CEL, on=UPDATE),
     deny("R-08", "state goes from Initialize to Run, from Run to Stop and from Stop to Run only.", CEL, on=UPDATE),
     deny("X-40", "resourceSnapshotIndex is empty or a decimal number without leading zeros.", OURS),
     warn("X-42", "A new run has state Run; until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
-    deny("X-44", "resourceSnapshotIndex does not appear or disappear.", OURS, on=UPDATE),
+    deny("X-44", "resourceSnapshotIndex is neither added nor removed.", OURS, on=UPDATE),
     deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
 )
 DELETION_RULES: Final = (
-    warn("D-04", "Says that the deletion of an unfinished run leaves the rollout half-way: see X-46.", on=DELETE),
-    warn("X-46", "A run that is deleted is finished; else the rollout stays half-way.", on=DELETE),
+    warn("D-04", "Says that the deletion of an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
+    warn("X-46", "A run is finished before it is deleted; otherwise the rollout stays incomplete.", on=DELETE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-"""Which rules the model enforces, by path."""
+"""The rules that the model enforces, by path."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
@@ -63,7 +63,7 @@ _FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or odd about a run."""
+    """Yield everything that is wrong or suspicious about a run."""
     reading = read_object(ClusterStagedUpdateRun, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -90,7 +90,7 @@ def _state(spec: UpdateRunSpec, absent: RunState) -> RunState:
 
 
 def validate_references(spec: UpdateRunSpec) -> Iterator[FieldError]:
-    """A run names a placement and a strategy (X-45); the schema only wants the keys."""
+    """A run names a placement and a strategy (X-45); the schema only requires the fields."""
     if not spec.placement_name:
         yield FieldError(SPEC / "placementName", Cause.REQUIRED, "must name a placement", "X-45")
     if not spec.staged_rollout_strategy_name:
@@ -98,7 +98,7 @@ def validate_references(spec: UpdateRunSpec) -> Iterator[FieldError]:
 
 
 def validate_snapshot_index(index: str) -> Iterator[FieldError]:
-    """Empty, or a decimal number as it stands in the snapshot's label: no sign, no leading zero (X-40)."""
+    """Empty, or a decimal number as in the snapshot's label: no sign, no leading zeros (X-40)."""
     if index and not _INDEX.fullmatch(index):
         at = SPEC / "resourceSnapshotIndex"
         yield invalid(at, index, "must be empty or a decimal number without leading zeros", "X-40")
@@ -125,7 +125,7 @@ def validate_fixed_fields(new: UpdateRunSpec, old: UpdateRunSpec) -> Iterator[Fi
 
 
 def _index_rule(new: UpdateRunSpec, old: UpdateRunSpec) -> str:
-    """The reference only notices a change while the index is there on both sides."""
+    """Return the rule that a changed index violates: the reference notices only a change of one index to another."""
     return "R-06" if new.resource_snapshot_index and old.resource_snapshot_index else "X-44"
 
 
@@ -137,11 +137,11 @@ def validate_state_change(new: RunState, old: RunState) -> Iterator[FieldError]:
 
 @enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a run that is neither succeeded nor failed leaves the rollout half-way (D-04, X-46)."""
+    """Deleting a run that has neither succeeded nor failed leaves the rollout incomplete (D-04, X-46)."""
     try:
         run = ClusterStagedUpdateRun.read(old)
     except ValueError:
         return
     done = current_condition(run.status.conditions, "Succeeded", run.metadata.generation)
     if done is None or done.status == "Unknown":
-        yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout stays half-way", "X-46")
+        yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout stays incomplete", "X-46")

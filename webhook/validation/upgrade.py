@@ -1,6 +1,6 @@
 """Rules on the kinds of ``upgrade.harbormaster.dev``: so far their shape.
 
-Types, bounds and words are checked by the models, whatever the API server has checked before.
+The models check types, bounds and enums, even if the API server has checked them before.
 
 Source: upgrade-runs.md 3 and 4; serving.md 1.8, last row.
 """
@@ -26,7 +26,7 @@ from webhook.validation.rule import OURS, Rule, Severity, enforces
 SHAPE: Final = Rule(
     "C-01",
     (Severity.DENY,),
-    "Types, bounds and words are those of the schema.",
+    "Types, bounds and enum values are those of the schema.",
     OURS,
     in_schema=True,
 )

@@ -45,7 +45,7 @@ def warnings(new, old=None):
         pytest.param('{"value":"1","until":"x"}', "unreadable: has the unknown member 'until'", id="unknown-member"),
         pytest.param(
             '{"value":"1","validUntil":"noon"}',
-            "unreadable: validUntil: 'noon' is no RFC 3339 instant",
+            "unreadable: validUntil: 'noon' is not an RFC 3339 instant",
             id="no-instant",
         ),
     ],

@@ -1,1 +1,1 @@
-"""Live checks: warnings that depend on what else is on the hub. They never deny."""
+"""Live checks: warnings that depend on other objects on the hub. They never deny."""

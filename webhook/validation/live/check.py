@@ -1,9 +1,8 @@
-"""How live checks are run, and what they share.
+"""How live checks run, and what they share.
 
-A live check is a pure function of (object, stored object, context) that yields warnings. It looks at the hub
-through `Context.hub`; what is not known there ends the check without a verdict, and so does the end of the time
-that all checks of one review have together. A check that breaks is reported through the context: whatever happens
-here, the verdict stands.
+A live check is a pure function of (object, stored object, context) that yields warnings. It reads the hub through
+`Context.hub`. A question that the hub cannot answer ends the check without a verdict, and so does the end of the time
+that all checks of one review share. An error in a check is reported through the context and never changes the verdict.
 
 Source: placement-api.md 10 and 11.
 """
@@ -19,14 +18,14 @@ from webhook.validation.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
 """Takes the object (None on DELETE) and the stored one (None on CREATE). The object has passed the rules of its kind;
-on an update, parts that were broken before may still be."""
+on an update, parts that were broken before may still be broken."""
 
 LONGEST: Final = 119
 """Characters of a warning, its path included (placement-api.md 11)."""
 MOST_FINDINGS: Final = 100
-"""Of one check; an answer shows fewer."""
+"""Most warnings of one check; an answer shows fewer."""
 _STRIDE: Final = 256
-"""After so many objects the clock is looked at."""
+"""How many objects to visit between two looks at the clock."""
 
 Item = TypeVar("Item")
 
@@ -34,14 +33,14 @@ Item = TypeVar("Item")
 def run_checks(
     checks: Iterable[LiveCheck], document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> list[FieldWarning]:
-    """Return what *checks* say within the time they have together."""
+    """Return the warnings of *checks* within the time that they share."""
     context = context.started()
     found: list[FieldWarning] = []
     for check in checks:
         try:
             context.check_time()
             for warning in islice(check(document, old, context), MOST_FINDINGS):
-                found.append(warning)  # noqa: PERF402 - what was said before an error stays said
+                found.append(warning)  # noqa: PERF402 - warnings before an error are kept
         except NotKnownError:
             continue
         except OutOfTimeError:
@@ -52,10 +51,10 @@ def run_checks(
 
 
 def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
-    """Yield *items*, looking at the clock now and then; for walks over all objects of a kind.
+    """Yield *items*, checking the clock at intervals; for loops over all objects of a kind.
 
     Raises:
-        OutOfTimeError: The time is used up.
+        OutOfTimeError: The time is over.
     """
     for number, item in enumerate(items):
         if number % _STRIDE == 0:
@@ -72,9 +71,9 @@ def with_names(text: str, names: Collection[str], room: int, total: int | None =
     """Return ``text: a, b and 3 more``: as many names, in order, as fit in *room* characters.
 
     Args:
-        text: What is said about them.
+        text: The message about them.
         names: Those that may be named.
-        room: Characters for the whole.
+        room: Characters for the whole text.
         total: How many there are, named or not; by default as many as *names*.
     """
     total = len(names) if total is None else total

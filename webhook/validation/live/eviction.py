@@ -22,7 +22,7 @@ SPEC: Final = FieldPath.of("spec")
 
 
 def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """An eviction of what is not there is invalid for ever and has to be made anew (X-83)."""
+    """An eviction of a placement that is not there stays invalid; the user has to create a new one (X-83)."""
     placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
     if old is not None or not placement:
         return
@@ -39,7 +39,7 @@ def warn_about_target(document: JsonObject | None, old: JsonObject | None, conte
 def warn_about_idle_budget(
     document: JsonObject | None, _old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A budget is for the ClusterResourcePlacement of its name (X-81)."""
+    """A budget applies to the ClusterResourcePlacement of the same name (X-81)."""
     name = name_of(document or {})
     if name and context.hub.get(PLACEMENT, name) is None:
         message = "there is no ClusterResourcePlacement of this name yet: the budget has no effect"

@@ -26,7 +26,7 @@ NAME: Final = FieldPath.of("metadata", "name")
 
 
 def warn_about_taints(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A new taint does not remove the placements that do not tolerate it (X-92). PickFixed looks at no taints."""
+    """A new taint does not remove the placements that do not tolerate it (X-92). PickFixed ignores taints."""
     if document is None or old is None:
         return
     before = [_key(taint) for taint in dicts_at(old, "spec", "taints")]
@@ -53,7 +53,7 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
 def warn_about_deletion(
     _document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Placements are on a cluster that is to leave (D-05, X-93)."""
+    """There are placements on a cluster that a user deletes from the fleet (D-05, X-93)."""
     if old is None or is_deleting(old):
         return
     names = {
@@ -74,7 +74,7 @@ def _bindings_of(cluster: str, context: Context) -> Iterator[tuple[Family, JsonO
 
 
 def _tolerations(family: Family, binding: JsonObject, context: Context) -> tuple[Toleration, ...] | None:
-    """Return what the placement of a binding tolerates, None where that does not matter or cannot be read."""
+    """Return the tolerations of a binding's placement, None if it ignores taints or its tolerations are unreadable."""
     ref = family.parent(binding)
     placement = context.hub.get(family.placement, ref.name, ref.namespace)
     if placement is None or placement_type_of(placement) == "PickFixed":

@@ -1,6 +1,6 @@
 """Live checks on ClusterResourcePlacement and ResourcePlacement.
 
-On an update only what it changed is looked at.
+On an update, they check only what the update changes.
 
 Source: placement-api.md 10.1.
 """
@@ -68,17 +68,17 @@ WELL_KNOWN: Final = frozenset(
     | {NODE_COUNT, *NODE_COUNT_ALIASES, f"{_AZURE}per-cpu-core-cost", f"{_AZURE}per-gb-memory-cost"}
     | NOT_NUMERIC
 )
-"""Properties that a member may come to report though none does now (placement-api.md 2.2)."""
+"""Properties that a member may report later, even if none does now (placement-api.md 2.2)."""
 _SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
 _MOST_CANDIDATES: Final = 200
-"""So many property names are compared with one that nobody reports."""
+"""How many known property names are compared with one that no member reports."""
 _NAMESPACE: Final = ("", "Namespace")
 
 
 def warn_about_number(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """PickN asks for more clusters than have joined, or than its terms and tolerations leave (X-05).
+    """PickN asks for more clusters than have joined, or than match its terms and tolerations (X-05).
 
-    A cluster that has never reported is given the benefit of the doubt.
+    A cluster that has never reported counts as matching.
     """
     policy = dict_at(document, "spec", "policy")
     wanted = policy.get("numberOfClusters")
@@ -109,7 +109,7 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
 
 
 def _profile_of(document: JsonObject, context: Context) -> Profile:
-    """Return the plugins of a policy, which the rules have read already unless a part of the object is broken."""
+    """Return the plugins of a policy, which the rules have already parsed unless a part of the object is broken."""
     view = context.seen.view_of(document)
     try:
         if isinstance(view, ClusterResourcePlacement) and view.spec.policy is not None:
@@ -132,9 +132,9 @@ def warn_about_unknown_clusters(
 def warn_about_unknown_properties(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A compared property is reported by no member and is not well known (X-08).
+    """No member reports a compared property, and it is not well known (X-08).
 
-    While some member has never reported, or nothing is reported at all, nobody can tell.
+    There is no verdict while some member has never reported, or while no member reports any property.
     """
     before = {name for _, name in _properties(old)}
     strange = [
@@ -159,7 +159,10 @@ def warn_about_unknown_properties(
 
 
 def _closest(name: str, others: Sequence[str]) -> str:
-    """Return the name of *others* that may be meant, empty when none is; their prefixes are all alike."""
+    """Return the name among *others* that the user may have meant, empty when there is none.
+
+    Only the last segments are compared, because the prefixes are much alike.
+    """
     by_end = {other.rpartition("/")[2]: other for other in others}
     close = get_close_matches(name.rpartition("/")[2], by_end, 1, 0.75)
     return by_end[close[0]] if close else ""
@@ -173,7 +176,7 @@ def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
 
 
 def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
-    """Yield where a policy names which property."""
+    """Yield the properties that a policy names, with their paths."""
     affinity = dict_at(document, "spec", "policy", "affinity", "clusterAffinity")
     required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
     for i, term in enumerate(required):
@@ -189,7 +192,7 @@ def _properties(document: JsonObject | None) -> Iterator[tuple[FieldPath, str]]:
 def warn_about_empty_selectors(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A selector finds nothing on the hub (X-25); a later object is taken in, a misspelt name never comes."""
+    """A selector matches nothing on the hub (X-25): the object may be created later, or its name is misspelt."""
     before = dicts_at(old, "spec", "resourceSelectors")
     terms = dicts_at(document, "spec", "resourceSelectors")
     home = namespace_of(document or {}) or _selected_home(terms)
@@ -228,8 +231,8 @@ def warn_about_shared_objects(
 ) -> Iterator[FieldWarning]:
     """Another placement of the same kind places the same object on some of the same clusters (X-22).
 
-    Where both allow co-ownership they do not get into each other's way. Objects are compared by the names in the
-    selectors; a selector by label counts when it fits the labels of the object on the hub.
+    If both allow co-ownership, they do not conflict. Objects are compared by the names in the selectors; a label
+    selector counts if it matches the labels of the object on the hub.
     """
     before = dicts_at(old, "spec", "resourceSelectors")
     named = [
@@ -262,7 +265,7 @@ def warn_about_shared_objects(
 
 
 def _selectors_of(placement: JsonObject) -> list[JsonObject]:
-    """Return the selectors of a placement; quicker than `dicts_at`, for walks over all placements."""
+    """Return the selectors of a placement; faster than `dicts_at`, for loops over all placements."""
     spec = placement.get("spec")
     terms = spec.get("resourceSelectors") if isinstance(spec, dict) else None
     return [term for term in terms if isinstance(term, dict)] if isinstance(terms, list) else []
@@ -273,7 +276,7 @@ def _shares(placement: JsonObject) -> bool:
 
 
 def _planned(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the clusters of a placement as a first run would pick them, with those it holds."""
+    """Return the clusters that a first scheduling run would pick for a placement, and those that it holds."""
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context) if name else ()
     held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
@@ -306,7 +309,7 @@ def _fits_labels(term: JsonObject, named: JsonObject, context: Context) -> bool:
 
 
 def warn_about_history(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A shorter history prunes a snapshot that an unfinished run uses (X-24)."""
+    """A smaller history limit prunes a snapshot that an unfinished run uses (X-24)."""
     limit, before = (_history_limit(state) for state in (document, old))
     if document is None or old is None or limit >= before:
         return
@@ -338,7 +341,7 @@ def _history_limit(document: JsonObject | None) -> int:
 
 
 def _surplus(indexes: list[str], limit: int) -> set[str]:
-    """Return what is pruned when one more snapshot is made."""
+    """Return the indexes that are pruned when one more snapshot is created."""
     return set(indexes[: max(0, len(indexes) - limit + 1)])
 
 

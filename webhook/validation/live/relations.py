@@ -1,4 +1,4 @@
-"""Which objects belong together: a placement and what is made for it, runs and what they name."""
+"""Which objects belong together: a placement and its snapshots and bindings, a run and the objects it names."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -13,14 +13,14 @@ from webhook.validation.context import Context, NotKnownError
 WRITTEN: Final[Mapping[tuple[str, str], Family]] = {
     kind.group_kind: family for family in FAMILIES for kind in (family.placement, family.strategy, family.run)
 }
-"""By the kind that is written."""
+"""The family of each kind that live checks review."""
 
 
 def family_of(document: JsonObject) -> Family:
     """Return the kinds around a placement, strategy or run.
 
     Raises:
-        NotKnownError: It is none; only a made-up review holds a stored object of another kind.
+        NotKnownError: It is none of these; only a forged review contains a stored object of another kind.
     """
     family = WRITTEN.get(group_kind(document))
     if family is None:
@@ -39,14 +39,14 @@ def cluster_of(binding: JsonObject) -> str:
 
 
 def holds_cluster(binding: JsonObject) -> bool:
-    """Say whether a binding keeps its cluster: picked or rolled out, and not being deleted."""
+    """Say whether a binding holds its cluster: scheduled or bound, and not being deleted."""
     return text_at(binding, "spec", "state") in {"Scheduled", "Bound"} and not is_deleting(binding)
 
 
 def is_unfinished(run: JsonObject) -> bool:
-    """Say whether a run may still change something: neither succeeded nor failed nor refused, nor being deleted.
+    """Say whether a run may still change something: it has not succeeded, failed, been refused or been deleted.
 
-    Generations are left aside: a finished run stays finished, whatever its state is set to.
+    Generations do not matter: a finished run stays finished, whatever state a user sets.
     """
     status = {
         str(condition.get("type")): condition.get("status") for condition in dicts_at(run, "status", "conditions")
@@ -56,6 +56,6 @@ def is_unfinished(run: JsonObject) -> bool:
 
 
 def is_same(document: JsonObject, other: JsonObject) -> bool:
-    """Say whether two documents of a kind are states of the same object; one without a name is nobody's."""
+    """Say whether two documents of a kind are the same object; a document without a name is a new one."""
     name = name_of(document)
     return bool(name) and (name, namespace_of(document)) == (name_of(other), namespace_of(other))

@@ -1,6 +1,6 @@
 """Live checks on staged update strategies and runs.
 
-A mistake that these find is final for a run: it fails to initialise and has to be made anew.
+The mistakes that these find are final for a run: it fails to initialise, and the user has to create a new one.
 
 Source: placement-api.md 10.2; staged-updates.md 3 and 4.
 """
@@ -36,8 +36,8 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
     """Member clusters are in several stages or in none, or cannot be sorted (X-35).
 
-    That matters for the clusters of placements that wait for runs. While there are none, all clusters are looked at,
-    and those in no stage pass: many a strategy is meant for a part of the fleet.
+    That matters for the clusters of placements that wait for runs. If there are none, all clusters are checked, and
+    those in no stage pass, because many strategies are for a part of the fleet.
     """
     if document is None:
         return
@@ -76,7 +76,7 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
 
 
 def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> BoolColumn | None:
-    """Return the clusters of placements that are rolled out by runs; None: there are none, or it is not known."""
+    """Return the clusters of placements that runs roll out; None: there are none, or it is not known."""
     family, namespace = family_of(document), namespace_of(document)
     try:
         waiting = [
@@ -97,7 +97,7 @@ def _has_integer(fleet: Fleet, key: str) -> BoolColumn:
 
 
 def warn_about_use(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A strategy is changed or deleted while runs use it; each keeps the copy of its start (X-36)."""
+    """A strategy is changed or deleted while runs use it; each run keeps the copy it made at its start (X-36)."""
     if old is None:
         return
     family, name, namespace = family_of(old), name_of(old), namespace_of(old)
@@ -122,7 +122,7 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
 def warn_about_references(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A new run names what it will not find (X-41)."""
+    """A new run names objects that it will not find (X-41)."""
     if document is None or old is not None:
         return
     family, namespace = family_of(document), namespace_of(document)
@@ -156,7 +156,10 @@ def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[Fie
 def warn_about_other_runs(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A run is made or started while another one of the placement is not finished: the later writer wins (X-43)."""
+    """A run is created or started while another run of the placement is unfinished: the later writer wins (X-43).
+
+    Only a warning: the cache may not yet have seen that another run was created, or that one has finished.
+    """
     if document is None or (old is not None and text_at(document, "spec", "state") != "Run"):
         return
     family, namespace = family_of(document), namespace_of(document)
