@@ -64,8 +64,8 @@ def test_static_pools_are_defaulted_as_well():
         pytest.param({}, "Never", "Never", '"Never" was copied', id="old-place-never"),
         pytest.param({"expireAfter": None}, "168h", "168h", "was copied", id="old-place-and-null"),
         pytest.param({"expireAfter": "24h"}, "168h", "24h", "", id="the-template-wins"),
-        pytest.param({}, "7d", "720h", '"7d" is no duration and was ignored', id="old-place-no-duration"),
-        pytest.param({}, 168, "720h", "168 is no duration", id="old-place-no-text"),
+        pytest.param({}, "7d", "720h", '"7d" is not a duration and was ignored', id="old-place-no-duration"),
+        pytest.param({}, 168, "720h", "168 is not a duration", id="old-place-no-text"),
     ],
 )
 def test_expire_after(node, old_place, lifetime, warning):
