@@ -39,7 +39,7 @@ LabelValue = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_
 
 
 class LabelSelectorRequirement(ApiModel):
-    """One expression over one label key. Admission refuses an unknown operator; the model accepts it."""
+    """One expression over one label key. Admission checks the operator."""
 
     key: LabelKey
     operator: LabelValue

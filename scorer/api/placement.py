@@ -72,7 +72,7 @@ class PropertySorter(ApiModel):
 
 
 class ClusterSelectorTerm(ApiModel):
-    """A condition on a member cluster; both its parts must hold, an empty term matches every cluster."""
+    """A condition on a member cluster. Both selectors must match if set; an empty term matches every cluster."""
 
     label_selector: LabelSelector | None = None
     property_selector: PropertySelector | None = None

@@ -32,8 +32,8 @@ def compare(
     a cluster that the other does not; for a single cluster, whether anything about it differs.
     """
     sides = _verdicts(left), _verdicts(right)
-    nobody = _Verdict(NOT_LISTED, None, None, "the policy does not list it")
-    pairs = {name: tuple(side.get(name, nobody) for side in sides) for name in sides[0].keys() | sides[1].keys()}
+    unlisted = _Verdict(NOT_LISTED, None, None, "the policy does not list it")
+    pairs = {name: tuple(side.get(name, unlisted) for side in sides) for name in sides[0].keys() | sides[1].keys()}
     order = sorted(pairs, key=lambda name: (*(_rank(verdict) for verdict in pairs[name]), name))
     clusters = []
     for name in order:
