@@ -141,7 +141,7 @@ class SchedulerController:
         if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
             await self._hub.carry_out_at_once(family.binding, taken_back)
             documents = children(self._hub.cache, family.binding, ref)
-        documents = await self._with_lost(family, placement, name, documents)
+        documents = await self._with_lost(family, ref, placement, name, documents)
         run = self.decide(ref, snapshot, documents)
         blank = _blank(family)
         try:
@@ -190,14 +190,14 @@ class SchedulerController:
             await self._hub.replace(family.binding, free)
 
     async def _with_lost(
-        self, family: Family, placement: JsonObject, snapshot: str, documents: list[JsonObject]
+        self, family: Family, ref: PlacementRef, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
         """Create the bindings again that another client has deleted, on members that stay; return all bindings.
 
         Their Works are read from the hub: the cache may learn of the end of a binding before that of its Works, which
         would then pass for orphans.
         """
-        name, blank, made = name_of(placement), _blank(family), []
+        name, blank = name_of(placement), _blank(family)
         known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name)
         for cluster in sorted(orphaned_works(placement, documents, known)):
             member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
@@ -208,8 +208,10 @@ class SchedulerController:
             if works := [work for work in found if not is_deleting(work)]:
                 document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
                 with suppress(AlreadyExistsError):  # the cache was behind, and has read it now
-                    made.append(await self._hub.create(family.binding, document))
-        return [*documents, *made]
+                    await self._hub.create(family.binding, document)
+        # Read again rather than added up: a run that missed a binding which exists would pick another member for it,
+        # and the binding itself, when the watch brings it, causes no other run.
+        return children(self._hub.cache, family.binding, ref)
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.

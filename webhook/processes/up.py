@@ -146,11 +146,13 @@ class Up:
         return self.server.addresses.http_url
 
     async def wait(self) -> None:
-        """Return when the loop ends, which only a bug can make it do; its error is raised."""
+        """Return when the loop or the server ends, which only a bug can make them do; its error is raised."""
         assert self._running is not None
-        await asyncio.wait([self._running, asyncio.create_task(self.server.wait())], return_when="FIRST_COMPLETED")
-        if self._running.done():
-            await self._running
+        serving = asyncio.create_task(self.server.wait(), name="serving")
+        done, _ = await asyncio.wait([self._running, serving], return_when="FIRST_COMPLETED")
+        for ended in done:
+            if not ended.cancelled():  # as they are when the server stops
+                ended.result()
 
     def placements(self) -> list[JsonObject]:
         """Return all placements as ``GET /v1/placements`` shows them."""

@@ -8,12 +8,20 @@ import asyncio
 import pytest
 
 from scorer.api.documents import current_condition, is_deleting
-from scorer.api.kinds import BINDING, NAMESPACE, NAMESPACED_BINDING, NAMESPACED_OVERRIDE, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.kinds import (
+    BINDING,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    NAMESPACED_BINDING,
+    NAMESPACED_OVERRIDE,
+    PLACEMENT,
+    RESOURCE_PLACEMENT,
+)
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.deleted_bindings import bindings, delete_bindings, placed
 from tests.webhook.controllers.override_rules import delete, make_override, rule
-from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, running
-from webhook.kube.ports import Key
+from tests.webhook.controllers.world import CONFIG_MAP, held_up, make_member, pick_n, running
+from webhook.kube.ports import AlreadyExistsError, Key
 
 ONE_AT_A_TIME = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
 HELD = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
@@ -191,3 +199,28 @@ async def test_a_binding_that_waits_for_its_placement_goes_as_soon_as_that_says_
                 await asyncio.sleep(0.01)
     await world.until(lambda: not bindings(world) and not world.works(), 10)
     assert await placed(world, *"abc") == dict.fromkeys("abc")
+
+
+async def test_one_that_another_client_was_faster_to_create_again_counts(world):
+    """Its member would not be picked anew: a run that does not know of the binding picks another one instead."""
+    await world.add(make_placement("web", pick_n(2)))
+    await world.until(lambda: is_available(world) and len(bindings(world)) == 2)
+    picked = {item["spec"]["targetCluster"] for item in bindings(world)}
+    taint = {"key": "closed", "effect": "NoSchedule"}
+    for name in sorted(picked):
+        await world.change(MEMBER_CLUSTER, name, taints=[taint])
+    create, seen = world.store.create, set()
+
+    async def beaten(kind, document):
+        made = await create(kind, document)
+        if kind == BINDING:
+            seen.add(document["spec"]["targetCluster"])
+            raise AlreadyExistsError("another client was faster")
+        return made
+
+    world.store.create = beaten
+    await delete_bindings(world)
+    await world.until(lambda: len(bindings(world)) == 2)
+    assert seen == picked
+    await world.until(lambda: is_available(world))
+    assert {item["spec"]["targetCluster"] for item in bindings(world)} == picked
