@@ -1,4 +1,4 @@
-"""The command line: carries questions to the engine or to a running server, and answers back to people and machines.
+"""The command line: takes questions to the engine or to a running server, and prints answers for people and machines.
 
 One module per command, imported when the command is called, so that ``--help`` is quick and ``up`` stays small.
 """

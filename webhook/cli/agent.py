@@ -1,4 +1,4 @@
-"""``harbormaster agent``: the agent of a member cluster, until a signal comes."""
+"""``harbormaster agent``: the agent of a member cluster, which runs until a signal stops it."""
 
 import os
 import re
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
     from webhook.settings.programs import AgentSettings
 
-HELP = """Be the agent of a member cluster: join the fleet, report, apply what the hub sends.
+HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
 
-Runs in the member and talks to two API servers. On the hub it needs the rights that the hub gives to
-`spec.identity` of the MemberCluster, in the namespace fleet-member-NAME alone; in the member, whatever the placed
-objects need, besides reading nodes, pods and namespaces. `harbormaster rbac agent` prints them. Install the
+The agent runs in the member and talks to two API servers. On the hub, it needs the rights that the hub gives to
+`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs to read nodes,
+pods and namespaces, and the rights for whatever objects are placed. `harbormaster rbac agent` prints both. Install the
 definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
 HARBORMASTER_LOG_LEVEL.
 
-It writes down whose the cluster is: which hub, and which member, in ConfigMap harbormaster-member of its own namespace.
-An agent of another hub or of another name is then refused: it applies nothing, is not ready, and says so in its log and
-on its hub (condition IdentityAccepted). Leaving clears the note. To make such a cluster the
-member all the same, run the agent once with --take-over: what was placed there stays, and Works that hold the same
-objects take them over.
+The agent records the identity of the cluster (which hub, and which member) in ConfigMap harbormaster-member of its own
+namespace. From then on an agent of another hub, or with another name, applies nothing, is not ready, and says why in
+its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the record. To
+make such a cluster this member nevertheless, run the agent once with --take-over: placed objects stay, and Works that
+hold the same objects take them over.
 
-Not all that the hub sends is applied. Never touched are the fleet's own kinds and their definitions, the namespaces
-fleet-member-* and the agent's own, and cluster roles, webhooks and policies named harbormaster or harbormaster-*.
-Nor is what --blocked-namespaces names or --allowed-kinds leaves out. The Work says so of each such manifest (reason
-RefusedByAgent); what an earlier agent has applied of it stays, and is let go of.
+The agent does not apply everything that the hub sends. It never touches the fleet's own kinds and their definitions,
+the namespaces fleet-member-* and its own, nor cluster roles, webhooks and policies named harbormaster or
+harbormaster-*. The same holds for namespaces in --blocked-namespaces and for kinds that are not in --allowed-kinds. The
+Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object stays in the
+member, and the agent gives up its ownership.
 
 \b
 A price list (--prices) is YAML or JSON, in USD per hour:
@@ -43,7 +44,7 @@ A price list (--prices) is YAML or JSON, in USD per hour:
   regions: {westeurope: {Standard_D4s_v5: 0.23}}
 
 \b
-A provider (--provider-command) is run once per heartbeat, has 10 seconds, and prints JSON:
+The agent runs a provider (--provider-command) once per heartbeat, for at most 10 seconds. It prints JSON:
   {"properties": {"example.com/gpu-count": "8"}, "resources": {"capacity": {"nvidia.com/gpu": "8"}}}
 
 \b
@@ -66,7 +67,7 @@ _file = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class AgentArguments:
-    """What the user says about the agent, but for its settings.
+    """What the user says about the agent, apart from its settings.
 
     Args:
         cluster: Name of the MemberCluster.
@@ -75,9 +76,9 @@ class AgentArguments:
         kubeconfig: The member; None: the cluster of the pod that this runs in.
         context: Of *kubeconfig*; None: its current one.
         prices: Price list; None: cost is not reported.
-        region: Whose prices count; empty: the region of the nodes.
-        take_over: Make the cluster this member, even if it was another.
-        provider_command: Reports further properties; empty: none does.
+        region: The region whose prices apply; empty: that of the nodes.
+        take_over: Make the cluster this member, even if it was another member before.
+        provider_command: The command that reports additional properties; empty: none.
     """
 
     cluster: str
@@ -109,32 +110,58 @@ class AgentArguments:
         )
 
 
-@click.command("agent", help=HELP, short_help="Be the agent of a member cluster.")
+@click.command("agent", help=HELP, short_help="Run the agent of a member cluster.")
 @grouped(
     "agent",
     AgentArguments,
     click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is."),
-    click.option("--hub-kubeconfig", required=True, type=_file, metavar="FILE", help="The hub, as its member."),
-    click.option("--hub-context", metavar="NAME", help="Context of the hub's kubeconfig; else its current one."),
-    click.option("--kubeconfig", type=_file, metavar="FILE", help="The member; else the pod's own."),
-    click.option("--context", metavar="NAME", help="Context of the member's kubeconfig; else its current one."),
+    click.option(
+        "--hub-kubeconfig", required=True, type=_file, metavar="FILE", help="Kubeconfig of the hub, as this member."
+    ),
+    click.option(
+        "--hub-context", metavar="NAME", help="Context of the hub's kubeconfig.  [default: its current context]"
+    ),
+    click.option(
+        "--kubeconfig",
+        type=_file,
+        metavar="FILE",
+        help="Kubeconfig of the member.  [default: the pod's ServiceAccount]",
+    ),
+    click.option(
+        "--context", metavar="NAME", help="Context of the member's kubeconfig.  [default: its current context]"
+    ),
     click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]"),
-    click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]"),
-    click.option("--prices", type=_file, metavar="FILE", help="Price list; else no cost is reported."),
-    click.option("--region", default="", metavar="NAME", help="Whose prices count; else the region of the nodes."),
-    click.option("-n", "--namespace", metavar="NS", help="Its own namespace, if not that of its ServiceAccount."),
+    click.option(
+        "--http-port",
+        type=click.IntRange(0, 65535),
+        help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
+    ),
+    click.option("--prices", type=_file, metavar="FILE", help="Price list; without one, no cost is reported."),
+    click.option(
+        "--region", default="", metavar="NAME", help="Region whose prices apply.  [default: the region of the nodes]"
+    ),
+    click.option(
+        "-n", "--namespace", metavar="NS", help="The agent's own namespace.  [default: that of its ServiceAccount]"
+    ),
     click.option(
         "--blocked-namespaces",
         metavar="LIST",
-        help="In which it does nothing, besides its own and fleet-member-*; `*` at the end: any rest.  "
-        "[default: kube-*]",
+        help="Namespaces that the agent does not touch, in addition to its own and fleet-member-*; a `*` at the end "
+        "stands for any suffix.  [default: kube-*]",
     ),
     click.option(
-        "--allowed-kinds", metavar="RULES", help="Nothing is done to other kinds; `v1/ConfigMap,Secret; apps`."
+        "--allowed-kinds",
+        metavar="RULES",
+        help="The agent touches only these kinds, such as `v1/ConfigMap,Secret; apps`.  [default: all]",
     ),
-    click.option("--take-over", is_flag=True, help="Make the cluster this member, even if it was another."),
     click.option(
-        "--provider-command", default="", metavar="CMD", help="Reports further properties; run without a shell."
+        "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
+    ),
+    click.option(
+        "--provider-command",
+        default="",
+        metavar="CMD",
+        help="Command that reports additional properties; run without a shell.",
     ),
 )
 def command(agent: AgentArguments, **given: Any) -> int:

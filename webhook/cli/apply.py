@@ -12,14 +12,14 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.hub_options import HubOptions, hub_options
 from webhook.cli.options import file_option, hub_namespace_option, run
 
-HELP = """Create or change objects to be as the files say.
+HELP = """Create objects, or change them to what the files say.
 
-Works as kubectl apply does: a field that was in the file last time and is not any more is removed, a field that only
-others set is left alone. All files are read and checked before anything is written. What the hub refuses is told with
-the reasons; the other objects are still applied.
+Works like kubectl apply: a field that was in the file last time and no longer is, is removed; a field that only
+other clients have set is left alone. All files are read and checked before anything is written. If the hub refuses an
+object, the reasons are printed, and the other objects are still applied.
 
-On the hub of `harbormaster up` a MemberCluster's status is kept as what its simulated agent shall report; what only a
-hub sets is left out.
+On the hub of `harbormaster up`, the status of a MemberCluster says what its simulated agent reports. Fields that only a
+hub sets are left out.
 
 \b
 Examples:
@@ -34,7 +34,7 @@ Exit codes:
 """
 
 
-@click.command("apply", help=HELP, short_help="Create or change objects to be as the files say.")
+@click.command("apply", help=HELP, short_help="Create objects, or change them to what the files say.")
 @file_option
 @hub_namespace_option
 @click.option("--dry-run", is_flag=True, help="Let the hub check everything and store nothing.")
@@ -65,7 +65,7 @@ async def _apply(connection: Connection, found: list[Found], namespace: str | No
 
 
 async def known_objects(client: Client, found: list[Found], namespace: str | None) -> list[Loaded]:
-    """Check what was read; kinds that only the hub knows are asked for when there are such.
+    """Check what was read; if it has kinds that are not known here, look for them among the hub's definitions.
 
     Raises:
         UserError: As `resolve`; or an object is in another namespace than *namespace*.

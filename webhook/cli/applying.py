@@ -1,7 +1,7 @@
 """Makes objects on the hub what files say, as ``kubectl apply`` does.
 
-What a file said last time is kept in kubectl's own annotation, so a member that is no longer in the file is removed,
-a member that somebody else set stays, and kubectl and we can take turns on the same object.
+kubectl's own annotation keeps what the file said last time. So a field that is no longer in the file is removed, a
+field that another client has set stays, and users can apply the same object with kubectl and harbormaster in turn.
 
 Source: Kubernetes ``kubectl apply``, three-way JSON merge patch.
 """
@@ -33,9 +33,9 @@ class Outcome:
 
     Args:
         loaded: As read.
-        action: ``created``, ``configured``, ``unchanged``, ``kept`` (changed on the hub since, and left so); empty when
-            refused.
-        warnings: What the hub said besides.
+        action: ``created``, ``configured``, ``unchanged``, ``kept`` (changed on the hub since, and left like that);
+            empty when refused.
+        warnings: The hub's warnings.
         refusal: Why it was refused.
     """
 
@@ -46,11 +46,11 @@ class Outcome:
 
 
 def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
-    """Return what is asked of the hub: without what only the hub sets, but with the status of a member that it plays.
+    """Return what to send to the hub: without fields that only the hub sets, but with the status of simulated members.
 
     Args:
         document: What the file says.
-        simulated: Whether the hub plays its members.
+        simulated: Whether the hub simulates its members.
     """
     document = keep_status(document) if simulated else document
     metadata = {name: value for name, value in document["metadata"].items() if name not in _SET_BY_HUB}
@@ -97,12 +97,16 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
         except RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-            current = await client.get(place)  # somebody was faster
+            # Another client created it between our read and our write: go on as for an object that was there before.
+            current = await client.get(place)
+    # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
+    # writes to other fields after our read is neither lost nor a conflict.
     last = _last_applied(current)
     patch = three_way_patch(last, wanted, current)
     if not patch:
         return Outcome(one, "unchanged")
     if keep_edits and last and same_json(last, json.loads(wanted["metadata"]["annotations"][LAST_APPLIED])):
+        # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
         tried = await client.patch(place, patch, dry_run=True)
         return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
     answer = await client.patch(place, patch, dry_run=dry_run)
@@ -110,7 +114,7 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
 
 
 def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:
-    """Say whether a write changed anything: filling in defaults can make a patch amount to nothing."""
+    """Say whether a write changed anything: after defaulting, a patch may turn out to change nothing."""
     if dry_run:
         return answer.document != current
     return bool(answer.document["metadata"].get("resourceVersion") != current["metadata"].get("resourceVersion"))
@@ -120,7 +124,7 @@ async def find(client: Client, place: Place) -> JsonObject | None:
     """Return an object, None when there is none.
 
     Raises:
-        RefusedError: Any other refusal than that there is none.
+        RefusedError: Any refusal other than NotFound.
     """
     try:
         return await client.get(place)
@@ -140,12 +144,12 @@ def _last_applied(current: JsonObject) -> JsonObject:
 
 
 def three_way_patch(last: Mapping[str, Any], wanted: Mapping[str, Any], current: Mapping[str, Any]) -> JsonObject:
-    """Return the merge patch that brings *wanted* about.
+    """Return the merge patch that leads to *wanted*.
 
     Args:
-        last: What was wanted last time: what is there and no longer wanted goes.
-        wanted: What is wanted now; null members are wanted gone.
-        current: What is stored; what is only there stays.
+        last: What was wanted last time: its members that are no longer wanted are removed.
+        wanted: What is wanted now; members that are null are removed.
+        current: What is stored; members that are only there stay.
     """
     patch: JsonObject = {name: None for name in last if name not in wanted and current.get(name) is not None}
     for name, value in wanted.items():

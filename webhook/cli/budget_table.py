@@ -1,8 +1,8 @@
 """Budgets for people: what is allowed now as rows, the calendar as a strip of letters per day and reason.
 
-A letter stands for half an hour of the reader's clock, or for an hour where there is less room, and says the least
-that is allowed within it; beside the strip the same day stands in exact words. Days that are alike share a line, and
-so do reasons. A day on which the clocks change is as long as it is: its strip has its own hours above it.
+A letter stands for half an hour of the reader's clock, or for an hour where the terminal is narrow, and gives the
+smallest number that is allowed within it; beside the strip, words describe the same day exactly. Equal days share a
+line, and so do equal reasons. A day on which the clocks change has 23 or 25 hours: its strip has its own scale.
 """
 
 import os
@@ -26,10 +26,10 @@ from webhook.settings.command_line import TerminalSettings
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
 LEGEND: Final = "how many may go at once, + over 9, . none, * no limit"
 WIDE: Final = 100
-"""From so many columns on there is room for half hours."""
+"""A terminal with this many columns has room for half hours."""
 PLAIN_WIDTH: Final = 120
 MOST_PARTS: Final = 8
-"""A day with more changes is not told in words."""
+"""A day with more changes is not described in words."""
 _MARKED_HOURS: Final = 3
 _NEVER: Final = "never"
 
@@ -59,7 +59,7 @@ def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: d
 
 
 def _moment(instant: datetime, near: datetime, zone: ZoneInfo) -> str:
-    """Return an instant as somebody in the zone says it; the year when it is another one."""
+    """Return an instant in local time; with the year if that is not the present one."""
     local = instant.astimezone(zone)
     year = "" if local.year == near.astimezone(zone).year else f" {local.year}"
     return f"{_day(local)}{year} {_clock(instant, zone)}"
@@ -70,7 +70,7 @@ def _day(local: date) -> str:
 
 
 def _clock(instant: datetime, zone: ZoneInfo) -> str:
-    """Return the time of day; with the name of the zone's time where the clock shows the same time twice."""
+    """Return the time of day; with the abbreviation of the zone where the clock shows the same time twice."""
     local = instant.astimezone(zone)
     other = local.replace(fold=1 - local.fold)
     twice = other.utcoffset() != local.utcoffset() and other.astimezone(UTC).astimezone(zone) == other
@@ -80,7 +80,7 @@ def _clock(instant: datetime, zone: ZoneInfo) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A stretch of one day in which the same is allowed: the letter, and in words."""
+    """A part of a day during which the same number is allowed, as a letter and in words."""
 
     start: datetime
     end: datetime
@@ -101,7 +101,7 @@ class _Line:
 
     @property
     def look(self) -> tuple[str, ...]:
-        """What days on one line have in common."""
+        """What days must have in common to share a line."""
         return self.hours, self.letters, self.words, self.note
 
 
@@ -128,7 +128,7 @@ def local_days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple
     day = start.astimezone(zone).date()
     while (begins := midnight(day, zone)) < end:
         following = day + timedelta(days=1)
-        if begins < midnight(following, zone):  # a zone that changes sides of the date line leaves a day out
+        if begins < midnight(following, zone):  # a zone that moves across the date line skips a day
             yield day, begins, midnight(following, zone)
         day = following
 
@@ -165,7 +165,7 @@ def _print_pool(
 
 
 def _alike(reasons: Iterable[JsonObject]) -> list[list[JsonObject]]:
-    """Group the reasons that are allowed the same all the time."""
+    """Group the reasons that have the same limits all the time."""
     groups: list[list[JsonObject]] = []
     for reason in reasons:
         look = [(span["start"], span["limit"]) for span in reason["spans"]]
@@ -263,7 +263,7 @@ def _line(day: date, begins: datetime, ends: datetime, spans: Sequence[_Part], z
 
 
 def _hours(marks: Sequence[datetime]) -> str:
-    """Return every third hour of the clock over its letter."""
+    """Return the scale: every third hour, above its letter."""
     text = ""
     for position, local in enumerate(marks):
         if local.minute == 0 and local.hour % _MARKED_HOURS == 0 and position >= len(text):
@@ -299,7 +299,7 @@ def _painted(letters: str) -> str:
 
 
 def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which budgets cannot be used, and why reasons never open about which no warning speaks."""
+    """Yield which budgets cannot be used, and why reasons never open that no warning mentions."""
     for wrong in item["unusable"]:
         yield f"error: budgets[{wrong['budget']}] cannot be used, so nothing is allowed: {wrong['message']}"
     if item["unusable"]:
@@ -322,7 +322,7 @@ def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def budget_in_words(position: int, document: JsonObject) -> str:
-    """Return a budget as every message names it."""
+    """Return a budget in the words that all messages use for it."""
     from scorer.node_budgets.wording import describe_budget
 
     return describe_budget(position, Budget.read(document))

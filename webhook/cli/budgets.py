@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 HELP = """Show what disruption budgets allow, now and on a calendar.
 
-A budget of a NodePool says how many of its nodes may be disrupted at once, for which reasons and in which hours; the
-strictest one in force counts. With -f the files are asked (NodePools; Nodes and NodeClaims for the counts), else the
-running hub.
+A budget of a NodePool says how many of its nodes may be disrupted at once, for which reasons and at which hours. The
+strictest budget in force applies. With -f, the answer comes from the files (NodePools; Nodes and NodeClaims for the
+counts), otherwise from the running hub.
 
 \b
 Examples:
@@ -48,7 +48,8 @@ Exit codes:
 """
 LIST_HELP = """Show how many nodes may be disrupted now, per pool and reason.
 
-ALLOWED is how many more nodes may go; USED those that are going already, or are not ready; OPENS when one more may go.
+ALLOWED: how many more nodes may be disrupted. USED: how many are being disrupted, or are not ready. OPENS: when one
+more node may be disrupted.
 
 \b
 Examples:
@@ -61,11 +62,11 @@ Exit codes:
   0  shown
   1  no such pool or time zone, a file cannot be used, or no hub
 """
-CALENDAR_HELP = """Show when how many nodes may be disrupted, per pool and reason.
+CALENDAR_HELP = """Show how many nodes may be disrupted at which times, per pool and reason.
 
-Budgets count in UTC; the calendar is in your time zone, or in that of --tz. It is reckoned with the nodes there are
-now. As a table a letter stands for half an hour (an hour where the terminal is narrow) and says the least that is
-allowed in it.
+Schedules of budgets are in UTC; the calendar is in your time zone, or in that of --tz. It assumes the present number of
+nodes. In the table, a letter stands for half an hour (an hour if the terminal is narrow) and gives the smallest number
+that is allowed within it.
 
 \b
 Examples:
@@ -83,7 +84,7 @@ Exit codes:
 SHORT = "Show what disruption budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
 MARGIN_DAYS = 8
-"""So much more is looked at for -o ics on both sides, so that events begin and end where they really do."""
+"""With -o ics, this many more days are read on both sides, so that events begin and end at their real times."""
 
 
 class Beginning(click.ParamType[datetime | date]):
@@ -121,9 +122,9 @@ class Window:
 
 pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...")
 counts_of_files = count_options(
-    "With -f: reckon with so many nodes per pool.",
-    "With -f: so many of them are being deleted.",
-    "With -f: so many others are not ready.",
+    "With -f: the number of nodes per pool.",
+    "With -f: how many of them are being deleted.",
+    "With -f: how many others are not ready.",
 )
 
 
@@ -171,7 +172,7 @@ def list_command(
     return 0
 
 
-@command.command("calendar", help=CALENDAR_HELP, short_help="Show when how many nodes may be disrupted.")
+@command.command("calendar", help=CALENDAR_HELP, short_help="Show how many nodes may be disrupted at which times.")
 @pools_argument
 @file_option
 @grouped(
@@ -179,7 +180,7 @@ def list_command(
     Window,
     zone_option,
     click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."),
-    click.option("--from", "beginning", type=Beginning(), help="Where to begin. Default: now."),
+    click.option("--from", "beginning", type=Beginning(), help="Begin of the calendar.  [default: now]"),
 )
 @counts_of_files
 @output_option("table", "json", "ics")
@@ -227,10 +228,10 @@ def calendar_command(
 
 
 def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
-    """Return begin and end: from a day on so many days of *zone*, which may have 23 or 25 hours, else of 24 hours.
+    """Return begin and end; days that begin with a day of *zone* may have 23 or 25 hours, others have 24.
 
     Raises:
-        OverflowError: They, or the days of the zone that they lie in, are not all in the years 1 to 9999.
+        OverflowError: They, or the days of the zone that they are in, are not all in the years 1 to 9999.
     """
     from webhook.cli.budget_table import midnight
 
@@ -275,7 +276,7 @@ def pools_in_files(
         counts: Counts for every pool in place of those of the files, or None.
 
     Raises:
-        UserError: A pool has the wrong shape, or there is none of a name.
+        UserError: A pool has the wrong shape, or there is no pool of a given name.
     """
     from scorer.api.node_pool import NodePool
     from scorer.node_budgets.documents import BudgetedPool
@@ -318,11 +319,11 @@ def pools_in_files(
 
 
 def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
-    """Tell why nothing is allowed where a share of no nodes is none."""
+    """Tell why nothing is allowed: a percentage of no nodes is no node."""
     empty = [p.name for p in pools if not p.counts.total and any(b.nodes.endswith("%") for b in p.budgets)]
     if empty:
         few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
-        complain(f"note: no nodes of {few} in the files, and a percentage of none is none; say how many: --total N")
+        complain(f"note: the files have no nodes of {few}, so a percentage allows none; give their number: --total N")
 
 
 def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> JsonObject:
@@ -353,7 +354,7 @@ async def _ask(connection: Connection, path: str, query: Mapping[str, object]) -
 async def _calendar_of_hub(
     connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
-    """Ask for the calendar in as many parts as it takes."""
+    """Ask for the calendar in parts: the server limits pools times days in one answer."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS
 
     names = list(pools) or [entry["pool"] for entry in (await _ask(connection, "/v1/budgets", {}))["pools"]]

@@ -1,7 +1,7 @@
 """A client of a hub: Kubernetes' REST interface, its errors, and the questions below ``/v1``.
 
-The hub of ``up`` is one server for all of it. Of another hub the API server is asked for objects; questions are
-answered here, from what that server lets us read, by the code that `harbormaster serve` answers them with.
+The hub of ``up`` is one server for both. With any other hub, the API server returns the objects, and the questions are
+answered in this process, from what that server lets us read, by the same code as in `harbormaster serve`.
 """
 
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webhook.processes.own_answers import OwnAnswers
 
 PAGE: Final = 500
-"""Objects that a hub with many of them sends at a time."""
+"""How many objects a hub sends at a time."""
 
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
@@ -39,7 +39,7 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class Answer(NamedTuple):
-    """What became of a write."""
+    """What the hub answered."""
 
     document: JsonObject
     warnings: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
     Args:
         status: The ``Status`` object it answered with.
-        warnings: What it said besides.
+        warnings: The warnings that came with it.
     """
 
     def __init__(self, status: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> None:
@@ -59,7 +59,7 @@ class RefusedError(Exception):
         self.message = str(status.get("message") or "the hub gave no reason")
         self.details: Mapping[str, Any] = status.get("details") or {}
         self.answer: JsonObject | None = status.get("answer")
-        """What a gate said that did not let something be reserved."""
+        """The answer of a gate that refused a reservation."""
         self.mistakes = [(str(each.get("pointer", "")), str(each.get("detail", ""))) for each in _errors(status)]
         self.warnings = warnings
         super().__init__(self.message)
@@ -108,7 +108,7 @@ class Place:
 
     @property
     def path(self) -> ApiPath:
-        """Path of the URL. Raises `UserError` when nothing can be named like that."""
+        """Path of the URL. Raises `UserError` for a name that no object can have."""
         namespace = self.namespace if self.kind.namespaced else None
         try:
             return path_of(self.kind, namespace or "", self.name, version=self.version)
@@ -124,7 +124,7 @@ def place_of(document: JsonObject, kind: Kind) -> Place:
 
 
 class Client:
-    """One connection to a hub; an async context manager.
+    """A client of one hub; an async context manager.
 
     Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
 
@@ -138,9 +138,9 @@ class Client:
         self._server: ApiServer | None = None
         self._answers: OwnAnswers | None = None
         self.namespace = connection.namespace
-        """Where objects are looked for when nobody says where."""
+        """Where to look for objects when the user names no namespace."""
         self.simulated = connection.ours
-        """Whether the hub plays its members itself."""
+        """Whether the hub simulates its members."""
 
     async def __aenter__(self) -> Self:
         self._server = await self._stack.enter_async_context(await open_server(self._connection))
@@ -169,7 +169,7 @@ class Client:
     async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
         """Yield changes after the resource version *since* until the hub ends the watch.
 
-        A version that is too old ends it with an event ``ERROR``.
+        If that version is too old, the only event is ``ERROR``.
         """
         query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since} | _selection(selector, fields)
         async with self._open(
@@ -213,7 +213,7 @@ class Client:
         return (await self._request("POST", path, body)).document
 
     async def withdraw(self, path: str) -> None:
-        """Take back what an earlier request at *path* has made."""
+        """Delete what an earlier request has created at *path*."""
         async with self._open("DELETE", path) as answer:
             await _check(answer)
 
@@ -267,7 +267,7 @@ class Client:
             raise unreachable(self._connection, error) from error
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
-        """Return who answers questions for a server that knows objects alone; made for the first one."""
+        """Return what answers questions in place of a server that only has objects; made at the first question."""
         from webhook.processes.own_answers import NotReadableError, OwnAnswers
         from webhook.settings.environment import SettingsError
         from webhook.settings.programs import ServerSettings
@@ -275,7 +275,7 @@ class Client:
 
         assert self._server is not None
         if self._answers is None:
-            configure("text", "error")  # what the cache says to a server's log is no answer
+            configure("text", "error")  # the cache's log messages are for servers, not for users of a command
             try:
                 settings = ServerSettings.read(os.environ)
                 answers = OwnAnswers(self._server, settings, of_nodes=path.startswith(("/v1/gate", "/v1/budgets")))
@@ -297,7 +297,7 @@ def _dry(dry_run: bool) -> dict[str, str]:
 
 
 async def _check(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a good answer; that of a watch is left to be read."""
+    """Return the body of a good answer; the body of a watch stays unread, the caller streams it."""
     if answer.status < 400:
         return b"" if "watch" in answer.url.query else await answer.read()
     content = await answer.read()

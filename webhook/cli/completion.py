@@ -1,4 +1,4 @@
-"""``harbormaster completion``: what makes a shell complete our commands and options."""
+"""``harbormaster completion``: the script by which a shell completes our commands and options."""
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
@@ -7,7 +7,7 @@ HELP = """Print the completion script of a shell.
 
 \b
 Examples:
-  source <(harbormaster completion bash)                # this shell; put it into ~/.bashrc for all
+  source <(harbormaster completion bash)                # this shell; put it into ~/.bashrc for all shells
   source <(harbormaster completion zsh)                 # the same in ~/.zshrc
   harbormaster completion fish > ~/.config/fish/completions/harbormaster.fish
 

@@ -1,4 +1,4 @@
-"""How a command reaches its hub: one value, whichever way the hub was named."""
+"""How a command reaches its hub: one value, no matter how the user named the hub."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,18 +8,18 @@ from webhook.cli.documents import DEFAULT_NAMESPACE
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A hub and the way in.
+    """A hub, and how to log in to it.
 
     Args:
         server: Its address.
-        token: What it lets us in by, unless a kubeconfig says how.
-        ca_file: Whom to trust, unless a kubeconfig says so; None: whom the system trusts.
-        kubeconfig: The kubeconfig that says how to get in; None: there is none, or its token is all there is to it.
+        token: The bearer token, unless a kubeconfig has the credentials.
+        ca_file: The trusted authorities, unless a kubeconfig has them; None: those of the system.
+        kubeconfig: The kubeconfig with the credentials; None: there is none, or it has only the token.
         context: A context of the kubeconfig.
-        namespace: Where objects are looked for when nobody says where.
-        ours: It is a server of harbormaster: it answers questions itself, and that of ``up`` plays its members. What
-            else a kubeconfig leads to knows objects alone.
-        advice: What to do when nobody answers.
+        namespace: Where to look for objects when the user names no namespace.
+        ours: It is a server of harbormaster, which answers questions itself; that of ``up`` also simulates its
+            members. Any other server that a kubeconfig leads to only has objects.
+        advice: What to do when the server does not answer.
     """
 
     server: str

@@ -19,8 +19,8 @@ from webhook.cli.options import file_option, grouped, hub_namespace_option, run
 
 HELP = """Delete objects.
 
-Named as KIND/NAME or KIND NAME..., or by the files they came from. What was placed by a placement is taken off its
-clusters. The command waits until the objects are gone.
+Name them as KIND/NAME or KIND NAME..., or by the files they came from. If you delete a placement, the agents remove the
+objects it has placed from its clusters. The command waits until the objects are gone.
 
 \b
 Examples:
@@ -30,7 +30,7 @@ Examples:
 
 \b
 Exit codes:
-  0  gone, or on the way with --no-wait
+  0  the objects are gone; with --no-wait: the hub has accepted the deletion
   1  no such object, refused, or not gone in time
 """
 
@@ -42,10 +42,10 @@ class Manner:
     """How objects are deleted.
 
     Args:
-        ignore_not_found: It is no error when one is gone already.
-        wait: Until they are gone.
-        timeout: For so many seconds.
-        dry_run: Nothing is deleted.
+        ignore_not_found: An object that does not exist is no error.
+        wait: Wait until the objects are gone.
+        timeout: Seconds to wait.
+        dry_run: Delete nothing.
     """
 
     ignore_not_found: bool
@@ -66,7 +66,7 @@ class Manner:
 @grouped(
     "manner",
     Manner,
-    click.option("--ignore-not-found", is_flag=True, help="It is no error when an object is gone already."),
+    click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
     click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
     click.option("--dry-run", is_flag=True, help="Let the hub check everything and delete nothing."),
@@ -121,9 +121,10 @@ async def _named(client: Client, words: Sequence[str], namespace: str | None) ->
 
 
 async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:
-    """Wait until finalizers have let everything go; say what is left after *seconds*."""
+    """Wait until all finalizers have been removed; say what is left after *seconds*."""
     end = asyncio.get_running_loop().time() + seconds
     for place, uid in waiting:
+        # By uid: a new object of the same name, which another client may create at once, is not the one we wait for.
         while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
             if asyncio.get_running_loop().time() >= end:
                 held = ", ".join(finalizers_of(left))

@@ -1,7 +1,7 @@
 """Reads the objects that ``-f`` names: files, folders, standard input; YAML, JSON, lists of objects.
 
-Nothing is done with any object before all of them have been read and checked, and every mistake is one line
-that names the file, the number of the document, the field and the value.
+All objects are read and checked before a command does anything with one of them. Every mistake is one line that names
+the file, the number of the document, the field and the value.
 """
 
 import json
@@ -63,7 +63,7 @@ class Loaded:
 
     @property
     def identity(self) -> Identity:
-        """What no two objects have in common."""
+        """What identifies the object: group, kind, namespace, name."""
         return (*self.kind.group_kind, self.namespace, self.name)
 
     @property
@@ -78,7 +78,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One object as it was read; nothing but its being an object has been checked."""
+    """One object as it was read; only that it is a JSON object has been checked."""
 
     document: JsonObject
     source: Source
@@ -111,7 +111,7 @@ def read(paths: Sequence[str], *, texts: dict[str, str] | None = None) -> list[F
 
     Args:
         paths: As the user gave them.
-        texts: Filled with what was read, by the file of `Source`, for who wants to point at it.
+        texts: Filled with the text of each file, by the file name of `Source`, for callers that show positions in it.
 
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.

@@ -24,8 +24,8 @@ from webhook.settings.command_line import EditorSettings
 
 HELP = """Change an object in an editor.
 
-Opens the object as YAML in $EDITOR (vi when there is none). What you change is sent when the editor closes; when the
-hub refuses it, the editor opens again with the reasons at the top. Leave the text as it is to cancel.
+Opens the object as YAML in $EDITOR (vi if that is not set). Your changes are sent when the editor closes. If the hub
+refuses them, the editor opens again with the reasons at the top. To cancel, leave the text as it is.
 
 \b
 Examples:
@@ -77,7 +77,7 @@ async def _edit(connection: Connection, words: list[str], namespace: str | None)
 
 
 class _Session:
-    """Opens the editor until the hub takes the text or the user gives up."""
+    """Opens the editor until the hub accepts the text or the user gives up."""
 
     def __init__(self, client: Client, kind: Kind, stored: JsonObject, file: Path) -> None:
         self._client = client
@@ -105,6 +105,8 @@ class _Session:
             except ValueError as error:
                 reasons = [str(error)]
                 continue
+            # Only what the user has changed, without resourceVersion: an object may stay open in an editor for long,
+            # and what other clients write to other fields meanwhile is neither undone nor a conflict.
             patch = two_way_patch(self._shown, edited)
             if not patch:
                 click.echo("Edit cancelled, no changes made.")
@@ -127,7 +129,7 @@ class _Session:
         self._file.write_text(text, encoding="utf-8")
         words = shlex.split(EditorSettings.read(os.environ).editor)
         try:
-            # The hub can wait, and nothing else runs meanwhile.
+            # Blocks the event loop, which has nothing else to do until the editor ends.
             code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor
         except OSError as error:
             raise UserError(f"$EDITOR {words[0]!r}: {(error.strerror or str(error)).lower()}") from error

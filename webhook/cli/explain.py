@@ -25,9 +25,9 @@ from webhook.cli.past_runs import history
 
 HELP = """Say why a placement got the clusters it got.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f the files are the hub, as for `harbormaster plan`; else the
-running hub is asked. Without CLUSTER there is one line per cluster of the fleet; with one, or several, every check
-and every point is shown with its numbers, and what would have had to be different.
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f, the files are the hub, as for `harbormaster plan`; otherwise the
+running hub answers. Without CLUSTER, the output has one line per cluster of the fleet. With one or more clusters, it
+shows every check and every point with its numbers, and what would have to be different.
 
 \b
 Examples:
@@ -35,7 +35,7 @@ Examples:
   harbormaster explain crp/payments busybee keenowl
   harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
-  harbormaster explain crp/payments --runs     what was decided before, and what made the difference
+  harbormaster explain crp/payments --runs     earlier decisions, and what changed between them
 
 \b
 Exit codes:
@@ -77,7 +77,7 @@ def command(
         hub.refuse_with_files()
         answer = _from_files(files, kind, namespace, name, now)
     elif now is not None:
-        raise click.UsageError("--now is for files (-f); the running hub judges by its own clock")
+        raise click.UsageError("--now is for files (-f); the running hub uses its own clock")
     else:
         connection = hub.find()
         answer = run(_from_hub(connection, kind, namespace, name))
@@ -163,10 +163,10 @@ def _print(reference: str, answer: JsonObject, *, in_detail: bool) -> None:
         return
     _echo([*lines, ""])
     print_table(*overview(items))
-    over = "Where a limit of the spread would be exceeded (these come after all that keep it):"
+    over = "Where a limit of the spread would be exceeded (these clusters rank after those that keep it):"
     for title, notes in (
         (over, limits(items)),
-        ("Who set the ranges:", ranges(items)),
+        ("Which clusters set the ranges:", ranges(items)),
         ("What would help:", advice(items)),
     ):
         if notes:

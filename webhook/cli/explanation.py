@@ -45,12 +45,12 @@ def _rounds(answer: Mapping[str, Any]) -> str:
     if rounds := answer.get("batches"):
         return f", picked in {rounds} round{'' if rounds == 1 else 's'}"
     if answer.get("wanted") == answer.get("found"):
-        return "; it has all the clusters it wants, so none was judged anew"
+        return "; it has all the clusters it wants, so none was evaluated again"
     return ""
 
 
 def because(message: str) -> str:
-    """Return the message of a trigger with the clusters of which the same is new in one clause."""
+    """Return the message of a trigger; clusters with the same change share a clause."""
     notes, news = [], dict[str, list[str]]()
     rest = ""
     for part in message.split("; "):
@@ -78,7 +78,7 @@ def _listed(names: list[str]) -> str:
 
 
 def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
-    """Return headers and one row per cluster: where it stands and why."""
+    """Return headers and one row per cluster: its rank, its verdict and why."""
     items = list(items)
     spread = any("topology" in item for item in items)
     scored = any("affinity" in item for item in items)
@@ -100,7 +100,7 @@ def _why(item: Mapping[str, Any]) -> str:
 
 
 def ranges(items: Iterable[JsonObject]) -> list[str]:
-    """Return for every sorter which clusters set its range: what surprises people most."""
+    """Return for every sorter which clusters set its range, which is what surprises users most."""
     lines: dict[int, str] = {}
     for item in items:
         for term in item.get("affinity", {}).get("terms", ()):
@@ -119,7 +119,7 @@ def _end(end: Mapping[str, Any]) -> str:
 
 
 def limits(items: Iterable[JsonObject]) -> list[str]:
-    """Return where one more placement would exceed a limit of the spread that is only a wish: that ranks last."""
+    """Return where one more placement would exceed a soft limit of the spread: such clusters rank last."""
     lines = []
     for item in items:
         for each in (item.get("topology") or {}).get("constraints") or ():
@@ -130,7 +130,7 @@ def limits(items: Iterable[JsonObject]) -> list[str]:
 
 
 def advice(items: Iterable[JsonObject]) -> list[str]:
-    """Return for every cluster what would get it in, where something simple would."""
+    """Return for every cluster the simple change that would make it pass, if there is one."""
     lines = []
     for item in items:
         words = str(item.get("help") or "")
@@ -168,7 +168,7 @@ def details(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
-    """Return why external scores that were looked at cannot be read, unless a warning says so already."""
+    """Return why external scores that were used cannot be read, unless a warning already says so."""
     terms = [term for check in item.get("filters") or () for term in check.get("terms") or ()]
     readings = [entry for term in terms for entry in term.get("properties") or ()]
     readings += [term["sorter"] for term in (item.get("affinity") or {}).get("terms") or () if term.get("sorter")]
@@ -274,7 +274,7 @@ def _preference(term: Mapping[str, Any]) -> str:
     labels, sorter = term.get("labels"), term.get("sorter")
     gate = "" if labels is None else f"labels {'match' if labels['pass'] else 'do not match'}"
     if sorter is None:
-        return f"{name}: {gate or 'for everybody'}"
+        return f"{name}: {gate or 'for every cluster'}"
     ends = (
         f" in the range {_end(sorter['min'])} to {_end(sorter['max'])}" if "min" in sorter and "max" in sorter else ""
     )

@@ -1,4 +1,4 @@
-"""What ends a command: mistakes of the user's making, told in one line each."""
+"""What ends a command: the user's mistakes, one line each."""
 
 from collections.abc import Iterable
 from typing import IO, Any
@@ -6,14 +6,14 @@ from typing import IO, Any
 import click
 
 MOST_LINES = 20
-"""Mistakes that are shown; the rest is counted."""
+"""How many mistakes are shown; the others are only counted."""
 
 
 class UserError(click.ClickException):
-    """Something the user can put right; exit code 1, no traceback.
+    """A mistake that the user can correct; exit code 1, no traceback.
 
     Args:
-        lines: One mistake each, naming file, field and value as far as there are any.
+        lines: One mistake each, with file, field and value if it has them.
     """
 
     exit_code = 1
@@ -31,7 +31,7 @@ class UserError(click.ClickException):
 
 
 def complain(line: str, file: IO[Any] | None = None) -> None:
-    """Write one line to standard error; what could steer a terminal is replaced."""
+    """Write one line to standard error; control characters, which could act on a terminal, are replaced."""
     click.echo(
         "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line), file, err=True
     )

@@ -1,4 +1,4 @@
-"""``harbormaster gate``: may it be disrupted now, and if not, when? Of the running hub, or of files."""
+"""``harbormaster gate``: may it be disrupted now, and if not, when? Asked of the running hub, or of files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL",
 _CODES: Final = """\b
 Exit codes:
   0  allowed
-  1  an error: no such thing, a question that makes no sense, a file that cannot be used, or no hub
+  1  an error: no such object, a question that cannot be answered, a file that cannot be used, or no hub
   2  not allowed now
 """
 HELP: Final = f"""{SHORT}
 
-Nodes are held by the disruption budgets of their NodePool, by their pods and by annotations; member clusters by the
-rollout, the update run or the upgrade run that they are in, and by whatever else is disrupting them.
+The disruption budgets of a NodePool, pods and annotations may hold back nodes. A rollout, an update run, an upgrade run
+or another disruption in progress may hold back a member cluster.
 
-An answer is advice: two who ask at once may both be allowed. With --reserve the permission is taken, for so many
-seconds, and nobody else gets it.
+An answer is only advice: if two callers ask at the same time, both may be allowed. With --reserve, you reserve the
+permission for the given number of seconds, and no other caller gets it.
 
 \b
 Examples:
@@ -55,8 +55,8 @@ Examples:
 {_CODES}"""
 DISRUPTION_HELP: Final = f"""Ask whether nodes of a NodePool may be disrupted.
 
-POOL is a NodePool, NODE the nodes that are to go, the preferred ones first; or --count says how many. With -f the
-files are asked: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets as far as they are there.
+POOL is a NodePool. NODE names the nodes to disrupt, the preferred ones first; or --count says how many. With -f, the
+answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have them.
 
 \b
 Examples:
@@ -79,7 +79,7 @@ Examples:
 {_CODES}"""
 UPDATE_HELP: Final = f"""Ask whether a member cluster may be upgraded.
 
-Of several upgrade runs the oldest one that has not ended and has the cluster in it counts, unless --run names one.
+Without --run, the question is about the oldest unfinished ClusterUpgradeRun that includes the cluster.
 
 \b
 Examples:
@@ -89,8 +89,8 @@ Examples:
 {_CODES}"""
 LIST_HELP: Final = """List what is reserved: of which node pool, placement or member cluster, by whom, and until when.
 
-The id, by which a reservation is given back, is shown of your own. Reservations of placements are shown to who may list
-those.
+You see the id, which you need to release a reservation, only of your own. You see reservations of placements only if
+you may list placements.
 
 \b
 Examples:
@@ -102,10 +102,10 @@ Exit codes:
   0  listed
   1  no hub, or you may not list them
 """
-RELEASE_HELP: Final = """Give a reservation back.
+RELEASE_HELP: Final = """Release a reservation.
 
-Nodes that were named need not be given back: once they go they no longer count twice.
-'harbormaster gate list' shows the ids of your own.
+You need not release nodes that you named and have disrupted: once they are being deleted, they are not counted twice.
+'harbormaster gate list' shows the ids of your own reservations.
 
 \b
 Examples:
@@ -113,8 +113,8 @@ Examples:
 
 \b
 Exit codes:
-  0  given back
-  1  there is no such reservation, it is somebody else's, or no hub
+  0  released
+  1  there is no such reservation, it is not yours, or no hub
 """
 
 _seconds = click.IntRange(10, 3600)
@@ -122,15 +122,15 @@ _seconds = click.IntRange(10, 3600)
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """Which nodes are to go, and why.
+    """Which nodes to disrupt, and why.
 
     Args:
         pool: Their NodePool.
-        nodes: Their names, the preferred ones first; empty: *count* of them, whichever.
+        nodes: Their names, the preferred ones first; empty: any *count* of them.
         reason: One of `REASONS`.
         count: None: *nodes* are named.
         class_: ``graceful`` or ``eventual``.
-        up_to: Fewer are welcome, too.
+        up_to: Accept fewer nodes.
     """
 
     pool: str
@@ -141,7 +141,7 @@ class Disruption:
     up_to: bool
 
     def question(self) -> JsonObject:
-        """Return it as the gate is asked."""
+        """Return it as the request body of the gate."""
         question: JsonObject = {"pool": self.pool, "reason": self.reason, "class": self.class_}
         question["mode"] = "upTo" if self.up_to else "all"
         return question | ({"nodes": list(self.nodes)} if self.nodes else {"count": self.count})
@@ -149,7 +149,7 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Which instant is asked about, and where its reader is.
+    """Which instant the question is about, and the reader's time zone.
 
     Args:
         now: None: the present.
@@ -162,22 +162,22 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Whether the permission is to be taken; both or none.
+    """Whether to reserve; either both are given or neither.
 
     Args:
-        seconds: For how long.
-        holder: By whom.
+        seconds: How long.
+        holder: Who disrupts.
     """
 
     seconds: int | None
     holder: str | None
 
     def check(self, files: Sequence[str] = ()) -> None:
-        """Raise `click.UsageError` when something is missing, or files are to be asked."""
+        """Raise `click.UsageError` when one of the two is missing, or the answer is to come from files."""
         if files and self.seconds is not None:
             raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
         if (self.seconds is None) != (self.holder is None):
-            raise click.UsageError("--reserve says for how long and --holder for whom: one needs the other")
+            raise click.UsageError("--reserve says for how long and --holder for whom: give both or neither")
 
 
 def reservation_options(command: _Command) -> _Command:
@@ -190,9 +190,9 @@ def reservation_options(command: _Command) -> _Command:
             "seconds",
             type=_seconds,
             metavar="SECONDS",
-            help="Take the permission for so long, 10 to 3600.",
+            help="Reserve the permission for this many seconds, 10 to 3600.",
         ),
-        click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; others are told."),
+        click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; shown to other callers."),
     )(command)
 
 
@@ -208,28 +208,28 @@ def command() -> None:
     click.argument("pool"),
     click.argument("nodes", nargs=-1, metavar="[NODE]..."),
     click.option(
-        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why they are to go."
+        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why the nodes are disrupted."
     ),
-    click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, whichever."),
+    click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, no matter which."),
     click.option(
         "--class",
         "class_",
         type=click.Choice(["graceful", "eventual"]),
         default="graceful",
         show_default=True,
-        help="eventual does not wait for pods where the claim has a terminationGracePeriod.",
+        help="eventual does not wait for pods if the NodeClaim has a terminationGracePeriod.",
     ),
-    click.option("--up-to", is_flag=True, help="Be content with fewer."),
+    click.option("--up-to", is_flag=True, help="Accept fewer nodes."),
 )
 @reservation_options
 @grouped(
     "moment",
     Moment,
-    click.option("--now", type=Instant(), help="Ask about this instant. Default: the present."),
+    click.option("--now", type=Instant(), help="Ask about this instant.  [default: now]"),
     zone_option,
 )
 @file_option
-@count_options("Reckon with so many nodes.", "So many of them are being deleted.", "So many others are not ready.")
+@count_options("The number of nodes.", "How many of them are being deleted.", "How many others are not ready.")
 @output_option("text", "json", "yaml")
 @hub_options
 def disruption(
@@ -316,13 +316,13 @@ def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
     return 0
 
 
-@command.command("release", help=RELEASE_HELP, short_help="Give a reservation back.")
+@command.command("release", help=RELEASE_HELP, short_help="Release a reservation.")
 @click.argument("identity", metavar="ID")
 @hub_options
 def release(identity: str, hub: HubOptions) -> int:
-    """Give a reservation back."""
+    """Release a reservation."""
     run(_release(hub.find(), identity))
-    click.echo("given back")
+    click.echo("released")
     return 0
 
 
@@ -359,7 +359,7 @@ def _of_files(files: Sequence[str], question: JsonObject) -> JsonObject:
 
 
 async def _of_hub(connection: Connection, gate: str, question: JsonObject, reservation: Reservation) -> JsonObject:
-    """Ask one of the gates; the answer to a reservation is made to look like one without."""
+    """Ask one of the gates; an answer with a reservation has the same form as one without."""
     from webhook.cli.client import Client, RefusedError
 
     async with Client(connection) as client:

@@ -1,4 +1,4 @@
-"""``harbormaster get``: objects of the running hub, as tables or as they are."""
+"""``harbormaster get``: objects of the running hub, as tables or in full."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from webhook.cli.printer_columns import cells, columns_of
 HELP = """Show objects.
 
 KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … A comma joins
-several kinds. The table has the columns of the kind's CustomResourceDefinition; -o wide has more of them.
+several kinds. The table has the columns of the kind's CustomResourceDefinition; -o wide shows more of them.
 
 \b
 Examples:
@@ -31,7 +31,7 @@ Examples:
   harbormaster get cluster/bravelion -o yaml
   harbormaster get work -A
   harbormaster get crp payments web -o json
-  harbormaster get crp -w                  again and again, until Ctrl-C
+  harbormaster get crp -w                  and every change, until Ctrl-C
 
 \b
 Exit codes:
@@ -45,10 +45,10 @@ class View:
     """Which objects of a kind are shown, and for how long.
 
     Args:
-        namespace: None: where the hub looks when nobody says where.
+        namespace: None: the default one of the connection.
         everywhere: In all namespaces.
         selector: Label selector; empty: all.
-        watch: Go on and show every change.
+        watch: Keep running and show every change.
     """
 
     namespace: str | None
@@ -68,7 +68,7 @@ class View:
     click.option(
         "-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …"
     ),
-    click.option("-w", "--watch", is_flag=True, help="Go on and show every change."),
+    click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
 )
 @hub_options
 def command(words: Sequence[str], output: str, view: View, hub: HubOptions) -> int:
@@ -190,7 +190,8 @@ class _Watch:
         self._widths: list[int] = []
 
     async def run(self) -> None:
-        """Show until the process is interrupted; a watch that ends, or comes too late, begins anew."""
+        """Show until the process is interrupted; a watch that ends, or whose version is too old, is started again."""
+        # By resourceVersion: after a watch ends, the list is read again, and most of its objects were shown already.
         shown: dict[tuple[str, str], str] = {}
         while True:
             listing = await self._client.list(self._place, self._selector)

@@ -1,8 +1,8 @@
-"""Which hub a command asks, and how to be let in.
+"""Which hub a command asks, and how it logs in.
 
-Called as ``harbormaster`` that is the hub of ``up``, found by the kubeconfig in its data folder; called by kubectl it
-is the one that kubectl would ask. Options name any other. Where the other one could have been meant as well, the user
-is told which one answers, before anything is done to it.
+Called as ``harbormaster``, a command asks the hub of ``up``, found by the kubeconfig in its data folder; called by
+kubectl, the hub that kubectl would ask. Options name any other hub. If the user may have meant another one, the command
+says which hub it asks before it does anything there.
 
 The environment is read as `webhook.settings.command_line` says.
 """
@@ -43,7 +43,7 @@ class HubOptions:
         data: Data folder of ``up``.
         server: Address of its listener.
         token_file: File with the token.
-        ca_file: Whom to trust.
+        ca_file: Trusted authorities.
         kubeconfig: A kubeconfig.
         context: A context of a kubeconfig.
     """
@@ -70,26 +70,26 @@ class HubOptions:
         return [option for option, value in named.items() if value is not None]
 
     def refuse_with_files(self) -> None:
-        """Raise `click.UsageError` when a hub is named: files are asked, so it would not be."""
+        """Raise `click.UsageError` when a hub is named: with files, no hub is asked."""
         if self:
             named = ", ".join((*self._of_up, *self._of_kubectl))
-            raise click.UsageError(f"{named}: with -f the files are asked, and no hub")
+            raise click.UsageError(f"{named}: with -f the answer comes from the files, not from a hub")
 
     def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> Connection:
         """Find out which hub is meant and how to reach it.
 
         Args:
-            environment: The variables of the process, which is where they come from when it is None.
-            plugin: Whether kubectl called us; None: as `called_by_kubectl` says.
+            environment: Environment variables; None: those of the process.
+            plugin: Whether kubectl called us; None: ask `called_by_kubectl`.
 
         Raises:
-            UserError: What is given does not fit together, or leads to no hub.
+            UserError: The options contradict each other, or lead to no hub.
         """
         environment = os.environ if environment is None else environment
         plugin = called_by_kubectl() if plugin is None else plugin
         if self._of_up and self._of_kubectl:
             named = ", ".join(self._of_up)
-            raise UserError(f"{named}: a hub is named by its kubeconfig or by these, not by both")
+            raise UserError(f"{named}: name the hub either by a kubeconfig or by these options, not by both")
         if self._of_kubectl or (plugin and not self._of_up):
             found = find_kubeconfig(self.kubeconfig, self.context, environment)
             if not self and _another_of_up(environment, found):
@@ -106,16 +106,16 @@ class HubOptions:
         return connection
 
     def _find_of_up(self, environment: Mapping[str, str]) -> Connection:
-        """Find the hub of ``up``: what is given counts, then the variables, and the rest is in the data folder.
+        """Find the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
 
-        The token in the data folder is for the hub of that folder, which its authority vouches for: it is sent to
-        another address of it, and to nobody for whom another authority is to vouch.
+        The token in the data folder is only for the hub of that folder. It is sent to another address only if the
+        authority of that folder vouches for the server there.
 
         Raises:
             UserError: There is no data folder of a hub, or something in it cannot be read, or there is no token.
         """
         server = self.server
-        if self.data is None:  # the hub of a folder that is named is no other one
+        if self.data is None:  # a folder named by the user decides which hub it is, whatever the variable says
             server = server or CommandLineSettings.read(environment).server
         folder = self.data or default_data(environment)
         advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
@@ -143,7 +143,7 @@ class HubOptions:
 
 
 def called_by_kubectl() -> bool:
-    """Say whether this process is ``kubectl harbormaster``, or whatever name the plugin was given."""
+    """Say whether this process is ``kubectl harbormaster``, under any name the user gave the plugin."""
     context = click.get_current_context(silent=True)
     return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
@@ -155,7 +155,7 @@ def _another_of_up(environment: Mapping[str, str], found: Connection) -> bool:
 
 
 def _another_of_kubectl(environment: Mapping[str, str], found: Connection) -> Connection | None:
-    """Return which hub kubectl would ask, if it is another; None: none, as far as one can see."""
+    """Return the hub that kubectl would ask, if it is another one; None also if its kubeconfig cannot be used."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
     try:
@@ -173,7 +173,7 @@ def _known(file: Path, advice: str) -> Connection:
         raise UserError(f"{file}: no such file, so no hub is known; {advice}") from None
     except OSError as error:
         raise UserError(f"{file}: {(error.strerror or str(error)).lower()}") from error
-    if os.geteuid() not in (0, owner):  # the hub of somebody else, who would be sent what is written
+    if os.geteuid() not in (0, owner):  # another user's hub would get what this user writes
         raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
     try:
         known = find_kubeconfig(file, None, {})
@@ -215,13 +215,16 @@ def hub_options(command: _Command) -> _Command:
         "hub",
         HubOptions,
         click.option(
-            "--kubeconfig", type=_path, metavar="FILE", help="Any hub, as for kubectl; called by kubectl, its own."
+            "--kubeconfig",
+            type=_path,
+            metavar="FILE",
+            help="Kubeconfig of the hub.  [default: as a kubectl plugin, kubectl's]",
         ),
-        click.option("--context", metavar="NAME", help="Any hub: context of the kubeconfig; else its current one."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
         click.option(
-            "--data", type=_path, metavar="DIR", help="Data folder of the running `up`; also HARBORMASTER_DATA."
+            "--data", type=_path, metavar="DIR", help="Data folder of the running `up`, also HARBORMASTER_DATA."
         ),
-        click.option("--server", metavar="URL", help="The hub's address; also HARBORMASTER_SERVER."),
+        click.option("--server", metavar="URL", help="Address of the hub, also HARBORMASTER_SERVER."),
         click.option("--token-file", type=_path, metavar="FILE", help="File with the token to send."),
         click.option("--ca-file", type=_path, metavar="FILE", help="Certificate authority to trust (PEM)."),
     )(command)

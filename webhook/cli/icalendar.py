@@ -1,8 +1,8 @@
-"""The calendar of budgets as an iCalendar file, for the programs in which people keep their appointments.
+"""The calendar of budgets as an iCalendar file, for calendar programs.
 
-One event per stretch of time in which nothing may be disrupted, and one per stretch with a limit; no event where there
-is no limit. Reasons to which the same applies share an event. An event keeps its UID from one file to the next, so
-that importing a newer file changes it and does not double it.
+One event per period in which nothing may be disrupted, and one per period with a limit; no event where there is no
+limit. Reasons with the same limits share an event. An event keeps its UID from one file to the next, so that importing
+a newer file updates the event instead of adding a second one.
 
 Source: RFC 5545.
 """

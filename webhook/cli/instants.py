@@ -25,5 +25,5 @@ class Instant(click.ParamType[datetime]):
 now_option = click.option(
     "--now",
     type=Instant(),
-    help="Judge heartbeats and ages at this instant. Default: when the newest heartbeat in the files came, else now.",
+    help="Compute ages, such as that of a heartbeat, at this instant. Default: the newest heartbeat in the files, or now.",
 )

@@ -1,8 +1,8 @@
 """Ctrl-C, from the first moment on.
 
-While a command is being imported, and while it merely computes, there is nothing to put in order: it ends at once,
-without a word. An exception would come out of whatever is being imported, as a traceback, and some libraries crash of
-it. Once a command talks to others, it is interrupted as Python does it, so that it can let go of what it holds.
+While Python imports a command, and while the command only computes, there is nothing to clean up: Ctrl-C ends the
+process at once, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries crash.
+Once a command has connections, Ctrl-C raises KeyboardInterrupt as usual, so that the command can close them.
 """
 
 import os
@@ -11,11 +11,11 @@ from types import FrameType
 from typing import Final
 
 INTERRUPTED: Final = 130
-"""The exit code of a command that was interrupted, as shells have it."""
+"""The exit code of an interrupted command, as in shells: 128 + SIGINT."""
 
 
 def end_at_once() -> None:
-    """Have Ctrl-C end the process at once, unless somebody has said what else it is to do."""
+    """Have Ctrl-C end the process at once, unless another handler is already installed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 

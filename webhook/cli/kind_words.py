@@ -26,7 +26,7 @@ class Wanted:
 
 
 async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
-    """Return what *words* name; a word that is no kind known here is looked up on the hub.
+    """Return what *words* name; a kind that is not known here is looked up on the hub.
 
     Raises:
         UserError: A word is no kind, or the words do not fit together.

@@ -1,7 +1,7 @@
-"""Which cluster a kubeconfig means: the file, the context in it, and what of that a user should be told.
+"""Which cluster a kubeconfig means: the file, the context in it, and what to tell the user about them.
 
-Files and contexts are chosen as kubectl chooses them. How to get in (certificates, helpers) is not read here, but for
-a token: that is the business of `webhook.kube.kubeconfig`.
+Files and contexts are chosen as kubectl chooses them. Of the credentials only a token is read here; certificates and
+credential plugins are read by `webhook.kube.kubeconfig`.
 
 Source: client-go ``tools/clientcmd/loader.go``.
 """
@@ -24,15 +24,15 @@ _LONGEST_FILE = 4 * 1024 * 1024
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
-    """Return the files that kubectl would read: those of ``KUBECONFIG``, word for word, else ``~/.kube/config``."""
+    """Return the files that kubectl would read: those of ``KUBECONFIG``, unchanged, else ``~/.kube/config``."""
     return list(KubeconfigSettings.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
 def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Connection:
     """Find out which hub is meant.
 
-    Of several files in ``KUBECONFIG`` the first that names a current context decides which one it is, and the first
-    that has a context of that name is the one that is used; files that do not exist are passed over, as kubectl does.
+    Of several files in ``KUBECONFIG``, the first that names a current context decides the context, and the first that
+    has a context of that name is used; files that do not exist are skipped, as in kubectl.
 
     Args:
         file: The kubeconfig; None: that of kubectl.
@@ -72,7 +72,7 @@ def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mappi
         if entry is None and (member == "cluster" or wanted):
             raise UserError(
                 f"kubeconfig {path}: the {member} {printable(str(wanted)[:128])!r} of context "
-                f"{printable(name[:128])!r} is not in this file; make one of all: "
+                f"{printable(name[:128])!r} is not in this file; merge the files into one: "
                 "kubectl config view --flatten --minify > FILE, and name it: --kubeconfig FILE"
             )
         parts[member] = entry or {}
@@ -93,7 +93,8 @@ def _check_unambiguous(
 ) -> None:
     """Raise `UserError` when kubectl would take a cluster or a user of the context from another file.
 
-    Of several that have the same name it takes the first: a context asks another hub than its own file says.
+    Of several entries with the same name kubectl takes the first, so a context may lead to another hub than its own
+    file says.
     """
     for section, member in (("clusters", "cluster"), ("users", "user")):
         for other, document in documents.items():
@@ -103,8 +104,8 @@ def _check_unambiguous(
             if first is not None and first != _entry(documents[path], section, found.get(member), member):
                 raise UserError(
                     f"kubeconfig {path}: the {member} {printable(str(found.get(member))[:128])!r} of context "
-                    f"{printable(name[:128])!r} is in {other}, too, and another one there, which is the one that "
-                    f"kubectl takes; name the file that is meant: --kubeconfig FILE"
+                    f"{printable(name[:128])!r} also stands in {other}, with another content, and kubectl "
+                    f"takes that one; name the file that you mean: --kubeconfig FILE"
                 )
 
 

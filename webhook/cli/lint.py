@@ -32,16 +32,16 @@ from webhook.validation.node_pool import BudgetHint, BudgetWarning
 
 HELP = """Find what is wrong or odd in files, for CI.
 
-Every object is judged as `harbormaster validate` does, offline and by the same rules. In a folder, objects of kinds
-that are not known here are skipped, with a note. Errors are what admission refuses, warnings what it lets pass with a
-word; here all of them are shown, each with file, line, column, rule and
-field. Budgets of a NodePool that do not do what they seem to come with the corrected budgets, ready to be pasted.
+Judges every object as `harbormaster validate` does, offline and by the same rules. In a folder, objects of unknown
+kinds are skipped, with a note. An error is what admission would refuse; a warning is what it would admit with a
+warning. All of them are shown, each with file, line, column, rule and field. If the budgets of a NodePool do not do
+what they seem to, the output has the corrected budgets, ready to paste.
 
 \b
 Output:
   text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, and corrections below
   json   the same for programs
-  sarif  SARIF 2.1.0, with corrections as fixes, for what shows findings beside a change
+  sarif  SARIF 2.1.0, with corrections as fixes, for tools that show findings in a code review
 
 \b
 Examples:
@@ -58,9 +58,9 @@ Exit codes:
 ERROR: Final = "error"
 WARNING: Final = "warning"
 UNKNOWN_FIELD: Final = "unknown-field"
-"""Stands for the rule where a field is dropped that no schema knows."""
+"""Takes the place of a rule id for a field that is dropped because no schema knows it."""
 ADMISSION: Final = "admission"
-"""Stands for the rule where admission gives none."""
+"""Takes the place of a rule id where admission names no rule."""
 
 _UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
@@ -71,13 +71,13 @@ _REPLACES: Final = "Write the corrected budgets; comments between the old ones a
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One thing about one object.
+    """One error or warning about one object.
 
     Args:
         about: The object.
         severity: `ERROR` or `WARNING`.
         rule: Its id.
-        field: Path of the field, empty when none is to blame.
+        field: Path of the field, empty if the remark concerns no field.
         message: Why.
         place: Line and column.
         fix: The corrected budgets, as documents.
@@ -142,14 +142,14 @@ def command(files: Sequence[str], namespace: str | None, output: str, *, strict:
 
 
 def _without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
-    """Return what can be judged, and a note for each kind of the others.
+    """Return the objects that can be judged, and a note for each kind of the others.
 
-    Foreign is what belongs to somebody else's group, or is no Kubernetes object at all. What merely looks like one of
-    our kinds is kept: it is a mistake, and resolving it says so.
+    An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An
+    object that looks like one of our kinds is kept: it has a mistake, and `resolve` reports it.
 
     Args:
         found: What was read.
-        named: Files that were named themselves: what is in them is meant.
+        named: Files that the user named, as opposed to files in a folder: nothing in them is skipped.
     """
     known = {**definitions(found), **KINDS}
     groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
@@ -201,7 +201,7 @@ def _remarks(one: Loaded, context: Context, positions: Positions) -> Iterator[Re
 
 
 def _field_warnings(one: Loaded, verdict: Verdict, context: Context) -> list[FieldWarning]:
-    """Return the warnings of the rules of a kind; an answer to a write has a few of them only, as mere text."""
+    """Return the warnings of the rules of a kind; the verdict has only the first few of them, as text."""
     entry = registry.REGISTRY.get(one.kind.group_kind) if verdict.has_rules else None
     if entry is None:
         return []

@@ -1,4 +1,4 @@
-"""The options that say how many nodes a pool has, where there is nothing to count."""
+"""The options that say how many nodes a pool has, for files without nodes to count."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -18,14 +18,14 @@ from webhook.validation.field import FieldError
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one object.
+    """What admission would say about one object.
 
     Args:
         loaded: As read.
         document: As it would be stored.
         errors: Why it is refused, by path.
-        refusal: Why it is refused where no field is to blame.
-        warnings: What its writer should know anyway.
+        refusal: Why it is refused, if the reason concerns no field.
+        warnings: What the user is told besides.
         has_rules: Whether there are rules for its kind.
     """
 

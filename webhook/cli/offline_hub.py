@@ -1,7 +1,7 @@
-"""A hub made of files: what ``plan`` and ``explain -f`` look at.
+"""A hub made of files, for ``plan`` and ``explain -f``.
 
-A dump of a real hub is judged as it is, at the moment it was taken. Members that have never reported, as in the
-examples, are played as ``up`` plays them.
+A dump of a real hub is evaluated as it is, at the moment it was taken. Members that have never reported, like those of
+the examples, are simulated as ``up`` does it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ from webhook.validation.field import shape_errors
 BINDINGS = tuple(family.binding for family in FAMILIES)
 SNAPSHOTS = tuple(family.policy_snapshot for family in FAMILIES)
 _READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
-"""What decisions read, but for placements."""
+"""What decisions read, apart from placements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class OfflineHub:
 
 
 def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> OfflineHub:
-    """Make a hub of *loaded*; kinds that no decision depends on are left aside.
+    """Make a hub of *loaded*; kinds that no decision depends on are left out.
 
     Args:
         loaded: What was read.
@@ -92,10 +92,10 @@ def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime)
 
 @dataclass(frozen=True, slots=True)
 class StoredFiles:
-    """What files hold, as a hub would hold it.
+    """The objects of files, as a hub would store them.
 
     Args:
-        hub: The objects, members played where they have never reported.
+        hub: The objects; members that have never reported are simulated.
         now: The instant to judge by.
     """
 
@@ -104,7 +104,7 @@ class StoredFiles:
 
 
 def store(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
-    """Return the hub that *loaded* would make; nobody judges it.
+    """Return the hub that *loaded* would make, without admission.
 
     Args:
         loaded: What was read.
@@ -164,7 +164,7 @@ def played(one: Loaded, now: datetime) -> JsonObject:
     One whose agents have reported stays as it is.
 
     Raises:
-        UserError: An annotation that says how it is played is not understood.
+        UserError: An annotation that says how to simulate it is not understood.
     """
     document = one.document
     status: dict[str, Any] = status_of(document)

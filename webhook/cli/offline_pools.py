@@ -1,4 +1,4 @@
-"""Node pools made of files: read as those of a hub are, by the same code."""
+"""Node pools made of files, read by the same code as those of a hub."""
 
 from collections.abc import Iterable
 

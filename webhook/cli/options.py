@@ -22,26 +22,24 @@ file_option = click.option(
     metavar="FILE",
     help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
 )
-namespace_option = click.option(
-    "-n", "--namespace", default=None, metavar="NS", help='Namespace; "default" when not given.'
-)
+namespace_option = click.option("-n", "--namespace", default=None, metavar="NS", help="Namespace.  [default: default]")
 hub_namespace_option = click.option(
     "-n",
     "--namespace",
     default=None,
     metavar="NS",
-    help='Namespace; when not given that of the context of a kubeconfig, else "default".',
+    help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
 )
 FORMATS: Final = ("table", "json", "yaml")
 
 
 def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Return what gives a command options, in their order, and hands them to it as one value.
+    """Return a decorator that gives a command options, in this order, and passes their values to it as one value.
 
     Args:
-        name: Of the command's parameter.
+        name: The name of the command's parameter.
         group: A dataclass; every field has the name of an option's parameter.
-        options: As `click.option` and `click.argument` return them; those without a field are handed on as they are.
+        options: As `click.option` and `click.argument` return them; those without a field are passed on unchanged.
     """
     names = [field.name for field in fields(group)]
 

@@ -28,7 +28,7 @@ _STYLES: Final = {
 
 
 def is_terminal() -> bool:
-    """Say whether a person looks at standard output."""
+    """Say whether standard output is a terminal that can do more than print."""
     return sys.stdout.isatty() and not TerminalSettings.read(os.environ).can_only_print
 
 
@@ -87,7 +87,7 @@ _INDENT: Final = "    "
 def _print_with_prose_below(
     console: "Console", headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], prose: list[int]
 ) -> None:
-    """Print the short columns in line, and below each row what does not fit beside them."""
+    """Print the short columns in one line, and below each row the texts that do not fit beside them."""
     from rich.padding import Padding
     from rich.text import Text
 

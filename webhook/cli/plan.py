@@ -30,43 +30,46 @@ from webhook.validation.context import Context
 
 HELP = """Show what would happen to the placements, without doing it.
 
-With -f alone the files are the hub and what is planned on it: MemberClusters, placements, and existing bindings and
-snapshots if there are any. Members that have never reported are taken as `harbormaster up` would play them; a dump of a
-real hub is judged at the moment it was taken.
+With -f alone, the files are both the hub and what is planned on it: MemberClusters, placements, and existing bindings
+and snapshots, if any. A member that has never reported is simulated as `harbormaster up` would do it. A dump of a real
+hub is evaluated at the moment it was taken.
 
 With --on, or on a running hub (--hub, or an option that names one), -f is what would be applied to it: new or changed
-placements, member clusters, budgets and whatever else. All of it is judged by admission first. Nothing is written.
+placements, member clusters, budgets or other objects. Admission judges all of it first. Nothing is written.
 
 \b
 Examples:
   harbormaster plan -f examples/fleet                        # what would these placements get?
   harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
-  harbormaster plan --server https://hub:9443 --lost dover   # and if dover were gone?
-  harbormaster plan --on dump.yaml --drained dover           # the same engine on a dump
+  harbormaster plan --server https://hub:9443 --lost dover   # what if dover were gone?
+  harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
-  kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,rs -A -o yaml | harbormaster plan --on - -f new.yaml
+  kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,resourcesnapshots -A -o yaml > dump.yaml
+  harbormaster plan --on dump.yaml -f new.yaml
+
+In the kubectl command, write resourcesnapshots in full: kubectl takes its short name rs for ReplicaSets.
 
 \b
 Exit codes:
-  0  no placement would change: nothing moves, is rolled out, evicted, or newly blocked or short
-  1  an error, or admission refuses something: file, document and field are on standard error
+  0  no placement would change: nothing moves, is rolled out or evicted, and no placement becomes blocked or short
+  1  an error, or admission refuses an object: file, document and field are on standard error
   2  a placement would change, or is new; with --compare: a policy picks a cluster that the other does not
 """
 
 CHANGES = 2
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""In the words of a mistake: where the same is given too."""
+"""In the text of a mistake: the pointer to the other place where the same is given."""
 _ADMINISTRATOR = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What is planned on: a running hub, or files.
+    """The hub to plan on: a running one, or files.
 
     Args:
         connection: The running hub; None: files.
-        base: What is on the hub that the files make.
-        now: The instant that the user wants to judge by.
+        base: The objects of the hub, if it is files.
+        now: The instant to plan for, if the user gives one.
     """
 
     connection: Connection | None
@@ -96,15 +99,15 @@ class _Ground:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be planned.
+    """What to plan.
 
     Args:
-        files: What would be applied; the hub, too, where nothing else says what that is.
+        files: What would be applied; the hub as well, if no other option says what that is.
         bases: The hub, as files.
-        live: The hub is the running one.
+        live: Plan on the running hub.
         lost: Members that are gone.
         drained: Members that are tainted and emptied.
-        pair: Two files, of which the policies are set side by side.
+        pair: Two files whose policies are compared.
     """
 
     files: Sequence[str]
@@ -115,25 +118,25 @@ class Wanted:
     pair: tuple[str, str] | None
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
-        """Return whether the running hub is planned on: asked for, or there is nothing but it.
+        """Return whether to plan on the running hub: if the user asks for it, or gives no files.
 
         Raises:
-            click.UsageError: The parts do not fit together.
+            click.UsageError: The options do not fit together.
         """
         live = self.live or bool(hub)
         if self.pair is not None and (self.lost or self.drained):
             option = "--lost" if self.lost else "--drained"
             raise click.UsageError(
-                f"--compare takes no {option}: it sets two policies side by side on a fleet as it is: "
+                f"--compare takes no {option}: it compares two policies on an unchanged fleet: "
                 "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
             )
         if live and self.bases:
-            raise click.UsageError("--on is for files; the running hub is what it is")
+            raise click.UsageError("--on takes the hub from files; it cannot be combined with a running hub")
         if not (live or self.files or self.bases or self.lost or self.drained or self.pair):
             raise click.UsageError("say what to plan: -f FILE, --lost CLUSTER or --drained CLUSTER")
         live = live or not (self.files or self.bases)
         if live and now is not None:
-            raise click.UsageError("--now is for files; the running hub judges by its own clock")
+            raise click.UsageError("--now is for files; the running hub uses its own clock")
         return live
 
 
@@ -143,7 +146,11 @@ class Wanted:
     Wanted,
     file_option,
     click.option(
-        "--on", "bases", multiple=True, metavar="FILE", help="The hub, as files; -f is what is applied to it."
+        "--on",
+        "bases",
+        multiple=True,
+        metavar="FILE",
+        help="The hub, as files; -f is what would be applied to it. Repeatable.",
     ),
     click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one."),
     click.option("--lost", multiple=True, metavar="CLUSTER", help="A member cluster that is gone. Repeatable."),
@@ -155,7 +162,7 @@ class Wanted:
         "pair",
         nargs=2,
         metavar="A B",
-        help="Two files with a placement each: their policies side by side, as if nothing were placed yet.",
+        help="Compare the policies of two files with one placement each, as if nothing were placed yet.",
     ),
 )
 @output_option()
@@ -176,7 +183,7 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
         return _compare(wanted.pair, ground, output)
     if connection is None and not bases:
         if called_by_kubectl():
-            complain("planning on these files alone; to plan on the hub of the current context: --hub")
+            complain("planning on these files alone; to plan on the hub of the current context, give --hub")
         return _plan_files(load(files), lost, drained, output, now)
     given = load(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
     document = _Ground(connection, load(bases) if bases else (), now).plan(given, lost=lost, drained=drained)
@@ -186,7 +193,7 @@ def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) 
 def _plan_files(
     loaded: Sequence[Loaded], lost: Sequence[str], drained: Sequence[str], output: str, now: datetime | None
 ) -> int:
-    """Plan files that are the hub and what is planned on it."""
+    """Plan on files that are both the hub and what is planned on it."""
     placements = [one for one in loaded if one.kind in PLACEMENTS]
     others = [one for one in loaded if one.kind not in PLACEMENTS]
     stored = store(others, now=now, clock=datetime.now(UTC))
@@ -207,7 +214,7 @@ def _plan(stored: StoredFiles, loaded: Sequence[Loaded], proposal: Proposal, giv
 
 
 class _Places(NamedTuple):
-    """What the user wrote that the JSON Pointers of a proposal stand for."""
+    """Translates the JSON Pointers of a proposal into what the user wrote."""
 
     given: Sequence[Loaded]
     lost: Sequence[str]
@@ -281,9 +288,9 @@ def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
-    """Set two policies side by side: both are planned as new placements, at once, so on the very same fleet."""
+    """Compare two policies: both are planned as new placements in one request, so on the same state of the fleet."""
     originals = [_the_placement(file) for file in pair]
-    suffix = secrets.token_hex(4)
+    suffix = secrets.token_hex(4)  # so that the new names do not meet placements of the hub
     renamed = [
         one.with_document({**one.document, "metadata": {**_place(one), "name": f"compare-{side}-{suffix}"}})
         for side, one in zip(("left", "right"), originals, strict=True)
@@ -292,7 +299,7 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str) -> int:
     _check(document["admission"], originals)
     entries = {entry["name"]: entry for entry in document["placements"]}
     if any(one.name not in entries for one in renamed):
-        raise UserError("you may not list placements of this kind on the hub, so it tells nothing about them")
+        raise UserError("you may not list placements of this kind on the hub, so the hub shows nothing about them")
     sides = [
         {**entries[new.name], "name": old.name, "file": file}
         for new, old, file in zip(renamed, originals, pair, strict=True)

@@ -1,4 +1,4 @@
-"""Plans as tables: what moves first, then how it would be rolled out; what stays as it is is only counted."""
+"""Plans as tables: first what moves, then how it would be rolled out. Unchanged placements are only counted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from webhook.cli.failure import complain
 from webhook.cli.output import print_table
 
 MOST_KEPT: Final = 12
-"""Clusters of a placement that stay and are named; all that come and go are."""
+"""How many of the clusters that a placement keeps are named; those that it gains or loses all are."""
 
 _HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
 
@@ -66,7 +66,7 @@ def _reference(entry: Mapping[str, Any]) -> str:
 
 
 def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield how placements would be rolled out, but for those that reach all their clusters in one step."""
+    """Yield how placements would be rolled out, apart from those that reach all their clusters in one step."""
     first = True
     for entry in entries:
         lines = list(_rollout(entry["rollout"], entry["moves"]["stays"]))
@@ -80,13 +80,13 @@ def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
 
 
 def _rollout(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
-    """Yield what the table does not say: what is in the way, and the order where there is one."""
+    """Yield what the table does not say: what blocks the rollout, and the order of its steps if there are several."""
     for eviction in rollout["evictions"]:
         cluster = eviction["cluster"]
         if not eviction["executed"]:
             yield f"not evicted from {cluster}: {eviction['message']}"
         elif cluster in stays:
-            yield f"evicted from {cluster}, and placed there again, for it tolerates the taint"
+            yield f"evicted from {cluster}, and placed there again, because it tolerates the taint"
         elif eviction["budget"]:
             yield f"evicted from {cluster}: {eviction['message']}"
     if rollout["applyStrategy"]:
@@ -95,7 +95,7 @@ def _rollout(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
     if len(steps) > 1 or any(step["update"] for step in steps) or (steps and rollout["blocked"]):
         yield from (f"{step['step']}. {_step(step)}" for step in steps)
         if rollout["more"]:
-            yield f"   and so on: {rollout['more']} clusters are left"
+            yield f"   and so on, for {rollout['more']} more clusters"
     if blocked := rollout["blocked"]:
         waiting = f"{' '.join(blocked['clusters'])}: " if blocked["clusters"] else ""
         yield f"waits: {waiting}{blocked['message']}"

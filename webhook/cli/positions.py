@@ -1,7 +1,7 @@
-"""Where in its file something stands: line and column of the fields of an object.
+"""Where in its file a field of an object is: line and column.
 
-The file is composed a second time, into nodes that know their places; only the files about which there is something
-to say are. Lines and columns count from 1, columns in code points.
+The file is parsed a second time, into nodes that know their places; this is done only for files that a remark is about.
+Lines and columns count from 1, columns in code points.
 """
 
 import json
@@ -19,7 +19,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Place(NamedTuple):
-    """Begin and end of something; the end is the place behind its last character."""
+    """Start and end of a text; the end is the place after its last character."""
 
     line: int
     column: int
@@ -58,7 +58,7 @@ class Positions:
     _documents: dict[str, list[tuple[Any, bool]]] = field(default_factory=dict)
 
     def place(self, source: Source, path: FieldPath) -> Place:
-        """Return where the key of *path* stands, or the nearest that there is of what should contain it."""
+        """Return the place of the key of *path*, or of the nearest parent that exists."""
         root, _ = self._root(source)
         nearest = root
         for part in path:
@@ -69,7 +69,7 @@ class Positions:
         return _BEGINNING if nearest is None else _place(nearest)
 
     def value(self, source: Source, path: FieldPath) -> Value | None:
-        """Return what stands at *path*, None when there is nothing, or when other places may stand for it, too."""
+        """Return what is at *path*; None if nothing is, or if YAML aliases may make it stand for other places too."""
         node, is_json = self._root(source)
         if not is_json and _has_aliases(self.texts.get(source.file, "")):
             return None
@@ -95,7 +95,7 @@ class Positions:
 
 
 def _compose(name: str, text: str) -> Iterator[tuple[Any, bool]]:
-    """Yield the root of each document, and whether it is JSON, which is told as where objects are read."""
+    """Yield the root of each document, and whether it is JSON, decided as `webhook.cli.documents` does."""
     try:
         if name.endswith(".json") or text.lstrip().startswith("{"):
             yield from [(yaml.compose(part, Loader=_Loader), True) for part in _json_documents(text)]
@@ -116,9 +116,9 @@ def _has_aliases(text: str) -> bool:
 
 
 def _json_documents(text: str) -> Iterator[str]:
-    """Yield each JSON value of *text*, with as many blanks before it as leave it in its place.
+    """Yield each JSON value of *text*, with blanks before it so that lines and columns stay the same.
 
-    Tabs and halves of letters, which JSON has and YAML has not, give way to something of the same length.
+    Tabs and lone surrogates, which JSON allows and YAML does not, are replaced by something of the same length.
     """
     decoder = json.JSONDecoder()
     position = 0

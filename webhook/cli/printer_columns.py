@@ -21,11 +21,11 @@ from webhook.cli.output import format_json
 
 AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
-"""External scores of a member cluster with what is left of their time; no column of a definition can show that."""
+"""External scores of a member cluster with their remaining time; no column of a definition can compute that."""
 UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
 """Of the clusters of a placement, on how many the latest release is available: the others may still serve another."""
 JOINED: Final = Column("Joined", ".status", "joined")
-"""In the place of the definition's: a member that nobody has heard of since the hub began has only its agent's word."""
+"""Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
 _YEARS: Final = timedelta(days=2 * 365)
 _OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE)}
 _STEP: Final = re.compile(
@@ -100,12 +100,12 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
 
 
 def _span(duration: timedelta) -> str:
-    """Write a span as everything that explains does; one of years in years, for a table has no room for its days."""
+    """Write a span as explanations do; years in years, because a table has no room for that many days."""
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
 
 
 def _updated(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return `3/6` for three of six clusters; the list names a condition less where something is not there yet."""
+    """Return `3/6` for three of six clusters; a cluster whose condition is still missing counts as not updated."""
     picked = [entry.get("conditions") or () for entry in entries if entry.get("clusterName")]
     done = sum(
         any(each.get("type") in ("Available", "DiffReported") and each.get("status") == "True" for each in conditions)

@@ -1,4 +1,4 @@
-"""The options that name the hub of a process which runs until it is stopped."""
+"""The options that name the hub of a long-running process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def own_hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=click.Path(path_type=Path),
             metavar="FILE",
-            help="The hub; else $KUBECONFIG, in a pod its own.",
+            help="Kubeconfig of the hub.  [default: $KUBECONFIG, or in a pod its ServiceAccount]",
         ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig; else its current one."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
     )(command)

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
-Each rule comes with a comment that says what needs it. They allow what the process does and nothing else: none writes
-Secrets on the hub or impersonates anybody, and `*`, bind and escalate appear only where an option asks for them. What
-rules cannot say, such as which Leases and namespaces an account may make, ValidatingAdmissionPolicies say beside them.
+Above each rule, a comment says what the process needs it for. The rules allow nothing else: no process may write
+Secrets on the hub or impersonate users, and `*`, bind and escalate appear only if an option asks for them. Limits that
+RBAC cannot express, such as which Leases and namespaces an account may create, are set by ValidatingAdmissionPolicies,
+which are printed as well.
 
 \b
 Examples:
@@ -41,15 +42,16 @@ Exit codes:
 
 RECONCILE: Final = """Print what `harbormaster reconcile` needs on the hub.
 
-Of the objects that placements select it reads the kinds named by --select, by default all built-in kinds that can be
-selected but for Secrets: who reads all Secrets of a hub can be anybody there. Where placements place some, ask for them
-by --secrets, or by --select secrets. A placement that names a kind which may not be read says so in its status; one of
-a namespace leaves the kind out, with an Event that says so.
+The loop reads the kinds that placements select. --select names them; by default these are all built-in kinds that can
+be selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If placements
+place Secrets, add --secrets or --select secrets. A placement that selects a kind which the loop may not read says so in
+its status. A placement of a whole namespace leaves the kind out, and an Event says so.
 
 For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
 
-Admission exempts the loop from its rules about users, and has to know who it is: HARBORMASTER_SERVICE_ACCOUNT, or
-HARBORMASTER_LOOP_USER where it comes with a client certificate, for `serve` and `webhook-configuration` too.
+Admission exempts the loop from its rules about users, so it has to know the loop's user: set
+HARBORMASTER_SERVICE_ACCOUNT, or HARBORMASTER_LOOP_USER if the loop uses a client certificate, for `serve` and
+`webhook-configuration` too.
 
 \b
 Examples:
@@ -66,8 +68,8 @@ Exit codes:
 
 SERVE: Final = """Print what `harbormaster serve` needs on the hub.
 
-It reads what admission and the answers depend on, and may ask whose a token is and what somebody may do. It writes the
-Leases of reservations and nothing else; for `serve --reconcile` see `rbac reconcile --serve`.
+The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It writes
+the Leases of reservations and nothing else. For `serve --reconcile` see `rbac reconcile --serve`.
 
 \b
 Example:
@@ -81,15 +83,16 @@ Exit codes:
 
 AGENT: Final = """Print what `harbormaster agent` needs on its own member.
 
-What it needs on the hub is made there by `harbormaster reconcile`: the Role fleet-role-NAME for the `spec.identity` of
-the MemberCluster. On the member it may write the kinds named by --apply, by default all built-in kinds that placements
-select, but for roles and their bindings: who may place those can give himself anything, so that takes --apply-rbac.
+What the agent needs on the hub, `harbormaster reconcile` creates there: the Role fleet-role-NAME for the
+`spec.identity` of the MemberCluster. On the member, the agent may write the kinds named by --apply; by default these
+are all built-in kinds that placements select, except roles and their bindings. A user who can place roles can get any
+right on the member, so that takes --apply-rbac.
 
-Leaving --apply-rbac out does not make an agent harmless. Who can have it write a workload can run it as any
-ServiceAccount of that namespace, and mount any Secret there; webhooks, definitions and API services reach every request
-to the member; and what may be written may be deleted. RBAC knows no namespaces to leave out: the agent itself keeps off
-its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`), which binds this agent, but nobody
-who has its token.
+Without --apply-rbac, an agent is still powerful. A user who can have it write a workload can run that workload as any
+ServiceAccount of the namespace, and mount any Secret there. Webhooks, definitions and API services affect every request
+to the member. And what the agent may write, it may delete. RBAC cannot exclude namespaces: the agent itself leaves its
+own and `kube-*` alone (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). That does not bind another client
+that has the agent's token.
 
 \b
 Examples:
@@ -116,11 +119,11 @@ def command() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """For whom roles are.
+    """Who gets the roles.
 
     Args:
         namespace: Where harbormaster is installed; None: as the settings say.
-        account: A ServiceAccount there; None: the usual one, unless there is a user.
+        account: A ServiceAccount there; None: the default one, unless there is a user.
         user_name: A user.
     """
 
@@ -130,26 +133,39 @@ class Subject:
 
 
 def subject_options(account: str) -> Callable[[_Command], _Command]:
-    """Return the options that say for whom roles are, as ``subject``; *account* is the usual ServiceAccount."""
+    """Return the options that say who gets the roles, as ``subject``; *account* is the default ServiceAccount."""
     return grouped(
         "subject",
         Subject,
         click.option(
-            "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
+            "-n",
+            "--namespace",
+            metavar="NS",
+            help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
         ),
-        click.option("--service-account", "account", metavar="NAME", help=f"Whom it runs as.  [default: {account}]"),
-        click.option("--user", "user_name", metavar="NAME", help="A user instead: the CN of a client certificate."),
+        click.option(
+            "--service-account",
+            "account",
+            metavar="NAME",
+            help=f"ServiceAccount that the process runs as.  [default: {account}]",
+        ),
+        click.option(
+            "--user",
+            "user_name",
+            metavar="NAME",
+            help="User that the process runs as, instead of a ServiceAccount: the CN of a client certificate.",
+        ),
     )
 
 
 @command.command("reconcile", help=RECONCILE, short_help="What the loop needs on the hub.")
 @click.option(
-    "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select; several times."
+    "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select. Repeatable."
 )
-@click.option("--select-everything", is_flag=True, help="Every kind there is, by `*`; Secrets too.")
-@click.option("--secrets", is_flag=True, help="All Secrets of the hub as well: placements place some.")
-@click.option("--back-report", is_flag=True, help="Placements may have the status of their objects written back.")
-@click.option("--serve", "with_server", is_flag=True, help="What the server needs as well: for `serve --reconcile`.")
+@click.option("--select-everything", is_flag=True, help="All kinds, by `*`, Secrets included.")
+@click.option("--secrets", is_flag=True, help="Let the loop read all Secrets of the hub, to place some.")
+@click.option("--back-report", is_flag=True, help="Let the loop write the status of placed objects back.")
+@click.option("--serve", "with_server", is_flag=True, help="Add what the server needs, for `serve --reconcile`.")
 @subject_options("that of the settings: harbormaster-reconcile")
 @output_option("yaml", "json")
 def reconcile(
@@ -192,16 +208,16 @@ def serve(networking_agents: bool, subject: Subject, output: str) -> int:
     settings, account = _settings(subject.namespace), subject.account
     if subject.user_name is None and account == settings.service_account:
         raise UserError(
-            f"--service-account {account!r}: is the account of the loop, which needs more than the server may have; "
-            "for serve --reconcile print: harbormaster rbac reconcile --serve"
+            f"--service-account {account!r}: is the account of the loop, which needs more rights than the server should "
+            "have; for serve --reconcile, run: harbormaster rbac reconcile --serve"
         )
     roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)
     return _print(roles, _holder(settings.namespace, subject, SERVE_ACCOUNT), output, serve_policies())
 
 
 @command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
-@click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that it may apply; several times.")
-@click.option("--apply-rbac", is_flag=True, help="Roles and their bindings as well, with the right to escalate.")
+@click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable.")
+@click.option("--apply-rbac", is_flag=True, help="Add roles and their bindings, with the verbs bind and escalate.")
 @subject_options(AGENT_ACCOUNT)
 @output_option("yaml", "json")
 def agent(apply: Sequence[str], apply_rbac: bool, subject: Subject, output: str) -> int:
@@ -237,7 +253,7 @@ def _settings(namespace: str | None) -> "RbacSettings":
 
 
 def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
-    """Return who gets the roles, as a binding names it; *usual* is the account that is meant when nobody is named."""
+    """Return who gets the roles, as a binding names it; *usual* is the account if the user names none."""
     from webhook.processes.rbac import service_account, user
 
     user_name = subject.user_name
@@ -254,10 +270,10 @@ def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
 
 
 def _check_loop(settings: "RbacSettings", subject: Subject) -> None:
-    """See to it that admission knows the loop by the name that gets its roles: its rules about users exempt no other.
+    """Check that admission knows the loop by the name that gets its roles: only that name is exempt from some rules.
 
     Raises:
-        UserError: The loop is a user, and another one or none for admission.
+        UserError: The loop is to run as a user that admission does not know as the loop.
     """
     account, user_name = subject.account, subject.user_name
     if user_name is not None and user_name != settings.loop_user:
@@ -274,7 +290,10 @@ def _check_loop(settings: "RbacSettings", subject: Subject) -> None:
 
 
 def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "tuple[Policy, ...]" = ()) -> int:
-    """Print all objects: commented YAML documents, or one JSON list; what narrows rights comes before them."""
+    """Print all objects, as commented YAML documents or one JSON list.
+
+    The policies come first: applied in this order, they narrow the rights before the roles give them.
+    """
     from webhook.processes.account_policies import policy_documents
     from webhook.processes.rbac import documents, username_of
 
@@ -291,7 +310,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
 
 
 def _commented(document: JsonObject, rules: "Sequence[Rule]") -> Iterator[str]:
-    """Yield the text of an object, with the reason above every rule of a role; equal ones are said once."""
+    """Yield the text of an object, with the reason above each rule of a role; a repeated reason is printed once."""
     from webhook.cli.yaml_text import format_yaml
 
     yield format_yaml({key: value for key, value in document.items() if key != "rules"})

@@ -1,4 +1,4 @@
-"""Opens the way to a hub, and says in one line what is in it."""
+"""Connects to a hub, and says in one line why that fails."""
 
 import json
 import ssl
@@ -65,7 +65,7 @@ def unreachable(connection: Connection, error: Exception) -> UserError:
 
 
 def not_let_in(connection: Connection, content: bytes) -> UserError:
-    """Say what may be wrong with what was shown; a server on a real hub tells whom a token has to be made for.
+    """Say what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
 
     Args:
         connection: The hub.

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 SECTIONS: Final = {
     "Try it on this machine": (Entry("up", "Run a hub with simulated members, all in this one process."),),
     "Work with a running hub": (
-        Entry("apply", "Create or change objects to be as the files say."),
+        Entry("apply", "Create objects, or change them to what the files say."),
         Entry("get", "Show objects."),
         Entry("tree", "Show a placement down to its objects, once or as it changes."),
         Entry("edit", "Change an object in an editor."),
@@ -51,7 +51,7 @@ SECTIONS: Final = {
     "Serve a hub": (
         Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
         Entry("reconcile", "Turn the placements of a hub into bindings, Works and status."),
-        Entry("agent", "Be the agent of a member cluster."),
+        Entry("agent", "Run the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
         Entry("rbac", "Print the roles that our processes need."),
         Entry("settings", "Print the settings in force, and where they come from."),

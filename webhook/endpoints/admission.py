@@ -1,10 +1,10 @@
 """``/validate`` and ``/mutate``: what happens to a review before and after it is judged.
 
-The checks of HTTP come in the order of the table in serving.md 1.8 part A; what the review says is judged by
-`webhook.admission.review`, or, on a path of its own, by `webhook.admission.enforcement`, which has to ask others.
-A review that does not come from the API server, as far as `webhook.endpoints.doorkeeper` can tell, may be made up: it
-is judged by the rules alone, and makes us ask and reserve nothing. Errors are Kubernetes ``Status`` objects, the only
-text that reaches a user.
+The HTTP checks come in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
+itself; on its own path `webhook.admission.enforcement` does, which has to ask the API server. A review that, as far as
+`webhook.endpoints.doorkeeper` can tell, does not come from the API server may be forged: it is judged by the rules
+alone, and we ask and reserve nothing on its behalf. Errors are Kubernetes ``Status`` objects, because the API server
+passes nothing else on to the user.
 
 This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
 
@@ -53,20 +53,20 @@ from webhook.validation.context import Context
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
-"""Given ``request`` of a review and the deadline, which must be kept, returns the verdict."""
+"""Takes ``request`` of a review and the deadline, which it must meet; returns the verdict."""
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
-"""How much earlier than the API server we give up, so that our answer still reaches it."""
+"""We give up this long before the API server does, so that our answer still reaches it."""
 RIGHTS_MARGIN_SECONDS: Final = 0.5
-"""What is left for an answer when the rights of the user, or a reservation, cannot be had in time."""
+"""Time left for the answer when the review of the user's rights, or a reservation, does not finish in time."""
 LONG_AT_ONCE: Final = 2
-"""Reviews of more than `THREAD_BYTES` that are judged at once: what is read of one takes many times its bytes."""
+"""How many reviews larger than `THREAD_BYTES` are judged at once: parsed, a review takes many times its bytes."""
 SHARE_OF_STRANGERS: Final = 0.2
-"""How much of the time reviews of strangers may take, all together."""
+"""The share of the time that the reviews of all strangers together may take."""
 LONGEST_QUERY: Final = 256
-"""Characters of the query that are looked at."""
+"""How many characters of the query are read."""
 
 _TIMEOUT: Final = re.compile(r"([0-9]{1,6})s", re.ASCII)
 _JSON: Final = headers(Content_Type="application/json")
@@ -102,7 +102,7 @@ def add_routes(
     doorkeeper: Doorkeeper,
     bodies: Bodies,
 ) -> None:
-    """Serve both hooks, on their bare paths and on one path per kind, and all of that below the secret path."""
+    """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
     desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
@@ -127,7 +127,7 @@ def add_routes(
 
 
 async def _not_enforced(_asked: JsonObject, _deadline: float) -> Judgement:
-    """Allow what a stranger asks about: no budget is looked at and nothing is reserved for them."""
+    """Allow what a stranger asks about, without looking at a budget or reserving anything."""
     return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
 
 
@@ -148,27 +148,27 @@ def _status(code: int, message: str) -> web.Response:
         "code": code,
     }
     response = web.Response(status=code, body=encode(body), headers=_HEADERS.get(code, _JSON))
-    if code in {403, 408, 413, 503}:  # the rest of the body is not wanted; a repeated call may reach another replica
+    if code in {403, 408, 413, 503}:  # we do not read the rest of the body; a retry may reach another replica
         response.force_close()
     return response
 
 
 @lru_cache(maxsize=64)
 def _budget(query: str) -> float:
-    """Return the seconds we may take, by the query of the request: a little less than the API server waits."""
+    """Return how many seconds we may take: a little less than the API server waits, which the query tells."""
     match = _TIMEOUT.fullmatch(parse_qs(query[:LONGEST_QUERY]).get("timeout", [""])[0])
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
 
 class TooManyStrangersError(Exception):
-    """Too many strangers wait for their turn; the message is fit for them."""
+    """Too many strangers wait for their turn; the message may be shown to them."""
 
 
 class _Strangers:
-    """Lets strangers in one by one, and keeps the greater part of the time for the others.
+    """Lets strangers in one by one, and keeps most of the time free for the API server.
 
     Args:
-        most: So many may wait.
+        most: How many may wait.
     """
 
     def __init__(self, most: int) -> None:
@@ -186,6 +186,8 @@ class _Strangers:
         try:
             async with self._turn:
                 loop = asyncio.get_running_loop()
+                # The pause is made while holding the lock: otherwise all that wait would sleep side by side, and their
+                # reviews would come at once, in time that belongs to the API server.
                 await asyncio.sleep(self._next - loop.time())
                 began = loop.time()
                 try:
@@ -198,7 +200,7 @@ class _Strangers:
 
 
 class _Desk:
-    """Where reviews come in; counts those being handled."""
+    """Receives reviews, and counts those in progress."""
 
     def __init__(
         self,
@@ -226,9 +228,9 @@ class _Desk:
         """Return the handler of one hook.
 
         Args:
-            hook: Which.
-            judge: Takes the place of the rules of the registry.
-            by_secret: It stands below the secret path.
+            hook: Which hook.
+            judge: Judges in place of the registry's rules.
+            by_secret: The handler serves a path below the secret one.
         """
 
         async def handle(request: web.Request) -> web.Response:
@@ -238,7 +240,7 @@ class _Desk:
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
                 known = self._doorkeeper.knows(request, by_secret=by_secret)
-            except StaleClientError as error:  # nobody's word for who it is now; a new connection will tell
+            except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
                 return self._refuse(503, "stale", str(error))
             if not known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
@@ -252,28 +254,32 @@ class _Desk:
                 response = await self._review(hook, request, judge, known=known)
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
+            # The certificate may have expired while the review was judged. Its answer still counts, but the API server
+            # keeps connections open: without closing this one, the next review on it would be refused.
             try:
                 self._doorkeeper.knows(request, by_secret=by_secret)
-            except StaleClientError:  # the next review is spared a refusal
+            except StaleClientError:
                 response.force_close()
             return response
 
         return handle
 
     def _is_ready(self) -> bool:
-        """Whether all caches have been filled once; from then on nobody is asked again."""
+        """Whether all caches have been filled once; that remains true, so it is not asked again."""
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 
     async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
-        """Read the body, then take a place: who is slow to send one, or has to wait, takes none from others."""
-        started = asyncio.get_running_loop().time()
+        """Read the body, then take a place: a slow or waiting sender occupies no place that another could use."""
+        started = asyncio.get_running_loop().time()  # before the body: the API server counts its sending too
         limit = self._settings.admission_body_bytes if known else min(THREAD_BYTES, self._settings.admission_body_bytes)
         try:
             async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
                 if known:
                     return await self._judge_in_place(hook, request, body, judge, started, known=True)
                 async with self._strangers.turn():
+                    # The wait may have used up the caller's time; judging now would take from the API server's share
+                    # for an answer that the caller does not read.
                     if asyncio.get_running_loop().time() > started + _budget(request.query_string):
                         return self._refuse(503, "deadline", "the time the caller allows is used up")
                     return await self._judge_in_place(hook, request, body, judge, started, known=False)
@@ -289,6 +295,8 @@ class _Desk:
     async def _judge_in_place(
         self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
     ) -> web.Response:
+        # Checked here and not on arrival, and with no await before the count: reviews whose bodies arrive together
+        # would otherwise all pass the check.
         if self.in_flight >= self._settings.admission_in_flight:
             return self._refuse(503, "overload", "this replica is busy")
         self.in_flight += 1
@@ -336,7 +344,7 @@ class _Desk:
             else:
                 context, user, reviewed = self._context(), None, UNDISPUTED
                 context = context if known else context.of_a_stranger()
-                if hook == "validate":  # defaults depend on nobody
+                if hook == "validate":  # defaults do not depend on the user
                     user = UserInfo.read(review["request"].get("userInfo"))
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
                 if reviewed.unanswered and context.settings.placement_authorization is PlacementAuthorization.ENFORCE:
@@ -345,6 +353,8 @@ class _Desk:
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
+        # Past the deadline the API server may already have applied failurePolicy: a verdict sent now would be counted
+        # here as given although it had no effect.
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - started)
@@ -353,7 +363,7 @@ class _Desk:
     async def _reviewed(
         self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
     ) -> Reviewed:
-        """Find out whether the author of a placement may have what it selects; time that is up counts as no answer."""
+        """Find out whether the author of a placement may have what it selects; a timeout counts as no answer."""
         if not known:
             return Reviewed((), STRANGER) if self._rights.may_need(asked, user, context) else UNDISPUTED
         if not (needed := self._rights.needed(asked, user, context)):

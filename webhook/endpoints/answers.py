@@ -1,4 +1,4 @@
-"""What every answer has in common: the request's id, JSON bodies, entity tags.
+"""What all answers have in common: the request's id, JSON bodies, entity tags.
 
 Source: serving.md 3.2 and 3.3.
 """
@@ -23,14 +23,14 @@ _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 def request_id(request: web.BaseRequest) -> str:
     """Return an id for a request: the caller's ``X-Request-Id`` when it is a harmless word, else a new one.
 
-    Whoever shows the id in a body sets the header as well; all other answers get one on their way out.
+    A handler that shows the id in a body also sets the header; the server adds the header to all other answers.
     """
     given = request.headers.get(REQUEST_ID)
     return given if given is not None and _GIVEN_ID.fullmatch(given) else _new_id()
 
 
 def _new_id() -> str:
-    """Make a random UUID; several times faster than the standard library's, which draws from the system."""
+    """Make a random UUID, several times faster than the standard library, which asks the system for randomness."""
     digits = f"{random.getrandbits(128):032x}"  # tells requests apart, protects nothing
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
@@ -41,7 +41,7 @@ def headers(**members: str) -> CIMultiDictProxy[str]:
 
 
 def tagged(request: web.Request, document: JsonObject, revision: str) -> web.Response:
-    """Answer with *document*, keys sorted, under an entity tag; 304 when a GET already has it."""
+    """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version."""
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
     members = {"ETag": f'"{revision}-{digest}"'}
@@ -53,7 +53,7 @@ def tagged(request: web.Request, document: JsonObject, revision: str) -> web.Res
 
 
 def is_known(request: web.Request, tag: str) -> bool:
-    """Say whether the caller has the answer of that entity tag already."""
+    """Say whether the caller already has the answer with that entity tag."""
     given = request.headers.get("If-None-Match", "")
     return given == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))
 

@@ -1,4 +1,4 @@
-"""What the endpoints below ``/v1`` share: callers, methods, limits, strict bodies, problems, metrics.
+"""What the endpoints below ``/v1`` share: authentication, methods, limits, strict bodies, problems, metrics.
 
 Source: serving.md 3.1 to 3.4.
 """
@@ -44,7 +44,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MOST_MISTAKES: Final = 1000
-"""So many mistakes in one body are listed."""
+"""How many mistakes in one body are listed."""
 
 _READ: Final = frozenset({"GET", "HEAD"})
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """What is known of an endpoint before anybody asks; see `Api.get`."""
+    """The fixed properties of an endpoint; see `Api.get`."""
 
     methods: frozenset[str]
     route: str
@@ -71,13 +71,13 @@ class Api:
     """Registers endpoints and surrounds each with what all of them do.
 
     Args:
-        app: Where the endpoints are.
-        answers: What they ask.
-        settings: Their limits.
-        metrics: Where they are counted.
-        callers: Finds out who asks; None: nobody is asked, and everybody may read everything.
-        continuation: Seals the tokens that continue lists; None: with a key of this Api alone.
-        bodies: The memory for bodies; None: of this Api alone.
+        app: Gets the routes.
+        answers: What the handlers ask.
+        settings: Limits.
+        metrics: Counts the requests.
+        callers: Authenticates and authorizes; None: callers are not identified, and all of them may read everything.
+        continuation: Seals the tokens that continue lists; None: with a key that only this Api has.
+        bodies: The memory for bodies; None: one that only this Api uses.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Api:
         self._in_flight: dict[Surface, int] = dict.fromkeys(SURFACES, 0)
 
     def in_flight(self, surface: Surface) -> int:
-        """Return how many requests are being handled, streams included."""
+        """Return how many requests are in progress, streams included."""
         return self._in_flight[surface]
 
     def get(
@@ -118,11 +118,11 @@ class Api:
 
         Args:
             path: As the router takes it.
-            route: Its template, such as ``/v1/clusters/*``: what rights are about, and the label of the metrics.
+            route: Its template, such as ``/v1/clusters/*``: the path that RBAC rules name, and a metrics label.
             handler: Answers.
-            surface: Which limits hold, and how it is counted.
-            when_synced: False: ask the handler also while the caches are not filled.
-            open_to_all: It holds no data, and nobody is asked who they are.
+            surface: Decides which limits apply, and how the request is counted.
+            when_synced: False: call the handler even before the caches are filled.
+            open_to_all: The answer holds no data, so callers need not authenticate.
         """
         endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
@@ -151,19 +151,19 @@ class Api:
         self.app.router.add_route("*", path, self._wrap(endpoint, handle))
 
     async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
-        """See to it that the caller may read a placement; to who may not, it does not exist.
+        """Check that the caller may read a placement; a caller who may not is told that it does not exist.
 
         Raises:
-            ProblemError: 404 as for a placement that is not there; 503 when it cannot be found out.
+            ProblemError: 404, as for a placement that is not there; 503 when the hub does not say.
         """
         if self._callers is not None and not await self._callers.may_read(caller_of(request), ref):
             raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
 
     async def readable_kinds(self, request: web.Request) -> frozenset[Kind]:
-        """Return which of the two kinds of placements the caller may list everywhere.
+        """Return which of the two kinds of placements the caller may list in all namespaces.
 
         Raises:
-            ProblemError: It cannot be found out.
+            ProblemError: The hub does not say.
         """
         if self._callers is None:
             return PLACEMENT_KINDS
@@ -190,7 +190,7 @@ class Api:
                 response = problem_response(
                     request, ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake])
                 )
-            except Exception:  # noqa: BLE001 - whatever it is, the caller gets an id and the log the rest
+            except Exception:  # noqa: BLE001 - a bug: the caller gets an id, the log gets the traceback
                 identity = request_id(request)
                 _log.exception("request failed", extra={"request": identity, "route": route})
                 detail = f"the log of harbormaster has more under {identity}"
@@ -204,10 +204,10 @@ class Api:
         return handle
 
     async def _admit(self, request: web.Request, endpoint: "_Endpoint") -> None:
-        """Let a request through to its handler.
+        """Check whether a request may go on to its handler.
 
         Raises:
-            ProblemError: It may not pass, or not now.
+            ProblemError: It may not, or not now.
         """
         callers = None if endpoint.open_to_all else self._callers
         if callers is not None:
@@ -228,7 +228,7 @@ class Api:
         """Read the request body as *model*.
 
         Raises:
-            ProblemError: Not JSON, too large, too slow, or not of the model; every mistake is named.
+            ProblemError: Not JSON, too large, too slow, or not what the model asks for; every mistake is named.
         """
         return await self.read_as(request, lambda _: model)
 
@@ -250,10 +250,10 @@ class Api:
 
     @asynccontextmanager
     async def body(self, request: web.Request, limit: int, surface: Surface = "api") -> AsyncIterator[bytes]:
-        """Read a body that is declared as JSON, of at most *limit* bytes; its memory is held until the context ends.
+        """Read a body that is declared as JSON, of at most *limit* bytes; its memory is counted until the context ends.
 
         Raises:
-            ProblemError: It is declared as something else, too large, too slow, or broken off.
+            ProblemError: The body is declared as something else, too large, too slow, or incomplete.
         """
         if not has_json_body(request):
             self.metrics.rejected(surface, "media_type")
@@ -287,7 +287,7 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
     try:
         return model.model_validate_json(dump_json(without_nulls(value)), extra="forbid")
     except pydantic.ValidationError as error:
-        if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds, and nobody reads it
+        if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
             detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error

@@ -13,16 +13,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 THREAD_BYTES: Final = 256 * 1024
-"""What is longer than this is read and written beside the event loop, so that it does not hold up the others."""
+"""Longer bodies are parsed and written in a thread, so that they do not hold up the event loop."""
 
 SHORT_BYTES: Final = 64 * 1024
-"""A complete body that is no longer than this is counted nowhere: it is in use only while nobody else has a turn."""
+"""A complete body of at most this length is not counted: it is parsed at once, before the event loop turns again."""
 
 ResultT = TypeVar("ResultT")
 
 
 class BodyError(Exception):
-    """A body that could not be read; the message is fit for the caller."""
+    """A body that could not be read; the message may be shown to the caller."""
 
 
 class BodyTooLargeError(BodyError):
@@ -38,16 +38,16 @@ class BrokenBodyError(BodyError):
 
 
 class BodyMemoryError(BodyError):
-    """All memory for bodies is taken."""
+    """All memory for bodies is in use."""
 
 
 class _Reading:
     """A body that is being read, or that is complete and in use.
 
     Args:
-        address: Who sends it.
-        vouched: The sender has shown who it is.
-        patience: Of the reading.
+        address: The sender's address.
+        vouched: The sender has authenticated.
+        patience: The timeout for reading it.
     """
 
     __slots__ = ("address", "given_up", "patience", "size", "vouched")
@@ -61,11 +61,11 @@ class _Reading:
 
 
 class Bodies:
-    """The memory for bodies of a server.
+    """The memory of a server for request bodies.
 
-    A short body that comes together with its headers needs none of it: it is read and judged at once. For the others
-    there are *most* bytes, of which those who have shown nothing may take three quarters. When they are used up, a body
-    that is not complete yet is given up: the oldest of the address that holds most, of strangers first.
+    A short body that arrives together with its headers needs none of it: it is read and judged at once. All others
+    share *most* bytes, of which senders that have not authenticated may use three quarters. When no memory is left, an
+    incomplete body is given up: the oldest one of the address that uses most memory, strangers' bodies first.
 
     Args:
         most: Bytes.
@@ -81,26 +81,26 @@ class Bodies:
 
     @property
     def held(self) -> int:
-        """Bytes that are taken."""
+        """Bytes in use."""
         return self._held
 
     @asynccontextmanager
     async def read(
         self, request: web.Request, limit: int, seconds: float, *, vouched: bool = False
     ) -> AsyncIterator[bytes]:
-        """Read the whole body, and hold the memory for it until the context ends.
+        """Read the whole body, and count its memory as used until the context ends.
 
         Args:
-            request: Its body must not have been touched.
+            request: Nothing may have read its body yet.
             limit: Bytes.
             seconds: How long the body may take to arrive.
-            vouched: The sender has shown who it is.
+            vouched: The sender has authenticated.
 
         Raises:
-            BodyTooLargeError: Longer than *limit*; nothing is read when the length is announced.
-            BodyTimeoutError: Not there within *seconds*.
-            BrokenBodyError: The client broke off or its chunks are malformed.
-            BodyMemoryError: There is no memory for it.
+            BodyTooLargeError: Longer than *limit*; if Content-Length says so, nothing is read.
+            BodyTimeoutError: It did not arrive within *seconds*.
+            BrokenBodyError: The client disconnected, or its chunks are malformed.
+            BodyMemoryError: There is no memory left for it.
         """
         length = request.content_length
         if length is not None and length > limit:
@@ -116,7 +116,7 @@ class Bodies:
     async def _all_of(self, request: web.Request, limit: int, reading: _Reading, seconds: float) -> bytes:
         content = request.content
         try:
-            if content.is_eof():  # came together with the headers, as is usual
+            if content.is_eof():  # arrived together with the headers, as usual
                 body = content.read_nowait()
                 if len(body) > SHORT_BYTES:
                     self._add(reading, len(body))
@@ -134,7 +134,7 @@ class Bodies:
                 body = b"".join(chunks)
         except TimeoutError as error:
             if reading.given_up:
-                raise BodyMemoryError("all memory for bodies is taken, and this one came too slowly") from error
+                raise BodyMemoryError("all memory for bodies is in use, and this one was too slow") from error
             raise BodyTimeoutError(f"the body did not arrive within {seconds:g} s") from error
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
             raise BrokenBodyError("the body ended early or its framing is wrong") from error
@@ -143,7 +143,7 @@ class Bodies:
         return body
 
     def _add(self, reading: _Reading, size: int) -> None:
-        """Take memory. Raises `BodyMemoryError`."""
+        """Count memory as used. Raises `BodyMemoryError`."""
         self._count(reading, size)
         while not reading.vouched and self._of_strangers > self._most_of_strangers:
             self._give_up_one(reading, strangers=True)
@@ -155,11 +155,13 @@ class Bodies:
         others = [each for each in self._unfinished if each is not reading and not each.given_up]
         victims = [each for each in others if not each.vouched] or ([] if strangers else others)
         if not victims:
-            raise BodyMemoryError("all memory for bodies is taken")
-        victim = max(victims, key=lambda each: self._by_address[each.address])  # of equal ones the first, the oldest
+            raise BodyMemoryError("all memory for bodies is in use")
+        victim = max(victims, key=lambda each: self._by_address[each.address])  # among equals the first: the oldest
         victim.given_up = True
-        if not victim.patience.expired():  # else its time is up, and it goes by itself
+        if not victim.patience.expired():  # an expired timeout cannot be moved; that task ends by itself
             victim.patience.reschedule(asyncio.get_running_loop().time())
+        # Its task ends only when the event loop turns again, but *reading* needs the memory now. So the bytes are
+        # given back here, which leaves `size` at 0: the end of the victim's `read` does not give them back again.
         self._count(victim, -victim.size)
 
     def _count(self, reading: _Reading, size: int) -> None:
@@ -172,5 +174,5 @@ class Bodies:
 
 
 async def beside_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
-    """Do *work* on so many bytes: in a thread when they are many."""
+    """Do *work* on *size* bytes, in a thread when they are many."""
     return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

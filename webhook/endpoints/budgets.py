@@ -1,6 +1,6 @@
 """``/v1/budgets``: what disruption budgets allow, now and on the calendar.
 
-What is asked for comes in the query of the URL; a mistake there is told with the name of the parameter.
+The query of the URL says what is wanted; a mistake in it is reported with the name of the parameter.
 
 Source: serving.md 3.1.
 """
@@ -29,7 +29,7 @@ _LISTS: Final = ("pool", "reason")
 def add_routes(api: Api, budgets: HubBudgets) -> None:
     """Serve the list, the single pool and the calendar.
 
-    The calendar hides a pool of that name from the single pool's path; the list tells of it: ``?pool=calendar``.
+    A pool that is called ``calendar`` has no path of its own; the list shows it: ``?pool=calendar``.
     """
 
     async def every(request: web.Request) -> web.Response:
@@ -68,7 +68,7 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
 
 
 def _check_names(request: web.Request, *known: str) -> None:
-    """Refuse a parameter that is misspelt or given twice, rather than answer something else than was asked."""
+    """Refuse a parameter that is misspelt or given twice, rather than answer a different question."""
     for name in request.query:
         if name not in known:
             _refuse(name[:64], f"is not known here, only {', '.join(known)}", "unknown")

@@ -1,16 +1,16 @@
 """Who asks, and may they?
 
-In this order: the client certificate, when the TLS layer has verified one; else the bearer token; else nobody. Who has
-been found is asked about with the template of the route as path and the method as verb, so that a ClusterRole with
-``nonResourceURLs`` says who may ask what.
+A caller is known by the client certificate, when the TLS layer has verified one; else by the bearer token; else the
+caller is anonymous. A SubjectAccessReview then decides, with the template of the route as path and the method as verb:
+a ClusterRole with ``nonResourceURLs`` says who may ask what.
 
-Where too many bad tokens come from, by source address, no new one is looked at for a while. Certificates are not held
-up by that, and neither is a token that was good before: that is looked at again every minute, whatever else comes from
-there. Somebody new behind the address of an attacker is slowed and not shut out: what does not even say that it is a
-token for us is counted apart, and the rest by lanes, so that many forged tokens have to fill all of them.
+After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That does not
+affect certificates, nor a token that was good before, which is reviewed again every minute whatever else comes from
+that address. A new caller who shares an address with an attacker is slowed down, not shut out: credentials that do not
+even claim to be a token for us are counted separately, and all others in lanes, so an attacker has to fill every lane.
 
-Who is known may ask so much of ``/v1`` and no more. That limit is not for the extender: a scheduler asks twice per pod,
-and to hold it back is to hold back every pod; it limits itself, as it places one pod at a time.
+A known caller has a rate limit on ``/v1``. The extender has none: a scheduler asks twice per pod, and delaying it
+delays every pod. It limits itself, because it places one pod at a time.
 
 Source: serving.md 3.4.
 """
@@ -50,18 +50,19 @@ AUTHENTICATED: Final = "system:authenticated"
 PLACEMENT_KINDS: Final = frozenset(PLACEMENTS)
 REVIEW_AGAIN_SECONDS: Final = 5
 TURN_SECONDS: Final = 5.0
-"""How long a token waits until those before it, from the same address, have been looked at."""
+"""How long a token waits for the reviews of earlier tokens from the same address."""
 LONGEST_NAME: Final = 320
 
 REALM: Final = 'Bearer realm="harbormaster"'
 
 LANES: Final = 16
-"""For tokens of one address that say they are for us; in each a quarter of the failures: four times as many in all."""
+"""For tokens of one address that claim to be for us. Each lane allows a quarter of the failures, all together four
+times as many."""
 MOST_GOOD: Final = 4096
-"""Tokens of which it is remembered that they were good; the one used longest ago is forgotten."""
+"""How many good tokens are remembered; the least recently reviewed one is forgotten first."""
 
 _SALT: Final = secrets.token_bytes(16)
-"""Keeps it from being known which lane a token is in."""
+"""Keeps callers from computing which lane a token is in."""
 
 _CALLER: Final = web.RequestKey("CALLER", UserInfo)
 _NONE: Final[Mapping[str, str]] = {}
@@ -70,7 +71,7 @@ _log = logging.getLogger(__name__)
 
 
 def caller_of(request: web.Request) -> UserInfo:
-    """Return who sent a request; on the plain listener, where nobody is asked, that is nobody."""
+    """Return who sent a request; on the plain listener, which does not authenticate, the anonymous user."""
     caller: UserInfo = request.get(_CALLER, ANONYMOUS)
     return caller
 
@@ -79,9 +80,9 @@ class Callers:
     """Finds out who asks and what they may ask.
 
     Args:
-        answers: Who knows tokens and rights.
+        answers: Has the authenticator and the authorizer.
         settings: The limits.
-        metrics: Counts whom nothing was answered to.
+        metrics: Counts the callers that are refused.
     """
 
     def __init__(self, answers: Answers, settings: CallerSettings, metrics: Metrics) -> None:
@@ -99,10 +100,10 @@ class Callers:
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
     async def recognize(self, request: web.Request, surface: Surface) -> None:
-        """Find out who sent a request; from then on `caller_of` knows.
+        """Find out who sent a request; afterwards `caller_of` returns it.
 
         Raises:
-            ProblemError: Nobody who may come in (401), too often (429), or it cannot be found out now (503).
+            ProblemError: No valid credentials (401), too many requests (429), or the hub does not answer now (503).
         """
         now = asyncio.get_running_loop().time()
         caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
@@ -116,7 +117,7 @@ class Callers:
             raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return whom the client's certificate names; None: it has shown none. Raises `ProblemError`."""
+        """Return the user that the client certificate names; None without a certificate. Raises `ProblemError`."""
         connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         if connection is None:
             return None
@@ -124,12 +125,12 @@ class Callers:
             subject = Subject.of_client(connection, self._now())
         except StaleClientError as error:
             raise self._stranger(surface, str(error), headers={"Connection": "close"}) from error
-        if subject is None or not subject.common_name:  # as Kubernetes: a certificate without a name is nobody's
+        if subject is None or not subject.common_name:  # as in Kubernetes, a certificate without a name counts as none
             return None
         return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
 
     async def _by_token(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return whose token came along; None: there is none. Raises `ProblemError`."""
+        """Return the user that the bearer token belongs to; None without a token. Raises `ProblemError`."""
         header = request.headers.get("Authorization")
         if header is None:
             return None
@@ -141,8 +142,11 @@ class Callers:
         way = self._way(request.remote or "", token, authenticator.audience)
         self._check_failures(way, surface)
         try:
-            # Only so many at once: else all that come together would be looked at before the first has failed.
+            # Only a few at once: otherwise all tokens that arrive together would be reviewed before the first fails,
+            # and the limit of failures would not hold.
             async with self._looking.take(way.key, TURN_SECONDS):
+                # Both checks again: while this request waited for its turn, another one with the same token may have
+                # been reviewed, or others of this lane may have failed.
                 if caller := authenticator.known(token):
                     return caller
                 self._check_failures(way, surface)
@@ -157,7 +161,7 @@ class Callers:
         return found
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
-        """Return with which others a token is counted."""
+        """Return which tokens this one is counted with."""
         name = fingerprint(token)
         if name in self._good:
             return _Way(None, name, address)
@@ -172,7 +176,7 @@ class Callers:
             raise self._too_often(surface, f"too many bad credentials have come from {way.address}", wait)
 
     def _note(self, way: "_Way", token: str, *, good: bool) -> None:
-        """Remember what came of a token: a good one is never held up again, until it is good no more."""
+        """Remember the result of a review: a good token is not held up again until a review says it is bad."""
         name = fingerprint(token)
         if good:
             self._good[name] = None
@@ -185,12 +189,12 @@ class Callers:
         bucket.charge(key, asyncio.get_running_loop().time())
 
     def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
-        """Return the refusal of somebody who is not known; what was wrong with a token is not said."""
+        """Return the refusal of an unknown caller; it does not say what was wrong with a token."""
         self._metrics.rejected(surface, "unauthenticated")
         audience = self._authenticator.audience
         if not detail:
             made_for = f" made for the audience {audience}" if audience else ""
-            detail = f"a client certificate or a bearer token{made_for} is needed, and none that is good came along"
+            detail = f"the request needs a valid client certificate or a valid bearer token{made_for}, and has neither"
         return ProblemError(
             Problem.UNAUTHENTICATED,
             detail,
@@ -203,13 +207,13 @@ class Callers:
         return ProblemError(Problem.RATE_LIMITED, detail, retry_after=wait)
 
     async def authorize(self, request: web.Request, surface: Surface, route: str) -> None:
-        """See to it that the caller may ask this.
+        """Check that the caller may ask this.
 
         Raises:
-            ProblemError: They may not (403), or it cannot be found out now (503).
+            ProblemError: The caller may not (403), or the hub does not answer now (503).
         """
         caller = caller_of(request)
-        if caller is ANONYMOUS:  # let in by a setting that says so
+        if caller is ANONYMOUS:  # `recognize` lets anonymous callers in only where a setting allows it
             return
         verb = "get" if request.method == "HEAD" else request.method.lower()
         wanted = PathAccess(verb, route)
@@ -218,12 +222,12 @@ class Callers:
             raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {wanted}")
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
-        """Say whether *caller* may read a placement. Raises `ProblemError` when it cannot be found out."""
+        """Say whether *caller* may read a placement. Raises `ProblemError` when the hub does not answer."""
         kind = family_in(ref.namespace).placement
         return await self._may(caller, Access("get", kind.group, kind.plural, ref.name, ref.namespace))
 
     async def readable_kinds(self, caller: UserInfo) -> frozenset[Kind]:
-        """Return which kinds of placements *caller* may list. Raises `ProblemError` when it cannot be found out."""
+        """Return which kinds of placements *caller* may list. Raises `ProblemError` when the hub does not answer."""
         kinds = tuple(PLACEMENT_KINDS)
         answers = await asyncio.gather(*(self._may(caller, Access("list", kind.group, kind.plural)) for kind in kinds))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
@@ -237,12 +241,12 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """With which others a token is counted.
+    """Which tokens a token is counted with.
 
     Args:
-        bucket: Where failures are counted; None: it was good before, and goes its own way.
-        key: In that bucket, and of those that wait for one another.
-        address: Where it comes from.
+        bucket: Counts the failures; None: the token was good before, and other tokens' failures do not affect it.
+        key: The key in that bucket; tokens with the same key wait for one another.
+        address: Where the token comes from.
     """
 
     bucket: TokenBuckets | None
@@ -251,16 +255,16 @@ class _Way:
 
 
 def lane_of(token: str) -> int:
-    """Return the lane of a token, which nobody can choose."""
+    """Return the lane of a token; a caller cannot choose it."""
     return hashlib.sha256(_SALT + fingerprint(token)).digest()[0] % LANES
 
 
 def shown(caller: UserInfo) -> str:
-    """Return the name of a caller, as it can be told."""
+    """Return the name of a caller, fit for a message."""
     return f'"{printable(caller.username[:LONGEST_NAME])}"'
 
 
 def _not_reviewed(error: NotReviewedError) -> ProblemError:
     _log.warning("credentials not reviewed", extra={"reason": str(error)})
-    detail = "the hub does not say who you are or what you may do; nobody is let in unseen"
+    detail = "the hub does not say who you are or what you may do; without that no request is answered"
     return ProblemError(Problem.NOT_READY, detail, retry_after=REVIEW_AGAIN_SECONDS)

@@ -10,7 +10,7 @@ from webhook.endpoints.problems import Problem, ProblemError
 
 
 def add_routes(api: Api) -> None:
-    """Serve the list and the single cluster; of the placements on it only those that the caller may list."""
+    """Serve the list and the single cluster, each with only those of its placements that the caller may list."""
     advisor = api.answers.advisor
 
     async def every(request: web.Request) -> web.Response:

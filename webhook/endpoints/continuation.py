@@ -1,10 +1,10 @@
 """The token that continues a list: where the next page begins, for this query and this state of the fleet only.
 
-The token is sealed, so a caller can neither read on in another query nor in a fleet that has moved on.
+The token is sealed, so a caller can use it neither with another query nor after the fleet has changed.
 
-Replicas understand each other's tokens when they have the same private key for TLS, as those have that mount one
-Secret: the key of the seal is derived from it, and replaced with it. Where each has a key of its own, a token holds
-for the replica that made it; the others say that it has expired, and the caller begins again.
+Replicas accept each other's tokens when they have the same private key for TLS, as replicas do that mount the same
+Secret: the key of the seal is derived from it and changes with it. If each replica has its own key, only the replica
+that made a token accepts it; the others answer that it has expired, and the caller starts again from the first page.
 
 Source: serving.md 3.2.
 """
@@ -28,7 +28,7 @@ class Continuation:
     """Makes and reads tokens under one key.
 
     Args:
-        key: Returns the present secret; equal for all servers that shall understand each other's tokens.
+        key: Returns the current secret; the same on all servers that are to accept each other's tokens.
     """
 
     def __init__(self, key: Callable[[], bytes]) -> None:
@@ -68,5 +68,5 @@ class Continuation:
 
 
 def sealing_key(private_key: bytes) -> bytes:
-    """Derive the key of the seal from a private key; from the one nothing can be learned of the other."""
+    """Derive the key of the seal from a private key; the seal reveals nothing about the private key."""
     return hmac.new(private_key, _PURPOSE, hashlib.sha256).digest()

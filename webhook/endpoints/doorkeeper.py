@@ -1,10 +1,10 @@
 """Does a review come from the API server?
 
-Whoever reaches our port can send reviews, and name in them whomever he likes as their author. So what a review may
-cause is decided by how it came: with a client certificate of an accepted name, or below the secret path of the
-installation. All others are strangers: what they send is judged by the rules alone, or refused.
+Any client that reaches our port can send reviews and name any user as their author. So it depends on how a review
+arrived what it may cause: with a client certificate of an accepted name, or below the secret path of the installation,
+it is the API server's. All other senders are strangers: their reviews are judged by the rules alone, or refused.
 
-Where nothing of this is set up, nobody can be told apart, and everybody is taken for the API server.
+Where neither is configured, senders cannot be told apart, and every one of them is taken for the API server.
 
 Source: serving.md 8, "Strangers at the hooks".
 """
@@ -23,12 +23,12 @@ class Doorkeeper:
     """Tells the API server from strangers.
 
     Attributes:
-        refuses: Strangers are sent away.
-        tells_strangers: There is something by which they can be told.
+        refuses: Strangers are refused.
+        tells_strangers: The settings allow to tell strangers from the API server.
 
     Args:
-        settings: What makes the difference.
-        secrets: Of the installation; empty: there are none.
+        settings: What tells the API server from strangers.
+        secrets: Those of the installation, if any.
         now: The clock.
     """
 
@@ -41,10 +41,10 @@ class Doorkeeper:
         self._now = now
 
     def has_secret(self, given: str) -> bool:
-        """Say whether *given* is a secret of the installation, in a time that says nothing about it."""
+        """Say whether *given* is a secret of the installation; how long that takes does not depend on *given*."""
         said = given.encode("utf-8", "surrogateescape")
         found = False
-        for secret in self._secrets:
+        for secret in self._secrets:  # all of them, without a break: the time must not tell which one came close
             found |= compare_digest(secret, said)
         return found
 
@@ -52,11 +52,11 @@ class Doorkeeper:
         """Say whether a request is the API server's.
 
         Args:
-            request: A review, unread so far.
-            by_secret: It came below the secret path.
+            request: A review whose body has not been read yet.
+            by_secret: It arrived below the secret path.
 
         Raises:
-            StaleClientError: The certificate counted when the connection was made, and does not count any more.
+            StaleClientError: The certificate was valid when the connection was made, and no longer is.
         """
         if not self.tells_strangers or (by_secret and not self._certificate_only):
             return True

@@ -1,10 +1,10 @@
-"""``/v1/events``: server-sent events that tell a viewer when to look again.
+"""``/v1/events``: server-sent events that tell a viewer when to read again.
 
-The stream carries only what changed, not the change itself: a viewer that missed something asks again and has
-the truth. Changes are merged while a viewer is slow or within a quarter of a second.
+The stream names what changed, but does not carry the change: a viewer that missed an event reads again and is up to
+date. Changes within a quarter of a second, or while a viewer is slow, are merged.
 
-What a viewer may know of is found out when the stream begins. Tokens end and rights are taken away, so the stream
-ends after a few minutes, and the viewer comes again with its credentials.
+What a viewer may see is checked when the stream begins. Tokens expire and rights are revoked, so the server ends the
+stream after a few minutes, and the viewer connects again with its credentials.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from webhook.telemetry.health import Health
 PAUSE_SECONDS: Final = 0.25
 """Shortest time between two events."""
 COMMENT_SECONDS: Final = 15.0
-"""Longest silence, so that whatever is in between keeps the connection."""
+"""Longest silence: then a comment is sent, so that proxies in between do not close an idle connection."""
 STREAM_SECONDS: Final = 300.0
 """How long a stream lasts."""
 WRITE_SECONDS: Final = 30.0
-"""How long a viewer may take to accept an event before it is given up."""
+"""How long a viewer may take to accept an event before the server drops it."""
 
 
 def add_routes(api: Api, health: Health) -> None:
@@ -38,6 +38,8 @@ def add_routes(api: Api, health: Health) -> None:
     async def events(request: web.Request) -> web.StreamResponse:
         kinds = await api.readable_kinds(request)
         caller = caller_of(request)
+        # No await between these checks and `viewers.add`: two streams that begin together must not both take the last
+        # place.
         theirs = sum(viewer.caller == caller.username for viewer in viewers)
         if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
             detail = f"{theirs} viewers of the same name are connected already: {shown(caller)}"
@@ -48,6 +50,8 @@ def add_routes(api: Api, health: Health) -> None:
         viewers.add(viewer)
         loop = asyncio.get_running_loop()
         end = loop.time() + STREAM_SECONDS
+        # Subscribed before the headers are sent: a change in the meantime goes into the first event. The first event
+        # names everything, as the viewer may have read before its subscription.
         unsubscribe = changes.subscribe(viewer.add)
         ending = asyncio.create_task(health.draining.wait())
         ending.add_done_callback(lambda _: viewer.wake.set())
@@ -75,8 +79,8 @@ class _Viewer:
     """One open page: what it has not been told yet.
 
     Args:
-        prefixes: How the references begin of which it may hear.
-        caller: Who looks.
+        prefixes: How the references begin that it may see.
+        caller: The user's name.
     """
 
     def __init__(self, prefixes: tuple[str, ...], caller: str) -> None:
@@ -87,7 +91,7 @@ class _Viewer:
         self._told = 0.0
 
     def add(self, change: ViewChange) -> None:
-        """Remember *change* for the next event, as far as the viewer may hear of it."""
+        """Remember *change* for the next event, as far as the viewer may see it."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
             if not (visible or change.clusters):
@@ -105,6 +109,7 @@ class _Viewer:
         except TimeoutError:
             return b": still here\n\n"
         await asyncio.sleep(max(0.0, self._told + PAUSE_SECONDS - loop.time()))
+        # No await until `_pending` is taken: a change that came in between would be cleared without being sent.
         self.wake.clear()
         self._told = loop.time()
         change, self._pending = self._pending, None

@@ -1,7 +1,8 @@
 """``/extender/v1``: what kube-scheduler asks.
 
-kube-scheduler throws the body of every answer but 200 away, so what a person should read about ``filter`` goes into
-``Error``, which ends in the pod's event. The other verbs have no such member, and fail as HTTP requests do.
+kube-scheduler reads the body of an answer only when its status is 200. So ``filter`` puts what a person should read
+into ``Error``, which kube-scheduler shows in the pod's event. The other verbs have no such member, and fail with an
+HTTP status.
 
 Source: serving.md 2.3, 2.5 to 2.7.
 """
@@ -29,14 +30,14 @@ from webhook.endpoints.problems import Problem, ProblemError
 from webhook.telemetry.metrics import BUCKETS
 
 BUDGET_SECONDS: Final = 1.0
-"""How long an answer may take once the question has arrived."""
+"""How long an answer may take, counted from the end of the request body."""
 MOST_CANDIDATES: Final = 20_000
-"""In a call: four times the nodes of the largest cluster that Kubernetes supports. All are judged at one go, and
-meanwhile nobody else is answered."""
+"""In a call: four times the nodes of the largest cluster that Kubernetes supports. All are judged in one step, which
+blocks the event loop for all other requests."""
 NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 RESULTS: Final = ("answered", "error", "refused")
-"""Answered; answered with an ``Error``; not answered but with a problem."""
+"""An answer; an answer with an ``Error``; a problem instead of an answer."""
 
 _HEADERS: Final = {"Content-Type": JSON}
 
@@ -85,7 +86,7 @@ class _Verb:
 
 
 class _Desk:
-    """Where calls come in."""
+    """Receives the calls, and counts them."""
 
     def __init__(self, extender: HubExtender, api: Api) -> None:
         self._extender = extender
@@ -131,9 +132,10 @@ class _Desk:
             raise ProblemError(Problem.MALFORMED_REQUEST, printable(str(error))) from error
         except TimeoutError:
             answer = None
+        # The timeout takes effect only at an await; a decision in one step may have run past the deadline unnoticed.
         if answer is None or loop.time() > deadline:
             self._metrics.rejected("extender", "deadline")
-            detail = f"an answer takes more than {BUDGET_SECONDS:g} s"
+            detail = f"the answer takes more than {BUDGET_SECONDS:g} s"
             raise ProblemError(Problem.DEADLINE_EXCEEDED, detail, retry_after=1)
         return answer
 
@@ -167,7 +169,7 @@ class _Desk:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer, decoded and as it goes out."""
+    """An answer: the value, and the bytes that are sent."""
 
     value: object
     text: bytes

@@ -1,4 +1,4 @@
-"""``/v1/gate``: may these nodes be disrupted now, and the reservations of what may.
+"""``/v1/gate``: may these nodes be disrupted now? And the reservations of what may be disrupted.
 
 Source: serving.md 3.1 and 3.3; nodepool-disruption.md 14.
 """
@@ -124,7 +124,7 @@ def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[Questio
 
 
 def _place_in(body: DisruptionModel | DisruptionBatchModel) -> Callable[[int], str]:
-    """Return what tells where in the body a question stands."""
+    """Return a function that tells where in the body a question is."""
     return (lambda _: "") if isinstance(body, DisruptionModel) else (lambda position: f"/questions/{position}")
 
 
@@ -146,12 +146,12 @@ def _document(reservation: Reservation) -> JsonObject:
 
 
 def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> JsonObject:
-    """Return a reservation as it is listed: the id, by which it is given back, only to who has taken it.
+    """Return a reservation as it is listed; only its owner gets the id, which is needed to release it.
 
     Args:
-        thing: What it is of.
-        reservation: Is in force.
-        prefixes: How references to placements begin that the caller may list: a rollout is held under the name of one.
+        thing: What is reserved.
+        reservation: One that is in force.
+        prefixes: How references begin to the placements that the caller may list: the holder of a rollout names one.
         mine: It is the caller's own.
     """
     holder = reservation.holder

@@ -1,4 +1,4 @@
-"""What keeps a gate from answering, as problems: one place for all of its errors."""
+"""Turns a gate's errors into problem details, all in one place."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
     NotReadyError: Problem.NOT_READY,
 }
 _CODES: Final = {"unknown-node": "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
-"""Kinds of mistakes as requests have them, by those of the engine."""
+"""Codes of mistakes in a request, by the engine's codes."""
 
 
 def _whole_body(_position: int) -> str:
@@ -37,7 +37,7 @@ def _whole_body(_position: int) -> str:
 
 @contextmanager
 def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
-    """Turn what keeps a gate from answering into problems.
+    """Turn a gate's errors into problem details.
 
     Args:
         place: Returns the JSON Pointer, in the body of the request, to a question by its position.

@@ -1,7 +1,7 @@
 """The request bodies of ``/v1/gate/disruption`` and ``/v1/gate/reservations``.
 
-Shape is judged as everywhere below ``/v1`` (422): members, types. A question of good shape that makes no sense is a
-question nobody can answer, and is refused as such (400), every mistake named.
+Shape (members and types) is checked as everywhere below ``/v1`` (422). A question of the right shape that contradicts
+itself or names what does not exist cannot be answered: it is refused (400), and every mistake is named.
 
 Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
 """
@@ -29,7 +29,7 @@ from webhook.validation.field import shape_errors
 MOST_QUESTIONS: Final = 100
 MOST_NODES: Final = 1000
 YEARS: Final = (1970, 9990)
-"""Between these years may be asked about: after the last, no calendar goes on."""
+"""A question may be about an instant from the first to the last of these years; the calendar ends after that."""
 
 Reason = Annotated[str, WithJsonSchema({"type": "string", "enum": list(QUESTION_REASONS)})]
 ClassWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(DisruptionClass)})]
@@ -60,30 +60,30 @@ class DisruptionModel(RequestModel):
     pool: Name | None = None
     """Name of a NodePool of the hub."""
     node_pool: dict[str, Any] | None = None
-    """A NodePool that need not be on the hub; what it leaves out is filled in as admission does. Nothing can be
-    reserved of it."""
+    """A NodePool that need not be on the hub; defaults are filled in as admission does. Its nodes cannot be
+    reserved."""
     reason: Reason
-    """Why they are to go. Nothing holds `Expired` unless the operator says so."""
+    """Why the nodes are disrupted. Budgets do not hold back `Expired` unless the operator sets them to."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)] | None = None
     """Names of nodes, the preferred ones first."""
     count: Count | None = None
-    """How many nodes, whichever."""
+    """How many nodes, no matter which."""
     class_: Annotated[ClassWord, Field(alias="class")] = DisruptionClass.GRACEFUL.value
     """`eventual` does not wait for pods where the claim has a terminationGracePeriod."""
     mode: ModeWord = Mode.ALL.value
-    """`all` grants all nodes or none; `upTo` as many as may go."""
+    """`all` grants all nodes or none; `upTo` grants as many as may be disrupted."""
     now: InstantText | None = None
-    """The instant that is asked about; absent: the present. Nothing can be reserved for another one."""
+    """The instant that is asked about; absent: the present. A reservation is possible only for the present."""
     observed: ObservedModel | None = None
-    """Counts to go by; absent: those of the hub. What is reserved counts besides."""
+    """Node counts to use; absent: those of the hub. Reservations are counted in addition."""
     reserve_seconds: Seconds = 0
-    """Reserve what is granted for so long, 10 to 3600 seconds; 0: do not."""
+    """Reserve what is granted for this long, 10 to 3600 seconds; 0: do not reserve."""
 
     def question(self, *at: str | int) -> Question:
         """Return what is asked; *at* is where in the body it stands.
 
         Raises:
-            ProblemError: It makes no sense; every mistake is named.
+            ProblemError: It cannot be answered; every mistake is named.
         """
         mistakes = list(self._mistakes(at))
         if mistakes:
@@ -130,7 +130,7 @@ class DisruptionModel(RequestModel):
 
     @staticmethod
     def _pool_mistakes(node_pool: JsonObject, at: Sequence[str | int]) -> Iterator[Mistake]:
-        """Yield what is wrong with the NodePool; how its nodes are made is not looked at, and may be left out."""
+        """Yield what is wrong with the NodePool; its ``spec.template`` is not checked, and may be left out."""
         try:
             NodePool.read(node_pool)
         except pydantic.ValidationError as error:
@@ -160,39 +160,39 @@ class DisruptionModel(RequestModel):
             if not 0 <= value <= UNLIMITED:
                 yield Mistake(json_pointer((*at, member)), "invalid", f"{value}: must be from 0 to {UNLIMITED}")
         if self.observed.deleting + self.observed.not_ready > self.observed.total:
-            detail = "total {total} does not hold deleting {deleting} and notReady {notReady} besides it"
+            detail = "total {total} is less than deleting {deleting} and notReady {notReady} together"
             yield Mistake(json_pointer(at), "invalid", detail.format(**counts))
 
 
 class DisruptionBatchModel(RequestModel):
-    """Several questions, answered in order out of one snapshot: what one is granted lowers what the next may have."""
+    """Several questions, answered in order from one snapshot: what one is granted is no longer free for the next."""
 
     questions: Annotated[tuple[DisruptionModel, ...], Field(max_length=MOST_QUESTIONS)]
     """Each as it would be asked alone."""
 
 
 class ReservationModel(RequestModel):
-    """A question to one of the gates, and for how long its permission is wanted."""
+    """A question to one of the gates, and how long to reserve what it grants."""
 
     gate: Literal["disruption", "rollout", "cluster-update"]
     """Which gate grants."""
     question: dict[str, Any]
-    """The body of that gate."""
+    """The request body of that gate."""
     holder: Annotated[str, Field(min_length=1, max_length=253)]
-    """Who disrupts, in your own words: others who have to wait are told."""
+    """Who disrupts, in your own words: shown to others who have to wait."""
     ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
-    """For so long it holds, unless it is renewed."""
+    """How many seconds the reservation lasts unless it is renewed."""
 
 
 class RenewalModel(RequestModel):
-    """For how long a reservation is wanted from now on."""
+    """How long to keep a reservation from now on."""
 
     ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
-    """For so long it holds, from now."""
+    """How many seconds the reservation lasts, counted from now."""
 
 
 def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
-    """Return the refusal of a question that nobody can answer."""
+    """Return the refusal of a question that cannot be answered."""
     first = mistakes[0]
     detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
     return ProblemError(Problem.MALFORMED_REQUEST, detail, mistakes=mistakes)

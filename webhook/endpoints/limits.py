@@ -1,4 +1,4 @@
-"""How often somebody may do something, and how much of it at once: per key, in bounded memory."""
+"""Limits how often something may be done and how much of it at once: per key, in bounded memory."""
 
 import asyncio
 import math
@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 MOST_KEYS: Final = 4096
-"""Buckets kept; the one used longest ago goes first, and whoever comes back finds a full one."""
+"""How many buckets are kept; the least recently used is dropped first, and its key starts again with a full one."""
 
 _ONE: Final = 1 - 1e-6
-"""Time is a float: who waits as long as told may find a hair less than one."""
+"""Time is a float: a caller who waited exactly as long as it was told may find slightly less than one."""
 
 
 class TokenBuckets:
-    """Lets *burst* through at once and *per_second* over time, for every key on its own.
+    """Lets *burst* through at once and *per_second* over time, for each key separately.
 
     Args:
         per_second: How fast a bucket fills.
@@ -47,7 +47,7 @@ class TokenBuckets:
         return 0 if left >= _ONE else max(1, math.ceil((1 - left) / self._rate))
 
     def charge(self, key: Hashable, now: float) -> None:
-        """Take one although there may be none left; what is owed is never more than the bucket holds."""
+        """Take one even if none is left; the debt is never more than the bucket holds."""
         self._set(key, max(-self._burst, self._left(key, now) - 1), now)
 
     def _left(self, key: Hashable, now: float) -> float:
@@ -62,7 +62,7 @@ class TokenBuckets:
 
 
 class Turns:
-    """Lets *at_once* in together, for every key on its own; whoever comes then waits for one of them to leave.
+    """Lets *at_once* in together, for each key separately; the next one waits until one of them leaves.
 
     Args:
         at_once: At least 1.
@@ -81,9 +81,11 @@ class Turns:
         """Take a turn of *key*.
 
         Raises:
-            TimeoutError: It has not come within *seconds*.
+            TimeoutError: No turn became free within *seconds*.
         """
         slots = self._slots.setdefault(key, asyncio.Semaphore(self._at_once))
+        # Counted before the wait: if the last holder deleted the entry while others wait on its semaphore, the next
+        # one would get a new semaphore, and more than *at_once* would be in.
         self._present[key] += 1
         try:
             async with asyncio.timeout(seconds):

@@ -24,7 +24,7 @@ class RolloutModel(RequestModel):
     """May this placement be changed on this cluster now?"""
 
     placement: PlacementModel
-    """A placement of the hub; of a policy that exists nowhere yet, nothing is rolled out."""
+    """A placement on the hub, by `ref`; an inline policy has no rollout."""
     cluster: Name
     """Name of a member cluster."""
 
@@ -49,7 +49,7 @@ class ClusterUpdateModel(RequestModel):
     cluster: Name
     """Name of a member cluster."""
     run: Name | None = None
-    """Name of the ClusterUpgradeRun that asks; absent: the oldest one that has not ended and has the cluster in it."""
+    """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
 
 
 def add_routes(api: Api, desk: GateDesk) -> None:

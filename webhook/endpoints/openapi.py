@@ -1,10 +1,10 @@
-"""``/v1/openapi.json``: the interface described, for programs; the page ``/docs`` shows it to people.
+"""``/v1/openapi.json``: the description of the interface for programs; the page ``/docs`` shows it to people.
 
-The document is made of the models by ``python -m webhook.description`` and served as it is kept: nothing about it can
-differ between the file, the server and the page, and serving needs none of what makes it.
+``python -m webhook.description`` makes the document from the models, and the server sends the file as it is: file,
+server and page cannot differ, and the server needs none of the code that makes it.
 
-It is the largest answer that nobody has to say who they are for. So it is compressed once, and an address is sent the
-whole of it only so often; that it is unchanged is told to everyone at any time.
+It is the largest answer that needs no authentication. So it is compressed once, and each address has a rate limit for
+the whole document. Answers that it is unchanged (304) have no limit.
 
 Source: serving.md 3.1.
 """
@@ -23,7 +23,7 @@ from webhook.endpoints.limits import TokenBuckets
 from webhook.endpoints.problems import Problem, ProblemError
 
 PER_SECOND: Final = 2.0
-"""How often an address is sent the whole document, over time."""
+"""How often an address may have the whole document, on average."""
 AT_ONCE: Final = 20
 
 

@@ -1,6 +1,6 @@
-"""The page: static files, read once, under a policy that lets nothing else in.
+"""The page: static files, read once, with a Content-Security-Policy that allows nothing from other origins.
 
-The files hold no data; they are served to anyone.
+The files hold no data, so they are served without authentication.
 """
 
 import hashlib

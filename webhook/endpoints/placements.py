@@ -10,12 +10,12 @@ from webhook.endpoints.problems import Problem, ProblemError
 
 
 def ref_in_path(request: web.Request) -> PlacementRef:
-    """Return the placement that a path with ``{name}``, and perhaps ``{namespace}``, means."""
+    """Return the placement that the path names by ``{name}`` and, if it has one, ``{namespace}``."""
     return placement_ref(request.match_info["name"], request.match_info.get("namespace", ""))
 
 
 def add_routes(api: Api) -> None:
-    """Serve the list of what the caller may list, and the single placement by its reference."""
+    """Serve the list of the placements that the caller may list, and the single placement by its reference."""
     advisor = api.answers.advisor
 
     async def every(request: web.Request) -> web.Response:

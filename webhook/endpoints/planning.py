@@ -1,4 +1,4 @@
-"""``/v1/plan``: what would change if something else changed.
+"""``/v1/plan``: what would change on the hub as a consequence of other changes.
 
 Source: serving.md 3; scheduling.md 22, property 10.
 """
@@ -43,11 +43,11 @@ class DeletedModel(RequestModel):
 
 
 class PlanModel(RequestModel):
-    """What would be done to the hub, all at once; with nothing of it, the plan is what would happen anyway."""
+    """Changes to the hub, all made at once; without any change, the plan is what will happen anyway."""
 
     objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
-    """Objects that would be created, or would take the place of what is there. A member cluster without `status` keeps
-    the one that is stored."""
+    """Objects that would be created, or would replace the stored ones. A member cluster without `status` keeps the
+    stored status."""
     deleted: Annotated[tuple[DeletedModel, ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be deleted."""
     lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
@@ -55,7 +55,7 @@ class PlanModel(RequestModel):
     drained: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
     """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
     placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
-    """Only these placements are told about."""
+    """The answer is only about these placements; absent: about all."""
 
 
 def add_routes(api: Api) -> None:
@@ -86,10 +86,10 @@ def _only(body: PlanModel) -> list[Identity] | None:
 
 
 def _proposal(body: PlanModel, known: KnownKinds) -> Proposal:
-    """Read what is given.
+    """Read the changes from the request body.
 
     Raises:
-        ProblemError: An object is of no known kind, or has no name.
+        ProblemError: An object is of an unknown kind, or has no name.
     """
     given, mistakes = [], []
     for at, document in enumerate(body.objects):

@@ -18,7 +18,7 @@ PROBLEM_JSON: Final = "application/problem+json"
 
 
 class Problem(Enum):
-    """Every kind of problem: slug, status, title."""
+    """All kinds of problems: slug, status, title."""
 
     MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request cannot be understood")
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "Say who you are")
@@ -59,13 +59,13 @@ class ProblemError(Exception):
     """Ends a handler with a problem.
 
     Args:
-        problem: Kind.
-        detail: This occurrence, in words; shows the offending value.
+        problem: Its kind.
+        detail: What happened this time; shows the offending value.
         mistakes: Each with its place in the request.
-        headers: More headers of the answer.
+        headers: Additional headers of the answer.
         retry_after: Seconds after which to ask again.
-        request_id: When one has been chosen for the request already.
-        members: More members of the document.
+        request_id: The id of the request, if it already has one.
+        members: Additional members of the document.
     """
 
     def __init__(

@@ -44,12 +44,12 @@ class RefModel(RequestModel):
 
 
 class PlacementModel(RequestModel):
-    """A placement by name, or a policy that exists nowhere yet: one of both."""
+    """Either a placement by name, or a policy that need not be on the hub."""
 
     ref: RefModel | None = None
-    """A placement on the hub; what it holds already counts."""
+    """A placement on the hub; the clusters it already has count."""
     inline: PlacementPolicy | None = None
-    """A policy; judged as if nothing were placed."""
+    """A policy; evaluated as if nothing had been placed by it yet."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -59,14 +59,14 @@ class PlacementModel(RequestModel):
 
 
 class CandidatesModel(RequestModel):
-    """Which clusters: by name, by label, or a fleet of the caller's own; one of the three."""
+    """Which clusters: by name, by label, or clusters given in full; one of the three."""
 
     names: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
-    """Only these clusters are answered for; the rest of the fleet still counts in ranges and spread."""
+    """The answer is only about these clusters; the rest of the fleet still counts in ranges and spread."""
     label_selector: LabelSelector | None = None
-    """Only clusters with these labels are answered for."""
+    """The answer is only about clusters with these labels."""
     inline: Annotated[tuple[dict[str, Any], ...], Field(max_length=500)] | None = None
-    """A fleet that is not the real one; only these clusters are looked at."""
+    """MemberClusters to use instead of the real fleet; no others are considered."""
 
     @field_validator("label_selector")
     @classmethod
@@ -86,7 +86,7 @@ class CandidatesModel(RequestModel):
 
 
 class QuestionModel(RequestModel):
-    """A placement, and the clusters it is asked about."""
+    """A placement, and the clusters that the question is about."""
 
     placement: PlacementModel
     candidates: CandidatesModel | None = None
@@ -96,7 +96,7 @@ class QuestionModel(RequestModel):
         """Return what is asked.
 
         Raises:
-            ProblemError: A cluster of the caller's own is not a MemberCluster.
+            ProblemError: A cluster given in full is not a valid MemberCluster.
         """
         placement: PlacementRef | PlacementPolicy
         if self.placement.inline is not None:
@@ -122,9 +122,9 @@ class ScoreModel(QuestionModel):
     explain: bool = False
     """Put the explanation of each cluster into its item."""
     limit: Annotated[int, Field(ge=1, le=500)] | None = None
-    """Items per page: 100 when it is left out; with `explain` at most 50, which is then what it is when left out."""
+    """Items per page, 100 by default; with `explain` at most 50, which is then the default."""
     continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
-    """Token of the last answer, for the page that follows it."""
+    """The token `continue` of the previous answer, for the page after it."""
 
     @field_validator("limit")
     @classmethod
@@ -140,7 +140,7 @@ class ScoreModel(QuestionModel):
 
 
 class ExplainModel(QuestionModel):
-    """A placement to explain, and the clusters it is asked about: at most 50 by name."""
+    """A placement to explain, and the clusters that the question is about: at most 50 by name."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -1,6 +1,6 @@
 """``/v1/validate`` and ``/v1/default``: what admission would say and fill in, for CI.
 
-The rules are those of the hooks, asked on behalf of the caller: who may not write an object is told so here too.
+The rules are those of the hooks, with the caller as the user: a caller whose write admission would refuse is told so.
 
 Source: serving.md 3.1.
 """
@@ -28,14 +28,14 @@ _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
 class RehearsalModel(RequestModel):
-    """An object to be judged or defaulted as if it were being written now."""
+    """An object to be validated or defaulted as if it were written now."""
 
     object_: Annotated[dict[str, Any], Field(alias="object")]
     """The object as its author wrote it, with `apiVersion` and `kind`."""
     old_object: dict[str, Any] | None = None
-    """The object as it is stored; with it the question is about an update."""
+    """The object as it is stored; if given, the question is about an update."""
     operation: WriteOperation | None = None
-    """CREATE, or UPDATE where there is an old object; may be left out."""
+    """CREATE, or UPDATE if there is an old object; may be left out."""
 
     def done(self) -> WriteOperation:
         """Return what is done to the object."""
@@ -104,7 +104,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     """Find out whether the caller may have what a placement selects, as the validating hook does.
 
     Raises:
-        ProblemError: Nobody can tell, and without the answer nothing may be allowed.
+        ProblemError: The hub does not say, and the settings forbid to allow the object without that answer.
     """
     rights = api.answers.admittance.rights
     group, _, version = body.object_["apiVersion"].rpartition("/")
@@ -123,7 +123,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
 
 
 def _errors(verdict: Verdict) -> Iterator[JsonObject]:
-    """Write the reasons of a refusal; one that blames no field has an empty path."""
+    """Write the reasons of a refusal; a reason that concerns no field has an empty path."""
     if verdict.refusal:
         yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}
     for error in verdict.errors:

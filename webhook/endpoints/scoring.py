@@ -42,18 +42,21 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         body = await api.read(request, ScoreModel)
         question = await asked(request, body)
         verdict = evaluate(question)
-        # the fleet's revision says nothing of a placement, whose policy may change between two pages
+        # The token is tied to the policy too: a placement's policy may change between two pages, and the revision of
+        # the fleet does not show that.
         asked_for = f"{verdict.policy_hash} {body.model_dump_json(exclude={'continue_'})}"
         query = hashlib.sha256(asked_for.encode()).digest()
         try:
             start = continuation.start(body.continue_, verdict.fleet_revision, query)
         except ContinueExpiredError:
             raise ProblemError(
-                Problem.CONTINUE_EXPIRED, "the token is of another query or the fleet has moved on; begin again"
+                Problem.CONTINUE_EXPIRED, "the token is of another query or the fleet has changed; start again"
             ) from None
         items = _page(verdict, start, body.page)
         if body.explain and items:
             names = tuple(item["cluster"] for item in items)
+            # `explaining` runs here, on the event loop, and copies what it needs; only what it returns runs in the
+            # thread. Before that there is no await since `evaluate`: ranking and explanations see the same fleet.
             trace = (await asyncio.to_thread(advisor.explaining(replace(question, names=names, anew=True))))["items"]
             explained = {item["cluster"]: item for item in trace}
             items = [{**item, "explanation": explained.get(item["cluster"])} for item in items]

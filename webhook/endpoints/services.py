@@ -1,4 +1,4 @@
-"""What the HTTP handlers are handed: a few questions they may ask, and nothing of how they are answered.
+"""What the HTTP handlers are given: objects that answer their questions, without how the answers come about.
 
 Source: serving.md 3.1 and 3.2.
 """
@@ -19,12 +19,12 @@ from webhook.validation.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Admittance:
-    """Who is let in, and what they may do.
+    """Who may call, and what they may do.
 
     Args:
-        authenticator: Knows bearer tokens.
-        authorizer: Knows who may ask what.
-        rights: Knows what authors may have placed.
+        authenticator: Reviews bearer tokens.
+        authorizer: Says who may ask what.
+        rights: Says what the authors of placements may place.
     """
 
     authenticator: Authenticator
@@ -34,14 +34,14 @@ class Admittance:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What every set of handlers is made from: it answers questions about the hub, to those who may ask.
+    """What every set of handlers needs: answers to questions about the hub, and who may ask them.
 
     Args:
         advisor: Answers ``/v1``.
         changes: Feeds ``/v1/events``.
         history: Keeps the last decisions on every placement.
         planner: Answers ``/v1/plan``.
-        admission: Returns what admission rules may look at besides the object; asked once per request.
+        admission: Returns what admission rules may look at besides the object; called once per request.
         admittance: Who may ask.
         synced: Says whether all caches have been filled once.
         now: Wall clock.
@@ -62,9 +62,9 @@ class Services:
     """Everything that the handlers of a server need.
 
     Args:
-        answers: What it is asked below ``/v1``.
+        answers: Answers ``/v1``.
         extender: Answers kube-schedulers.
-        disruption: What may be disrupted.
+        disruption: Says what may be disrupted.
     """
 
     answers: Answers

@@ -116,7 +116,7 @@ def test_a_share_of_no_nodes_is_explained(cli, pools):
     result = cli("budgets", "list", "-f", pools)
     assert result.exit_code == 0
     assert result.stderr == (
-        "note: no nodes of general in the files, and a percentage of none is none; say how many: --total N\n"
+        "note: the files have no nodes of general, so a percentage allows none; give their number: --total N\n"
     )
 
 

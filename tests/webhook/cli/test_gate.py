@@ -142,7 +142,7 @@ async def test_a_permission_is_taken_and_given_back(gate):
     assert refused.exit_code == 2
     assert refused.stdout.startswith("Not now: budgets[0] ")
     given_back = await gate("release", told["reservation"]["id"])
-    assert (given_back.exit_code, given_back.stdout) == (0, "given back\n")
+    assert (given_back.exit_code, given_back.stdout) == (0, "released\n")
     again = await gate(*asked, "batch-2")
     assert again.stdout.startswith("Allowed: batch-2 may be disrupted. Reserved until ")
 

@@ -237,7 +237,7 @@ class TestExplain:
             "       genoa     TaintNotTolerated              taint dry-dock:NoSchedule not tolerated\n"
             "       oslo      HeartbeatStale                 last heartbeat 14m ago, limit 5m\n"
             "\n"
-            "Who set the ranges:\n"
+            "Which clusters set the ranges:\n"
             "  kubernetes-fleet.io/node-count runs from 2 (faro, 0s old) to 30 (oslo, which cannot be picked itself).\n"
             "\n"
             "What would help:\n"

@@ -236,10 +236,10 @@ class TestOnFiles:
         (["--drained", "atlantis"], '--drained atlantis: there is no member cluster "atlantis"; the fleet: '),
         (["--lost", "dover", "--drained", "dover"], '--drained dover: member cluster "dover" is also in --lost dover'),
         (["--lost", "dover", "--lost", "dover"], '--lost dover: member cluster "dover" is also in --lost dover'),
-        (["--hub"], "--on is for files; the running hub is what it is"),
+        (["--hub"], "--on takes the hub from files; it cannot be combined with a running hub"),
         (["--compare", "x"], "--compare' requires 2 arguments. (see: harbormaster plan --help)"),
         (["--compare", "nowhere.yaml", "nowhere.yaml"], "nowhere.yaml: no such file"),
-        (["--compare", "x", "y", "--lost", "dover"], "--compare takes no --lost: it sets two policies side by side"),
+        (["--compare", "x", "y", "--lost", "dover"], "--compare takes no --lost: it compares two policies"),
         (["--compare", "x", "y", "-f", "z"], "--compare takes two files and one fleet: that of a hub (--hub), of a"),
     ],
 )
