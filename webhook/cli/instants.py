@@ -25,5 +25,5 @@ class Instant(click.ParamType[datetime]):
 now_option = click.option(
     "--now",
     type=Instant(),
-    help="Compute ages, such as that of a heartbeat, at this instant. Default: the newest heartbeat in the files, or now.",
+    help="Compute the age of heartbeats and values at this instant.  [default: the files' newest heartbeat, or now]",
 )

@@ -122,7 +122,7 @@ def _joined(status: Mapping[str, Any]) -> str:
 
 
 def find_path(document: Any, path: str) -> Any:
-    r"""Return what *path* finds first, None when nothing.
+    r"""Return the first value that *path* finds, or None.
 
     Args:
         document: Decoded JSON.

@@ -208,7 +208,7 @@ def serve(networking_agents: bool, subject: Subject, output: str) -> int:
     settings, account = _settings(subject.namespace), subject.account
     if subject.user_name is None and account == settings.service_account:
         raise UserError(
-            f"--service-account {account!r}: is the account of the loop, which needs more rights than the server should "
+            f"--service-account {account!r}: is the account of the loop, which needs more rights than the server may "
             "have; for serve --reconcile, run: harbormaster rbac reconcile --serve"
         )
     roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)

@@ -1,4 +1,4 @@
-"""``harbormaster reconcile``: the loop over a real hub, until a signal comes."""
+"""``harbormaster reconcile``: the loop over a real hub, which runs until a signal stops it."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 HELP = """Turn the placements of a hub into bindings, Works and status.
 
-Any number of replicas may run: one leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which has
-to exist; the others are ready to go on within seconds. `harbormaster rbac reconcile` prints the rights that are needed.
-Members apply the Works by `harbormaster agent`.
+You may run any number of replicas. One leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which
+must exist; if it stops, another one takes over within seconds. `harbormaster rbac reconcile` prints the rights that the
+loop needs. In the members, `harbormaster agent` applies the Works.
 
-Every setting can be given as HARBORMASTER_<NAME> as well, and most of them only so;
+Every setting is also a variable HARBORMASTER_<NAME>, and most settings have no option;
 `harbormaster settings --program reconcile` prints them.
 
 \b
@@ -36,10 +36,19 @@ Exit codes:
 
 @click.command("reconcile", help=HELP, short_help="Turn the placements of a hub into bindings, Works and status.")
 @own_hub_options
-@click.option("-n", "--namespace", metavar="NS", help="Where the Lease is.  [default: harbormaster-system]")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the Lease.  [default: harbormaster-system]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
-@click.option("--http-port", type=click.IntRange(0, 65535), help="Their port; 0 is any free one.  [default: 8081]")
-@click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease; else that of the machine.")
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
+)
+@click.option(
+    "--identity",
+    default="",
+    metavar="NAME",
+    help="First part of the holder's name in the Lease.  [default: name of the machine]",
+)
 def command(hub: OwnHub, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
     from webhook.settings.environment import SettingsError

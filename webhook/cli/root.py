@@ -1,7 +1,7 @@
-"""The program: its name, its commands, and what becomes of their errors.
+"""The program: its name, its commands, and how it reports errors.
 
-Exit codes: 0 fine, 1 an error of whatever kind (also of usage), 2 from ``plan``: something would
-change, and from ``gate``: not allowed now.
+Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan``: something would change, and from ``gate``: not
+allowed now.
 """
 
 import io
@@ -18,9 +18,9 @@ from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import INTERRUPTED
 
 PLUGIN: Final = "kubectl-"
-"""How the file of a plugin of kubectl is called, before the name that its users type."""
+"""Prefix of the file name of a kubectl plugin; the rest is what its users type."""
 KUBECTL: Final = "kubectl "
-"""How the program is called by those who call it by kubectl, before that name."""
+"""Prefix of the program's name when users call it through kubectl."""
 BROKEN_PIPE: Final = 141
 
 
@@ -68,7 +68,7 @@ HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clust
 
 \b
 Start here:
-  harbormaster up -f examples/fleet        a fleet to look at, on this machine
+  harbormaster up -f examples/fleet        a simulated fleet on this machine
   harbormaster get crp                     what is placed (in a second terminal)
   harbormaster explain crp/NAME            and why there
   harbormaster plan -f examples/fleet      the same decisions without a hub
@@ -76,17 +76,17 @@ Start here:
 \b
 Exit codes:
   0  fine
-  1  an error, said in one line; mistakes in the usage too
+  1  an error, reported in one line; usage errors too
   2  from plan: something would change; from gate: not allowed now
 
-Tables and colours are for terminals (NO_COLOR is honoured); -o json and -o yaml are for machines.
+Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.
 As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`, and asks the hub that kubectl asks.
 `harbormaster` asks the hub of `harbormaster up`; --kubeconfig and --context name any other.
 """
 
 
 class Root(click.Group):
-    """Imports a command when it is asked for."""
+    """Imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands."""
@@ -120,7 +120,7 @@ class Root(click.Group):
     def _run(self, args: Sequence[str] | None, program: str) -> int:
         variable = f"_{program.replace(' ', '_').replace('-', '_')}_COMPLETE".upper()
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
+            if isinstance(stream, io.TextIOWrapper):  # do not fail because the terminal cannot show a character
                 stream.reconfigure(errors="backslashreplace")
         try:
             code = super().main(args, program, complete_var=variable, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""``harbormaster rules``: everything admission demands, from the code."""
+"""``harbormaster rules``: everything that admission demands, taken from the code."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,21 +16,21 @@ from webhook.cli.output import print_document, print_table
 
 HELP = """Print the rules of admission.
 
-Without words all of them. A word is a rule, such as X-14; a group, which is the letter before the dash; or a kind as
-`harbormaster get` understands it. Several rules and groups add up, so do several kinds; rules beside kinds are shown
-as far as they hold for these.
+Without arguments, it prints all rules. An argument is a rule, such as X-14; a group, which is the letter before the
+dash; or a kind as `harbormaster get` takes it. With several rules, groups or kinds, you get those of each. With both
+rules and kinds, you get the rules that apply to these kinds.
 
 \b
 Severity:
-  deny      the write is refused        default  what was left out is filled in
-  warn      it passes with a warning    mutate   what was written is rewritten
-  allow     it passes, on purpose       none     left to others, on purpose
+  deny      the write is refused        default  missing fields are filled in
+  warn      it passes with a warning    mutate   a field is rewritten
+  allow     it passes, on purpose       none     left to other components, on purpose
 
 \b
-Layers (-o wide), which all must let a write pass:
+Layers (-o wide), all of which must let a write pass:
   schema, CEL  the API server, by the CustomResourceDefinition; also while no webhook answers
   webhook      this program
-  live         this program, looking at the rest of the hub; such rules only ever warn
+  live         this program, by the other objects on the hub; such rules only warn
 
 \b
 Examples:

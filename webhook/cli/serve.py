@@ -1,4 +1,4 @@
-"""``harbormaster serve``: admission and questions over a real hub, until a signal comes."""
+"""``harbormaster serve``: admission and answers over a real hub; runs until a signal stops it."""
 
 import os
 from pathlib import Path
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 HELP = """Answer a hub's admission reviews and questions over HTTPS.
 
-Reads the hub through a kubeconfig, or as the pod it runs in; writes nothing, unless --reconcile makes it do the work
-of `harbormaster reconcile` as well. Register it with `harbormaster webhook-configuration`. Every setting can be given
-as HARBORMASTER_<NAME> as well; the switches of admission only so, such as HARBORMASTER_PLACEMENT_AUTHORIZATION.
-`harbormaster settings` prints all of them.
+The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. It writes only the Leases of
+reservations, unless --reconcile makes it do the work of `harbormaster reconcile` as well. Register it with
+`harbormaster webhook-configuration`. Every setting is also a variable HARBORMASTER_<NAME>; the switches of admission,
+such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all of them.
 
-The certificate is read again when its files change, so whatever renews them needs to tell nobody. On SIGTERM it drains:
-goes on answering until no caller is left, so that no write of a user fails for it.
+When the certificate files change, the server loads them; no signal is needed. On SIGTERM it drains: it answers until no
+caller is connected any more, so that no user's write fails because of the shutdown.
 
 \b
 Examples:
@@ -50,9 +50,9 @@ Exit codes:
     metavar="FILE",
     help="Authorities of client certificates in PEM.  [default: the hub's own]",
 )
-@click.option("-n", "--namespace", metavar="NS", help="Where harbormaster is installed.")
-@click.option("--reconcile", is_flag=True, help="Be a candidate for the reconcile loop as well.")
-@click.option("--identity", default="", metavar="NAME", help="Begins its name in the Lease of the loop.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
+@click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
+@click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
 def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:

@@ -1,4 +1,4 @@
-"""``harbormaster settings``: what a program would find set, started from here."""
+"""``harbormaster settings``: the settings that a program would find in this environment."""
 
 import os
 import re
@@ -19,9 +19,9 @@ from webhook.settings.values import format_value
 
 HELP = """Print the settings in force, and where they come from.
 
-Looks at the environment of this command as the program would that is named by --program; options of that program win
-over it. `cli` stands for all commands that ask a hub. The default is shown of what is set; with -o json of everything,
-with descriptions and the schema of all settings. A value that may hold a password is not shown: it is `set`.
+Reads the environment as the program named by --program would; that program's own options win over the environment.
+`cli` stands for all commands that ask a hub. The table shows the default only of settings that are set; -o json shows
+it for all, with descriptions and the schema. A value that may hold a password is shown as `set`.
 
 \b
 Examples:
@@ -33,7 +33,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  1  a setting has a value it cannot have; all such are named
+  1  a setting has an invalid value; all invalid ones are named
 """
 
 _WITH_USER: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
@@ -41,9 +41,7 @@ _WITH_USER: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
 
 
 @click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
-@click.option(
-    "--program", type=click.Choice(list(PROGRAMS)), default="serve", show_default=True, help="Whose settings."
-)
+@click.option("--program", type=click.Choice(list(PROGRAMS)), default="serve", show_default=True, help="The program.")
 @output_option()
 def command(program: str, output: str) -> int:
     """Print all settings of one program, by room."""

@@ -1,4 +1,4 @@
-"""``harbormaster tree``: a placement and all that hangs below it, once or as it changes."""
+"""``harbormaster tree``: a placement and everything below it, once or as it changes."""
 
 import asyncio
 import sys
@@ -30,20 +30,21 @@ Draw = Callable[[JsonObject, str], None]
 """Shows a tree, and why it may be out of date."""
 
 SECONDS_BETWEEN: Final = 0.25
-"""A terminal is drawn anew at most so often; a large fleet less often, so that drawing never takes most of the time."""
+"""The shortest time between two drawings on a terminal; longer for a large fleet, so that drawing takes at most a fifth
+of the time."""
 RETRY_SECONDS: Final = 2.0
 
-HELP = """Show a placement and all that hangs below it: clusters, bindings, Works, objects.
+HELP = """Show a placement and everything below it: clusters, bindings, Works, objects.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst comes first; clusters and objects with which all is well are
-counted in one line (--all shows each). It reads what is on the hub at this moment; with a kubeconfig you need the
-rights to get, list and watch the placement, its bindings, resource snapshots and Works.
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first; healthy clusters and objects are counted in
+one line (--all shows each). With a kubeconfig, you need the rights to get, list and watch the placement, its bindings,
+resource snapshots and Works.
 
 \b
 Examples:
   harbormaster tree crp/payments
   harbormaster tree crp/payments -w               follow it, until Ctrl-C or until the placement is gone
-  harbormaster tree crp/payments -w | tee log     the same as lines with the time
+  harbormaster tree crp/payments -w | tee log     as a log: one line per change, with the time
   harbormaster tree rp/team-a/web --all
   harbormaster tree crp/payments --kubeconfig hub.kubeconfig -o json
 
@@ -63,8 +64,8 @@ States of an object:  failed, not yet (available), waiting (for the agent), diff
   objects[]   ordinal group version kind namespace name state tracked reason message drifts[] diffs[] envelope
   missing[]   reason message: clusters that are wanted and were not found
   A condition is type status reason message current, an envelope type namespace name, a drift or diff its path.
-  wanted is null for all that fit; resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
-  binding are null where there is none.
+  wanted is null for PickAll; resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
+  binding are null if there is none.
 
 \b
 Exit codes:
@@ -75,8 +76,8 @@ Exit codes:
 
 @click.command("tree", help=HELP, short_help="Show a placement down to its objects, once or as it changes.")
 @click.argument("placement")
-@click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object by itself.")
+@click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
 @output_option("text", "json", "yaml")
 @hub_options
 def command(

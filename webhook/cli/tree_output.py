@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 MOST_CLUSTERS: Final = 20
-"""Clusters that are shown one by one when something is the matter with them; the rest is counted by state."""
+"""How many clusters with a problem are shown one by one; the others are counted by state."""
 MOST_NAMES: Final = 10
 MOST_FIELDS: Final = 3
 MOST_MISSING: Final = 5

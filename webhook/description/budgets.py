@@ -41,7 +41,7 @@ class WrittenBudget(AnswerModel):
 
 
 class BudgetLint(AnswerModel):
-    """Something about budgets that is probably not meant."""
+    """Something about budgets that their author probably did not mean."""
 
     rule: str
     """The rule of admission that warns of it."""
@@ -51,7 +51,7 @@ class BudgetLint(AnswerModel):
     reasons: list[Reason]
     """The reasons it is about."""
     fix: list[WrittenBudget] | None = None
-    """What may be meant: all budgets of the pool anew. Left out where that is not plain."""
+    """What may be meant: a new list of all budgets of the pool. Left out if that is not clear."""
 
 
 class UnusableBudget(AnswerModel):
@@ -95,7 +95,7 @@ class BudgetState(AnswerModel):
     never_opens: bool
     """Within 400 days no node may go, also once those that are going have gone."""
     searched_until: Instant | None = None
-    """Said when the search was given up: so far there is none."""
+    """Present when the search was given up: up to this instant, there is none."""
 
 
 class BudgetList(AnswerModel):
@@ -109,7 +109,7 @@ class BudgetList(AnswerModel):
 
 
 class BudgetSpan(AnswerModel):
-    """A stretch of time in which nothing changes."""
+    """A period in which the limit stays the same."""
 
     start: Instant
     end: Instant
@@ -143,7 +143,7 @@ class BudgetCalendarItem(PoolBudgets):
 
 
 class BudgetCalendar(AnswerModel):
-    """When how much is allowed, reckoned with the nodes there are now."""
+    """How many nodes are allowed at which times, computed with the present number of nodes."""
 
     from_: Annotated[Instant, Field(alias="from")]
     until: Instant

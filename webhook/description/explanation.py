@@ -37,11 +37,11 @@ class Observed(AnswerModel):
     stale: Literal[True] | None = None
     """The value is older than three heartbeat periods."""
     valid_until: Instant | None = None
-    """When a score from outside ends to count, or ended to."""
+    """When an external score expires or has expired."""
     expires_in: DurationText | None = None
     """How long it still counts."""
     expired: Literal[True] | None = None
-    """There was a score from outside, and it does not count any more."""
+    """There was an external score, and it has expired."""
     last_value: str | None = None
     """What it was."""
     expired_for: DurationText | None = None
@@ -240,7 +240,7 @@ class HeldBinding(AnswerModel):
 
 
 class Gap(AnswerModel):
-    """What separates a loser from the last picked cluster."""
+    """What separates a cluster that was not picked from the last picked one."""
 
     to_last_picked: str
     decided_by: Literal["topologySpread", "affinity", "tieBonus", "name"]
@@ -303,7 +303,7 @@ class ExplainAnswer(AnswerModel):
     """A decision, cluster by cluster: picked and kept by rank, then the losers, then the filtered ones by name."""
 
     placement: str | None
-    """Reference of the placement; null for a policy that is nobody's."""
+    """Reference of the placement; null for a policy that belongs to no placement."""
     snapshot: str | None
     """The policy snapshot in force; null where there is none."""
     trigger: Trigger | None

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks an extender, and hears: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
+"""What kube-scheduler sends and receives: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
 
 Source: serving.md 2.1.
 """
@@ -73,7 +73,7 @@ class MetaVictims(BaseModel):
 
 
 class ExtenderPreemptionArgs(BaseModel):
-    """A pod, and who would have to make room for it on which node."""
+    """A pod, and for each node the pods that would have to make room for it."""
 
     pod: EmbeddedObject = Field(alias="Pod")
     node_name_to_victims: dict[str, Victims] | None = Field(

@@ -16,7 +16,7 @@ Ineligibility = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *m
 
 
 class ClusterTaint(AnswerModel):
-    """Keeps new placements without a matching toleration away."""
+    """Keeps away new placements without a matching toleration."""
 
     key: str
     value: str
@@ -24,7 +24,7 @@ class ClusterTaint(AnswerModel):
 
 
 class ReportedProperty(AnswerModel):
-    """A property as the cluster reports it, or a score that somebody else computed."""
+    """A property as the cluster's agent reports it, or an external score, from an annotation."""
 
     value: str
     """As reported; of a score that cannot be read, its raw text."""
@@ -33,13 +33,13 @@ class ReportedProperty(AnswerModel):
     unreadable: Literal[True] | None = None
     """It is a score, and cannot be read."""
     valid_until: Instant | None = None
-    """It is a score: when it ends to count, or ended to."""
+    """It is an external score: when it expires or has expired."""
     expires_in: DurationText | None = None
     """How long it still counts."""
     expired: Literal[True] | None = None
-    """It does not count any more."""
+    """It has expired, and no longer counts."""
     expired_for: DurationText | None = None
-    """Since when it does not."""
+    """How long ago it expired."""
 
 
 class Capacity(AnswerModel):

@@ -14,7 +14,7 @@ class Reservation(AnswerModel):
     """What has been reserved."""
 
     id: str
-    """Renew it and give it back by this."""
+    """Needed to renew or release it."""
     expires: Instant
     """It counts before this instant."""
 
@@ -27,7 +27,7 @@ class TakenReservation(Reservation):
 
 
 class ListedReservation(AnswerModel):
-    """A permission that somebody has taken."""
+    """A reservation that is in force."""
 
     gate: Literal["disruption", "rollout", "member"]
     """Whether it is of a NodePool, of a placement on a member cluster, or of a member cluster."""
@@ -36,15 +36,15 @@ class ListedReservation(AnswerModel):
     for_: Annotated[str, Field(alias="for")]
     """What it was granted for: the reason, or the kind of disruption."""
     holder: str
-    """Who has taken it, in their own words."""
+    """Who has taken it, in the caller's own words."""
     granted: list[str] | int
     """Names of nodes, or the member cluster; where no nodes were named, how many."""
     expires: Instant
-    """It counts before this instant, unless it is renewed or given back."""
+    """It counts until this instant, unless it is renewed or released."""
     mine: bool
     """Whether it is the caller's own."""
     id: str | None = None
-    """Renew it and give it back by this; told only of the caller's own."""
+    """Needed to renew or release it; present only if it is the caller's own."""
 
 
 class ReservationList(AnswerModel):
@@ -52,7 +52,7 @@ class ReservationList(AnswerModel):
 
     items: list[ListedReservation]
     unreadable: list[str]
-    """Which Leases do not tell what is reserved, and why: nothing is granted there."""
+    """Which reservation Leases cannot be read, and why; the gate grants nothing of what they stand for."""
 
 
 class NodeBlocker(AnswerModel):

@@ -30,7 +30,7 @@ class HeldBy(AnswerModel):
 
 
 class MemberDetail(AnswerModel):
-    """What else is known; only what has to do with the answer is there."""
+    """Additional facts; only those that matter for the answer are present."""
 
     model_config = ConfigDict(alias_generator=to_camel)
 
@@ -45,7 +45,7 @@ class MemberDetail(AnswerModel):
     waits_for_stage: str | None = None
     """An earlier stage that is not over."""
     approval_request: str | None = None
-    """What somebody has to approve."""
+    """The approval request that an approver has to approve."""
     gate: str | None = None
     """The ClusterUpgradeGate that is not done."""
     busy_with: str | None = None

@@ -1,6 +1,6 @@
-"""The table of operations: what can be asked, with what, what comes back and what can go wrong.
+"""The table of operations: what can be asked, with which body, what is answered and what can go wrong.
 
-A test holds it against the routes of the application, both ways.
+A test compares it with the routes of the application, in both directions.
 """
 
 from collections.abc import Mapping
@@ -94,14 +94,14 @@ class Operation:
         description: Sentences; literals in backticks.
         answer: Model of a good answer; None: described by *media* alone.
         request: Model of the body.
-        problems: What can go wrong besides what can go wrong everywhere.
+        problems: What can go wrong, in addition to what can go wrong everywhere.
         tagged: Whether answers carry an ``ETag``.
         many: The answer is a bare list of *answer*.
         batch: Models of several questions in one body, and of their answers.
         query: Names of its parameters in the query of the URL.
         status: Of a good answer; 204: it has no content.
         media: Type of the answer.
-        open_to_all: Nobody is asked who they are.
+        open_to_all: Callers need not authenticate.
     """
 
     name: str
@@ -157,7 +157,7 @@ OPERATIONS: Final = (
         "Placement",
         "Rank clusters for a placement",
         "Eligible clusters by rank, then the rejected ones by name, page by page. To go on, send the same question "
-        "with `continue` from the last answer; when the fleet has moved on meanwhile, that is a 410: begin again. "
+        "with `continue` from the last answer. If the fleet has changed meanwhile, the answer is 410: start again. "
         + _MANY_ANSWERS,
         ScoreAnswer,
         ScoreModel,
@@ -195,9 +195,9 @@ OPERATIONS: Final = (
         "/v1/plan",
         "Placement",
         "What would happen if",
-        "Before and after, for every placement, of changes that are made in thought only: objects written or deleted, "
-        "member clusters lost or drained. Each change passes admission first, as a write of the caller; what would be "
-        "refused is left out. The empty question tells what would happen anyway.",
+        "What every placement has now, and what it would have after changes that are not made: objects written or "
+        "deleted, member clusters lost or drained. Admission judges each change first, as a write of the caller; "
+        "changes that it would refuse are left out. The empty question tells what would happen anyway.",
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -208,10 +208,11 @@ OPERATIONS: Final = (
         "/v1/gate/disruption",
         "Gate",
         "May these nodes be disrupted now?",
-        "What the disruption budgets of a NodePool let go, and what keeps single nodes, now or at another instant; "
-        "when the budgets will let go as many, and which of them stands in the way. A refusal is a good answer. An "
-        "answer without a reservation is advice: two callers who ask at once may both be allowed. At most 100 "
-        "questions may be asked at once; they are answered in order, each grant lowering what the next may have.",
+        "How many nodes the disruption budgets of a NodePool let go, and what holds back single nodes, now or at "
+        "another instant; when the budgets will let that many go, and which budget is in the way. A refusal is a "
+        "status 200, too. An answer without a reservation is only advice: two callers who ask at the same time may "
+        "both be allowed. At most 100 questions fit into one request; they are answered in order, and what one is "
+        "granted is no longer free for the next.",
         GateAnswer,
         DisruptionModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -248,7 +249,7 @@ OPERATIONS: Final = (
         "Gate",
         "What disruption budgets let go",
         "For every NodePool and reason: the limit, what uses it up and what is left, now or at another instant, and "
-        "when more is let go; and what is probably not meant as it is written.",
+        "when more nodes may go; and budgets that probably do not do what their author meant.",
         BudgetList,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
@@ -271,9 +272,9 @@ OPERATIONS: Final = (
         "get",
         "/v1/budgets/calendar",
         "Gate",
-        "When disruption budgets let how much go",
-        "For every NodePool and reason: stretches of time in which the limit stays the same, reckoned with the nodes "
-        "there are now. Windows are in UTC; with `tz` each stretch is also told in the time of that zone.",
+        "How many nodes disruption budgets let go at which times",
+        "For every NodePool and reason: periods in which the limit stays the same, computed with the present number of "
+        "nodes. Windows are in UTC; with `tz`, each period is also given in the time of that zone.",
         BudgetCalendar,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
@@ -285,8 +286,9 @@ OPERATIONS: Final = (
         "/v1/gate/reservations",
         "Gate",
         "What is reserved",
-        "Who has reserved what, and until when, by gate and name. Reservations of placements are listed for who may "
-        "list those; the id, by which a reservation is renewed or given back, only for who has taken it.",
+        "Who has reserved what, and until when, by gate and name. Reservations of placements are listed only for "
+        "callers who may list placements. Only the owner sees the id, which is needed to renew or release a "
+        "reservation.",
         ReservationList,
         tagged=True,
     ),
@@ -295,11 +297,11 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/reservations",
         "Gate",
-        "Take the permission",
-        "What the gate grants is reserved, so that it is granted to nobody else. A node that was named counts until it "
-        "shows itself that it goes, so its reservation need not be given back; nodes by number count until the "
-        "reservation is given back or expires. A member cluster is reserved for one kind of disruption: another kind "
-        "has to wait. What the gate refuses is a conflict, with its `answer`.",
+        "Reserve the permission",
+        "What the gate grants is reserved, so that no other caller gets it. The reservation of a named node counts "
+        "until the node is seen being deleted, so you need not release it; a reservation by number counts until you "
+        "release it or it expires. A member cluster is reserved for one kind of disruption: another kind has to wait. "
+        "If the gate refuses, the problem is a conflict, with the gate's `answer`.",
         TakenReservation,
         ReservationModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -311,7 +313,7 @@ OPERATIONS: Final = (
         "/v1/gate/reservations/{id}",
         "Gate",
         "Keep the permission",
-        "For so long from now on. Only who has taken it may; what has expired is gone.",
+        "For the given time, counted from now. Only the owner may renew a reservation, and only before it expires.",
         TakenReservation,
         RenewalModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -321,9 +323,9 @@ OPERATIONS: Final = (
         "delete",
         "/v1/gate/reservations/{id}",
         "Gate",
-        "Give the permission back",
-        "Only who has taken it may. Nodes that have been disrupted should show it by then, else somebody else may be "
-        "granted as many.",
+        "Release the reservation",
+        "Only the owner may. Release it only when the hub shows that the nodes are going; otherwise another caller may "
+        "be granted as many before they count.",
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         status=204,
     ),
@@ -333,8 +335,8 @@ OPERATIONS: Final = (
         "/v1/validate",
         "Admission",
         "Would admission let this object in?",
-        "The object is defaulted and judged by the rules of the webhook, as a write of the caller: with an `oldObject` "
-        "as an update. Every mistake is listed. A kind that there are no rules for is allowed, with a warning.",
+        "The object is defaulted and judged by the rules of the webhook, as a write of the caller (with an `oldObject`, "
+        "an update). Every mistake is listed. A kind without rules is allowed, with a warning.",
         ValidateAnswer,
         RehearsalModel,
     ),
@@ -344,8 +346,8 @@ OPERATIONS: Final = (
         "/v1/default",
         "Admission",
         "What would admission fill in?",
-        "The object as the mutating webhook would leave it, and the JSON Patch that leads there. Mistakes are not "
-        "looked for.",
+        "The object as the mutating webhook would leave it, and the JSON Patch that leads there. The object is not "
+        "validated.",
         DefaultAnswer,
         RehearsalModel,
     ),
@@ -376,7 +378,7 @@ OPERATIONS: Final = (
         "/v1/placements",
         "Fleet",
         "What is placed where",
-        "All placements of the kinds that the caller may list everywhere, by reference.",
+        "All placements of the kinds that the caller may list in all namespaces, by reference.",
         PlacementList,
         tagged=True,
     ),
@@ -411,8 +413,8 @@ OPERATIONS: Final = (
             f"{path}/runs",
             "Fleet",
             f"The last decisions on a {kind}",
-            "What was decided, when and because of what, and how it differs from the decision before; the latest "
-            "first. At most 20 are kept, for a week.",
+            "What was decided, when and why, and how it differs from the decision before; the latest first. At most 20 "
+            "are kept, for a week.",
             RunList,
             problems=(Problem.NOT_FOUND,),
             tagged=True,
@@ -427,9 +429,10 @@ OPERATIONS: Final = (
         "get",
         "/v1/events",
         "Fleet",
-        "When to look again",
-        "Server-sent events: one `change` event at once, and one whenever something is different, at most four a "
-        "second. Its data is a `Change`: what changed, not the change itself. A comment comes after 15 s of silence.",
+        "When to read again",
+        "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
+        "second. Its data is a `Change`: it names what changed, without the new content. After 15 s without an event, "
+        "the server sends a comment.",
         Change,
         media="text/event-stream",
     ),
@@ -439,7 +442,7 @@ OPERATIONS: Final = (
         "/v1/openapi.json",
         "Description",
         "This document",
-        "OpenAPI 3.1. The page `/docs` shows it. Anybody may read it, an address the whole of it only so often.",
+        "OpenAPI 3.1. The page `/docs` shows it. No credentials are needed; each address has a rate limit.",
         problems=(Problem.RATE_LIMITED,),
         tagged=True,
         open_to_all=True,
@@ -450,8 +453,8 @@ OPERATIONS: Final = (
         "/extender/v1/filter",
         "Extender",
         "Which nodes may the pod go to?",
-        "Nodes that stand for member clusters are judged by the placement that the pod follows; nodes nobody here "
-        "knows are let through. What goes wrong is told in `Error`.",
+        "Nodes that stand for member clusters are judged by the placement that the pod follows; other nodes pass. "
+        "`Error` says what went wrong.",
         ExtenderFilterResult,
         ExtenderArgs,
     ),
@@ -472,7 +475,7 @@ OPERATIONS: Final = (
         "/extender/v1/preempt",
         "Extender",
         "Where may pods be evicted for this one?",
-        "Nodes are only ever dropped, victims never added.",
+        "The answer may have fewer nodes than the question, but never more victims.",
         ExtenderPreemptionResult,
         ExtenderPreemptionArgs,
     ),

@@ -18,7 +18,7 @@ class PlannedPick(AnswerModel):
     cluster: str
     rank: int
     new: bool
-    """Whether it would be picked anew."""
+    """Whether the placement does not have it yet."""
     score: PairOfScores
 
 
@@ -61,7 +61,7 @@ class Moves(AnswerModel):
 
 
 class RolloutBudget(AnswerModel):
-    """The sums a step of a rollout is bound by."""
+    """The numbers that limit a step of a rollout."""
 
     target: int
     ready: int
@@ -82,7 +82,7 @@ class RolloutStep(AnswerModel):
     remove: list[str]
     """Clusters that lose it."""
     waiting: list[str]
-    """Clusters that would have been begun too, if the limits allowed."""
+    """Clusters that would be in this step too, if the limits allowed it."""
     budget: RolloutBudget
 
 
@@ -147,7 +147,7 @@ class PlannedPlacement(AnswerModel):
     moves: Moves
     rollout: RolloutPlan
     changed: bool
-    """Whether it would move, be rolled out, be blocked, or be short of clusters otherwise than anyway."""
+    """Whether, because of the changes, it would move, be rolled out, be blocked, or be short of clusters."""
 
 
 class AdmissionVerdict(AnswerModel):

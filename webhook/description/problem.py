@@ -38,6 +38,6 @@ class ProblemDetails(AnswerModel):
     retry_after_seconds: int | None = None
     """When to ask again."""
     audience: str | None = None
-    """Whom a token has to be made for, where one is missing."""
+    """The audience that a token needs; present when a valid one is missing."""
     answer: GateAnswer | MemberGateAnswer | None = None
     """What the gate says, where it does not let something be reserved."""

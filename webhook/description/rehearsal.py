@@ -9,9 +9,9 @@ class FieldMistake(AnswerModel):
     """One reason to refuse an object."""
 
     field: str
-    """Path as kubectl prints it, such as `spec.policy.numberOfClusters`; empty where no field is to blame."""
+    """Path as kubectl prints it, such as `spec.policy.numberOfClusters`; empty if the reason concerns no field."""
     reason: str
-    """`FieldValueInvalid` and its like; where no field is to blame, the reason of the refusal, such as `Forbidden`."""
+    """Such as `FieldValueInvalid`; if no field is concerned, the reason of the refusal, such as `Forbidden`."""
     message: str
     rule: str | None = None
     """Id of the rule."""
