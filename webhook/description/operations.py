@@ -335,8 +335,8 @@ OPERATIONS: Final = (
         "/v1/validate",
         "Admission",
         "Would admission let this object in?",
-        "The object is defaulted and judged by the rules of the webhook, as a write of the caller (with an `oldObject`, "
-        "an update). Every mistake is listed. A kind without rules is allowed, with a warning.",
+        "The object is defaulted and judged by the rules of the webhook, as a write of the caller (an update if it "
+        "has an `oldObject`). Every mistake is listed. A kind without rules is allowed, with a warning.",
         ValidateAnswer,
         RehearsalModel,
     ),
