@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 HELP = """Run a hub with simulated members, all in this one process.
 
 Serves the admission webhooks, the page, the /v1 API and Kubernetes' own REST interface for the objects, runs the
-controllers, and plays the member clusters. Applies the files, prints the addresses, waits until everything has
-settled, prints what got placed where, and stays up until Ctrl-C. Killed and started again, it goes on where it was.
+controllers, and simulates the member clusters. Applies the files, prints the addresses, waits until everything has
+settled, prints what was placed where, and runs until Ctrl-C. If it is killed, the next start continues where it was.
 
 \b
 Examples:
@@ -40,13 +40,13 @@ Examples:
 
 \b
 The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harbormaster, else
-~/.local/state/harbormaster. Every setting of the server can be given as HARBORMASTER_<NAME> as well.
+~/.local/state/harbormaster. Every setting of the server is also a variable HARBORMASTER_<NAME>.
 
 \b
-While the hub is up, its data folder has a kubeconfig, for you alone: its token lets in, and may do everything.
+While the hub runs, its data folder has a kubeconfig that only you can read; its token allows everything.
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig apply --validate=false -f placement.yaml
-There is no OpenAPI (hence --validate=false), no server-side apply, and kubectl create has to read files (-f).
+This hub has no OpenAPI (hence --validate=false) and no server-side apply, and kubectl create only works with -f.
 
 \b
 Exit codes:
@@ -59,12 +59,14 @@ _PLAIN_SECONDS: Final = 2.0
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; made when missing.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; created if missing.")
 @file_option
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
 @click.option("--once", is_flag=True, help="End after the table.")
-@click.option("--timeout", default=120.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for rest.")
+@click.option(
+    "--timeout", default=120.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait until it settles."
+)
 @click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
 def command(
     data: Path | None,

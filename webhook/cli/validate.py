@@ -14,9 +14,8 @@ from webhook.cli.output import print_document, print_table
 
 HELP = """Check objects as admission would, without a hub.
 
-Every object is defaulted and judged by the rules that the webhook and `harbormaster up` use, as the creation of a new
-object by an administrator. All mistakes are shown, with the path of the field. Objects of kinds without rules are
-only looked at for their metadata.
+Defaults and judges every object by the rules of the webhook and of `harbormaster up`, as if an administrator created
+it. All mistakes are shown, with the path of the field. Of kinds without rules, only the metadata is checked.
 
 \b
 Examples:
@@ -26,7 +25,7 @@ Examples:
 \b
 Exit codes:
   0  all objects would be admitted
-  1  one would be refused, or a file cannot be used
+  1  an object would be refused, or a file cannot be used
 """
 
 _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))

@@ -1,4 +1,4 @@
-"""``harbormaster webhook-configuration``: the objects by which an API server asks us, made from the registry."""
+"""``harbormaster webhook-configuration``: the objects that make an API server call us, made from the registry."""
 
 import os
 from pathlib import Path
@@ -31,16 +31,18 @@ Exit codes:
 
 @click.command("webhook-configuration", help=HELP, short_help="Print the objects that register the webhooks.")
 @click.option(
-    "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
+    "-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.  [default: harbormaster-system]"
 )
-@click.option("--service", default="harbormaster", show_default=True, metavar="NAME", help="Its Service.")
+@click.option("--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of its Service.")
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
 @click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
-@click.option("--ca", type=click.Path(path_type=Path), metavar="FILE", help="What the API server is to trust, in PEM.")
+@click.option(
+    "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority that the API server is to trust, in PEM."
+)
 @click.option(
     "--no-ca",
     is_flag=True,
-    help="Name no authority: the API server's machine trusts the certificate by itself, or something fills it in.",
+    help="Name no authority: the API server's machine already trusts the certificate, or another tool fills it in.",
 )
 @output_option("yaml", "json")
 def command(
@@ -50,9 +52,9 @@ def command(
     if (ca is None) is not no_ca:
         raise click.UsageError(
             "name the authority that signed the certificate: --ca FILE; "
-            "without it the API server would trust nobody here, and refuse every write (or say --no-ca)"
+            "without it the API server would not trust the certificate, and refuse every write (or give --no-ca)"
             if ca is None
-            else "--ca and --no-ca: one of them"
+            else "--ca and --no-ca: give only one of them"
         )
     from webhook.admission.registration import Endpoint, webhook_configurations
     from webhook.settings.environment import SettingsError
