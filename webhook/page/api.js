@@ -11,7 +11,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The server wants to know who asks. `token` is what was sent, `audience` whom a token has to be made for. */
+/** The server needs credentials. `token` is what was sent, `audience` is the audience that a token needs. */
 export class SignInError extends ApiError {
   constructor(message, sent, audience) {
     super(message, 401);
@@ -80,11 +80,11 @@ export function placementPath(ref) {
 }
 
 /**
- * Run `task` when asked, one at a time, and never more often than the server can bear.
+ * Run `task` when asked, one run at a time, and not more often than the server can take.
  *
- * Requests made while it runs are merged into one more run. The pause after a run grows with its duration,
- * and after a failure it doubles up to half a minute. `.now()` forgets the pause. Who has to sign in first is not
- * asked again until then.
+ * Requests made while it runs are merged into one more run: what the run has read may already be out of date. The pause
+ * after a run grows with its duration, and after a failure it doubles up to half a minute. `.now()` skips the pause. After
+ * a refusal for lack of credentials, it does not run again until the viewer has signed in.
  */
 export function paced(task) {
   let running = false;
@@ -118,7 +118,7 @@ export function paced(task) {
     timer = setTimeout(run, Math.max(0, notBefore - performance.now()));
   }
   again.now = () => {
-    hurried = running;
+    hurried = running; // the end of the present run would set the pause again
     notBefore = 0;
     clearTimeout(timer);
     timer = null;
@@ -127,7 +127,7 @@ export function paced(task) {
   return again;
 }
 
-const LONG_ENOUGH = 60000; // a stream that lasted so long, in ms, was ended on purpose
+const LONG_ENOUGH = 60000; // ms; a stream that lasted longer is taken to have been ended on purpose
 
 /** Yield the data of every `change` event of a stream of server-sent events. */
 async function* changes(body) {
@@ -145,7 +145,7 @@ async function* changes(body) {
       try {
         yield JSON.parse(text);
       } catch {
-        // a later change brings the same news
+        // ignored: the next event makes the page read the same again
       }
     }
   }
@@ -154,9 +154,9 @@ async function* changes(body) {
 /**
  * Follow `/v1/events`; calls `onChange(data)` per change and `onState(state, retryAt)` when the connection does.
  *
- * Read with `fetch`: the browser's own EventSource cannot send a token. A broken stream is opened anew: after 1 s,
- * 2 s, 4 s … 30 s, each with some jitter; at once when the machine comes back online, when the returned function is
- * called, and when the server has ended a stream that was old, as it does so that rights are looked at again.
+ * Read with `fetch`, because the browser's own EventSource cannot send a token. A broken stream is opened again after 1 s,
+ * 2 s, 4 s … 30 s, each with some jitter; at once when the machine is online again, when the returned function is called,
+ * and when the server has ended an old stream, which it does to check the viewer's rights again.
  */
 export function follow(onChange, onState) {
   let current = null;

@@ -19,12 +19,12 @@ const state = {
   clusters: null,
   placements: null,
   budgets: null,
-  selected: "", // the ref in the address, or the one chosen for want of it
+  selected: "", // the ref in the address, or the chosen default
   problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
   revision: null,
   changedAt: null, // when the hub was last seen to change, in ms of its clock
-  missed: false, // changes came while nobody was looking
+  missed: false, // changes came while the page was hidden
   hurry: null, // aborts the reading of a placement that is no longer selected
 };
 
@@ -111,13 +111,16 @@ async function reading(path, task) {
   }
 }
 
-/** Why something cannot be read, and what becomes of it. */
+/** Why something cannot be read, and what happens next. */
 function inWords(error) {
   if (error.status === 403) return error.message;
   return `${error.message}. What is shown may be out of date; trying again.`;
 }
 
-/** Ask who it is, unless the answer was to a token that has been replaced since. */
+/**
+ * Show the sign-in form, unless the viewer has meanwhile signed in with another token: the refusal of a request that was
+ * sent with the old one must not sign the viewer out again.
+ */
 function stranger(error) {
   if (error.token === token()) signIn.show(error);
 }
@@ -137,7 +140,7 @@ const askPlacements = paced(() => reading("/v1/placements", async () => {
   render();
 }));
 
-/** What budgets allow changes with the clock and with nodes, of which no event tells: it is asked for again and again. */
+/** Budgets change with the clock and with nodes, for which there are no events: so the page polls them. */
 const askBudgets = paced(() => reading("/v1/budgets", async () => {
   const { document: overview } = await ask("/v1/budgets");
   state.budgets = overview;
@@ -196,7 +199,7 @@ addEventListener("hashchange", () => {
   if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
 });
 
-/** Say aloud what became of the placements since the last reading. */
+/** Announce what has changed about the placements since the last reading, for screen readers. */
 function announce(before, after) {
   if (!before) return;
   const known = new Map(before.map((p) => [p.ref, p]));
@@ -209,7 +212,7 @@ function announce(before, after) {
   if (words.length) say(by("news"), words.slice(0, 3).join("; ") + (words.length > 3 ? ` and ${words.length - 3} more` : ""));
 }
 
-/** Note the revision that the hub tells: a stream begins with the present one, and that alone is no change. */
+/** Note the hub's revision. A stream begins with the present one; that event alone is no change. */
 function note(revision) {
   if (state.revision !== null && revision !== state.revision) state.changedAt = serverNow();
   state.revision = revision;
@@ -231,7 +234,7 @@ function showConnection() {
 
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
-// Only the plain listener of one's own machine asks nobody.
+// Only the plain listener, which is on this machine, needs no credentials.
 by("open-to-all").hidden = location.protocol !== "http:";
 
 const reopen = follow(
@@ -255,7 +258,7 @@ const reopen = follow(
   },
 );
 
-// A link cannot send a token: who has signed in is shown what was read for them.
+// A link cannot send a token: for a viewer who has signed in, the page fetches the document and shows it.
 document.addEventListener("click", async (event) => {
   const link = event.target.closest?.('a[href^="/v1/"]');
   if (!link || !token()) return;
@@ -293,7 +296,7 @@ for (const link of document.querySelectorAll("[data-goto]")) {
   });
 }
 
-// The view one is looking at is marked in the top bar.
+// The top bar marks the view that is on the screen.
 const views = ["fleet", "placements", "budgets"];
 const inView = new Set();
 const watcher = new IntersectionObserver((entries) => {

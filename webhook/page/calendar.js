@@ -1,8 +1,8 @@
 /**
- * Strips that show when how many nodes of a pool may go at a time: one per reason, all on one axis of time.
+ * Strips that show how many nodes of a pool may be disrupted at which times: one per reason, on a common time axis.
  *
- * A stretch stands exactly where it begins and ends; the lines over it are the hours. Each strip is one stop of the Tab
- * key; the arrow keys walk its stretches, and pointing at one does the same.
+ * A stretch is drawn exactly from its start to its end; the lines over it are the hours. Each strip is one stop of the Tab
+ * key; the arrow keys move through its stretches, and so does pointing at one.
  */
 
 import { h, isNews, patchList, say } from "./dom.js";

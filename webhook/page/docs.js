@@ -59,10 +59,10 @@ function credentials(description) {
   const isPlain = location.protocol !== "https:"; // where credentials are not sent, and where the other port is not known
   return h("section", { class: "panel", id: "credentials" },
     head("Say who you are"),
-    h("div", { class: "prose" }, h("p", {}, "One of these comes with every request. The lines to copy on this page use what is set here; ",
-      h("code", {}, "harbormaster up"), " prints the address and the data folder, in which ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), " are."),
-      isPlain ? h("p", {}, "This page came over plain HTTP, where nobody can say who they are: put the https address in, "
-        + "the one printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "kubeconfig"), " of the data folder.") : null),
+    h("div", { class: "prose" }, h("p", {}, "Send one of these with every request. The commands on this page use the variables set here; ",
+      h("code", {}, "harbormaster up"), " prints the address and the data folder, which holds ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), "."),
+      isPlain ? h("p", {}, "This page was loaded over plain HTTP, which accepts no credentials. Fill in the https address, "
+        + "which is printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "kubeconfig"), " of the data folder.") : null),
     h("div", { class: "ways" }, ...ways),
     code(`export SERVER=${isPlain ? "https://HOST:PORT  # the https address printed at start" : location.origin}\nexport CA=ca.crt\nexport TOKEN="$(cat token)"`, { copies: true, name: "the variables" }));
 }
@@ -86,7 +86,7 @@ function card(operation, description) {
 function body(operation, description) {
   const request = operation.requestBody?.content["application/json"];
   return h("div", { class: "operation-body" },
-    h("div", { class: "prose" }, ...paragraphs(operation.description), operation.security?.length === 0 ? h("p", {}, "Nobody is asked who they are.") : null),
+    h("div", { class: "prose" }, ...paragraphs(operation.description), operation.security?.length === 0 ? h("p", {}, "No credentials are needed.") : null),
     h("div", {}, h("h3", {}, "Ask"), code(curl(operation, request?.example), { copies: true, name: `the question of ${operation.operationId}` })),
     parameters(operation, description),
     request ? beside("Question", request.schema, null, description, true) : null,

@@ -121,14 +121,14 @@ function legend(view) {
   ].filter(Boolean);
 }
 
-/** Which clusters set the range of each sorter: this is what surprises people most. */
+/** Which clusters set the range of each sorter, which is what surprises users most. */
 function ranges(items, terms) {
   return terms.filter((term) => term.sorter).flatMap((term) => {
     const sorter = items.flatMap((item) => item.affinity?.terms ?? []).find((t) => t.index === term.index && t.sorter?.min && t.sorter?.max)?.sorter;
     if (!sorter) return [];
     const { min, max } = sorter;
     if (min.cluster === max.cluster || min.value === max.value) {
-      return [{ text: [`${term.name} is `, String(min.value), " wherever it is reported, so it separates nobody.", "", ""] }];
+      return [{ text: [`${term.name} is `, String(min.value), " wherever it is reported, so it makes no difference between clusters.", "", ""] }];
     }
     const outside = [min, max].filter((limit) => limit.eligible === false).map((limit) => limit.cluster);
     const who = outside.length === 2 ? "neither of them a candidate itself" : outside.length ? `${outside[0]} is not a candidate itself` : "";

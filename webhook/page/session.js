@@ -1,9 +1,9 @@
 /** The token a viewer has signed in with. It lives as long as the tab does and is sent to this server only. */
 
 const KEY = "harbormaster.token";
-let inMemory = ""; // where the browser keeps nothing for pages
+let inMemory = ""; // used if the browser has no session storage
 
-/** The token, `""` when nobody has signed in. */
+/** The token, `""` before the viewer has signed in. */
 export function token() {
   try {
     return sessionStorage.getItem(KEY) ?? inMemory;
@@ -23,7 +23,7 @@ export function keepToken(text) {
   }
 }
 
-/** What somebody pasted as a token, without what often comes along; `null` when it cannot be one. */
+/** The pasted token without what is often copied along; `null` when the text cannot be one. */
 export function readToken(text) {
   const found = text.trim().replace(/^(authorization:\s*)?bearer\s+/i, "");
   return /^[\x21-\x7e]{1,7000}$/.test(found) ? found : null;

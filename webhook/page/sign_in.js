@@ -1,4 +1,4 @@
-/** Asks a stranger for a token, and says where one comes from. */
+/** Asks the viewer for a token, and says where to get one. */
 
 import { ApiError, SignInError, ask } from "./api.js";
 import { h, say } from "./dom.js";
@@ -68,7 +68,7 @@ export class SignIn {
       await ask("/v1/clusters");
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (error.status !== 403) { // who may not read the fleet is known all the same
+      if (error.status !== 403) { // 403: the token is good, even if its user may not read the fleet
         keepToken("");
         say(trouble, error instanceof SignInError ? "The token is not accepted." : `Not signed in: ${error.message}.`);
         by("token").focus();
