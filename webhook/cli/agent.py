@@ -32,9 +32,9 @@ make such a cluster this member nevertheless, run the agent once with --take-ove
 hold the same objects take them over.
 
 The agent does not apply everything that the hub sends. It never touches the fleet's own kinds and their definitions,
-the namespaces fleet-member-* and its own, nor cluster roles, webhooks and policies named harbormaster or
-harbormaster-*. The same holds for namespaces in --blocked-namespaces and for kinds that are not in --allowed-kinds. The
-Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object stays in the
+the namespaces fleet-member-* and its own, nor cluster roles, webhooks and policies named harbormaster,
+or harbormaster-*. The same holds for namespaces in --blocked-namespaces and for kinds that are not in --allowed-kinds.
+The Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object stays in the
 member, and the agent gives up its ownership.
 
 \b

@@ -173,7 +173,7 @@ class TestSeveralFiles:
         document["contexts"][0]["name"] = "prod"
         (tmp_path / "2").write_text(yaml.safe_dump(document))
         files = {"KUBECONFIG": f"{tmp_path / '1'}:{tmp_path / '2'}"}
-        words = "the cluster 'kubernetes' of context 'prod' is in .*/1, too, and another one there"
+        words = "the cluster 'kubernetes' of context 'prod' also stands in .*/1, with another content"
         with pytest.raises(UserError, match=words):
             HubOptions(context="prod").find(files, plugin=True)
         named = HubOptions(context="prod", kubeconfig=tmp_path / "2").find(files, plugin=True)
@@ -229,7 +229,7 @@ def test_a_field_of_a_kubeconfig_that_cannot_be_used_is_named_in_one_line(cli, t
 @pytest.mark.parametrize("command", ["get", "apply", "delete", "edit"])
 def test_the_help_says_that_the_context_has_a_namespace(cli, command):
     said = " ".join(cli(command, "--help").stdout.split())
-    assert 'when not given that of the context of a kubeconfig, else "default"' in said
+    assert '[default: that of the kubeconfig\'s context, or "default"]' in said
 
 
 def test_a_helper_that_is_not_there_is_named(cli, tmp_path):
