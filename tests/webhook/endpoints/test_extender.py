@@ -199,8 +199,9 @@ async def test_whole_nodes_by_the_megabyte_come_back_as_they_were(port):
     ],
     ids=["filter names", "prioritize names", "filter nodes", "preempt"],
 )
-async def test_more_nodes_than_any_cluster_has_are_not_judged(port, verb, candidates):
+async def test_more_nodes_than_any_cluster_has_are_not_judged(port, monkeypatch, verb, candidates):
     """All are judged at one go: 800,000 victims held everybody up for 1.8 s."""
+    monkeypatch.setattr(extender, "BUDGET_SECONDS", 60)  # a busy machine may take longer than that to read them
     names = [f"n-{number}" for number in range(extender.MOST_CANDIDATES + 1)]
     is_problem(await post(port, verb, {"Pod": pod()} | candidates(names)), 413, "payload-too-large")
     assert (await post(port, verb, SOUND[verb]))[0] == 200
