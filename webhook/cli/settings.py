@@ -1,7 +1,6 @@
 """``harbormaster settings``: the settings that a program would find in this environment."""
 
 import os
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from scorer.api.meta import JsonObject
 from webhook.cli.failure import UserError
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document, print_table
+from webhook.kube.addresses import check_address
 from webhook.settings.environment import Settings, SettingsError
 from webhook.settings.programs import PROGRAMS
 from webhook.settings.rooms import ROOMS
@@ -36,8 +36,8 @@ Exit codes:
   1  a setting has an invalid value; all invalid ones are named
 """
 
-_WITH_USER: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
-"""How a URL begins that names a user, and perhaps a password."""
+_ADDRESS: Final = "server"
+"""The setting that is a URL. One with more in it than host and port, a user for example, is refused when it is used."""
 
 
 @click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
@@ -82,7 +82,7 @@ def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
                 yield {
                     "name": name,
                     "variable": settings.variable(name),
-                    "value": _shown(values[name]),
+                    "value": _shown(name, values[name]),
                     "default": defaults[name],
                     "source": "environment" if name in set_here else "default",
                     "room": room.title,
@@ -90,5 +90,12 @@ def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
                 }
 
 
-def _shown(value: Any) -> Any:
-    return "set" if isinstance(value, str) and _WITH_USER.match(value) else value
+def _shown(name: str, value: Any) -> Any:
+    """Return the value of a setting, or `set` in place of one that may hold a password."""
+    if name != _ADDRESS or not value:
+        return value
+    try:
+        check_address(value, "")
+    except ValueError:
+        return "set"
+    return value

@@ -108,7 +108,8 @@ def _merged_list(kind: Kind, path: Path, here: Sequence[Any], patch: _ListPatch)
         left, ours = _merged_items(kind, path, key, before, items)
     else:
         ours = [_name(value, key, path) for value in items]
-        left = [item for item in before if item.value not in (patch.gone or ())]
+        gone = {_name(value, key, path) for value in patch.gone or ()}
+        left = [item for item in before if item.name not in gone]
         known = {item.name for item in left}
         left += [_Item(name, name) for name in dict.fromkeys(ours) if name not in known]
     order = ours if patch.order is None else [_name(value, key, path) for value in patch.order]
@@ -127,16 +128,16 @@ def _merged_items(
     kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
 ) -> tuple[list[_Item], list[object]]:
     """Return the items of the list, not in order yet, and the names of those that the patch adds or changes."""
-    left, ours = list(before), []
+    left, ours, gone = list(before), [], set()
     for value in items:
         directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
         if directive == "replace":
             left = []
         elif directive == "delete":
-            doomed = _name(value, key, path)
-            left = [item for item in left if item.name != doomed]
+            gone.add(_name(value, key, path))
         else:
             ours.append(_Item(_name(value, key, path), value))
+    left = [item for item in left if item.name not in gone]
     places = {item.name: place for place, item in reversed(list(enumerate(left)))}
     for name, value in ours:
         if name in places:

@@ -6,6 +6,7 @@ kubernetes-asyncio interprets certificates, tokens, credential plugins and the r
 import asyncio
 import ssl
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -73,8 +74,18 @@ def _trust(configuration: Configuration) -> ssl.SSLContext:
 
 
 def _environment_proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for the API server, None when it names none."""
+    """Return the proxy that the environment names for the API server, None when it names none.
+
+    This machine itself is never asked by way of a proxy; kubectl does not either.
+    """
     url = urlsplit(address)
-    if proxy_bypass(url.hostname or ""):
+    if _is_here(url.hostname or "") or proxy_bypass(url.hostname or ""):
         return None
     return getproxies().get(url.scheme)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -51,6 +51,8 @@ from webhook.telemetry.metrics import Metrics
 
 FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "short", "invalid", "external", "failed"})
+_FORMER_FILE: Final = "client.json"
+"""Held the token for clients before there was a kubeconfig; a hub that was killed has left it."""
 QUIET_SECONDS: Final = 0.6
 """How long nothing may change before the fleet counts as settled."""
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
@@ -214,6 +216,7 @@ class Up:
         except OSError as error:
             raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
         check_folder(self.data)
+        (self.data / _FORMER_FILE).unlink(missing_ok=True)
         for file in (self.token_file, self.kubeconfig):
             check_file(file)
 

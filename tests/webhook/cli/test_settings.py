@@ -84,12 +84,27 @@ def test_yaml_holds_the_same_as_json(cli):
 
 
 @pytest.mark.parametrize("output", ["table", "json", "yaml"])
-def test_a_password_is_not_printed(cli, monkeypatch, output):
-    monkeypatch.setenv("HARBORMASTER_SERVER", "https://ada:pass-word@hub:9443")
+@pytest.mark.parametrize(
+    "server",
+    [
+        "https://ada:pass-word@hub:9443",
+        " https://ada:pass-word@hub:9443",
+        "ada:pass-word@hub",
+        "https://ada:x/pass-word@hub:1",
+        "https://hub:1?token=pass-word",
+    ],
+)
+def test_a_password_is_not_printed(cli, monkeypatch, output, server):
+    monkeypatch.setenv("HARBORMASTER_SERVER", server)
     done = cli("settings", "--program", "cli", "-o", output)
     assert done.exit_code == 0
     assert "set" in done.stdout
     assert "pass-word" not in done.stdout + done.stderr
+
+
+def test_an_address_without_a_password_is_printed(cli, monkeypatch):
+    monkeypatch.setenv("HARBORMASTER_SERVER", "https://hub:9443")
+    assert "https://hub:9443" in cli("settings", "--program", "cli").stdout
 
 
 def test_all_wrong_values_are_named_at_once(cli, monkeypatch):

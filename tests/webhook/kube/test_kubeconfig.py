@@ -51,6 +51,9 @@ async def test_a_server_that_need_not_show_who_it_is(write):
         pytest.param({}, {"HTTPS_PROXY": "http://p:1"}, "http://p:1", id="of-the-environment"),
         pytest.param({"proxy-url": "http://own:1"}, {"HTTPS_PROXY": "http://p:1"}, "http://own:1", id="its-own"),
         pytest.param({}, {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "hub"}, None, id="not-for-this-one"),
+        pytest.param({"server": "https://127.0.0.1:9443"}, {"HTTPS_PROXY": "http://p:1"}, None, id="of-this-machine"),
+        pytest.param({"server": "https://[::1]:9443"}, {"HTTPS_PROXY": "http://p:1"}, None, id="by-ipv6"),
+        pytest.param({"server": "https://localhost:9443"}, {"HTTPS_PROXY": "http://p:1"}, None, id="localhost"),
     ],
 )
 async def test_what_stands_in_between(write, monkeypatch, cluster, environment, proxy):

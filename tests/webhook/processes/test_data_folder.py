@@ -84,3 +84,9 @@ async def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
     assert "belongs to" in why
     assert "--data" in why
     assert list(folder.iterdir()) == []
+
+
+async def test_a_token_that_a_former_release_has_left_is_removed(tmp_path):
+    (tmp_path / "client.json").write_text('{"token": "t"}')
+    assert await refusal(tmp_path) == ""
+    assert not (tmp_path / "client.json").exists()
