@@ -18,6 +18,8 @@ def imported(text: str) -> Iterator[str]:
                 yield from (each.name for each in names)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 yield from (f"{module}.{each.name}" for each in names)
+            case ast.ImportFrom(module=module, names=names):  # of a neighbour: which room it is in does not matter
+                yield from (".".join(filter(None, (ROOMS[0], module, each.name))) for each in names)
 
 
 def borrowed(text: str) -> list[str]:
@@ -47,6 +49,8 @@ def test_nothing_is_imported_from_a_test_module(room):
         pytest.param("from tests.webhook.cli.test_plan import files", id="from-it"),
         pytest.param("from tests.webhook.cli import test_plan", id="all-of-it"),
         pytest.param("import e2e.test_clients as clients", id="by-another-name"),
+        pytest.param("from . import test_plan", id="of-a-neighbour"),
+        pytest.param("from .test_plan import files", id="from-a-neighbour"),
         pytest.param("def late():\n    from e2e.test_clients import MERGE", id="late"),
     ],
 )

@@ -31,6 +31,34 @@ def test_the_glossary_has_its_words():
     assert wanted | {"meant", "family"} <= words
 
 
+def answers():
+    """Return the names that the map says are in a file, with the file."""
+    text = MAP.read_text(encoding="utf-8").partition("## Where is …?\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"`(\w+)` of \[[^]]*\]\(([^)]*)\)", text)
+    return [pytest.param(name, MAP.parent / target, id=name) for name, target in rows]
+
+
+@pytest.mark.parametrize(("name", "path"), answers())
+def test_what_the_map_names_is_defined_where_it_says(name, path):
+    assert re.search(rf"^(def|class) {name}\b|^{name}\b.* = ", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_map_names_something():
+    assert {each.id for each in answers()} >= {"order_key", "round_half_away"}
+
+
+def test_every_room_of_the_engine_is_on_its_map_and_among_its_layers():
+    text = (ROOT / "scorer" / "README.md").read_text(encoding="utf-8")
+    table, _, rest = text.partition("\nLayers, low to high:")
+    layers = rest.partition("\n\n")[0]
+    for path in (ROOT / "scorer").iterdir():
+        name = path.stem
+        if name.startswith("_") or path.suffix not in ("", ".py"):
+            continue
+        assert re.search(rf"^\|.*`{name}/?`.*\|.*\|$", table, re.MULTILINE), name
+        assert f"`{name}`" in layers, name
+
+
 def test_every_room_is_on_the_map():
     """In the order of the layers."""
     text = MAP.read_text(encoding="utf-8")

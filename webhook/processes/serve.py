@@ -28,7 +28,7 @@ from webhook.kube.client_authorities import HubAuthorities
 from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
-from webhook.kube.tokens import TokenReviewer
+from webhook.kube.token_reviews import TokenReviewer
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.reconcile import Reconciliation
 from webhook.processes.services import answers_of, services_of

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from scorer.api.documents import label
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
-from tests.webhook.controllers.world import make_member, pick_n, running
+from tests.waiting import until
+from tests.webhook.controllers.world import held_up, make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.answers.questions import Question
@@ -96,10 +98,12 @@ async def test_a_member_that_made_the_difference_is_named_first(world):
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
     await place(world, policy={"placementType": "PickAll", "affinity": {"clusterAffinity": required}})
     assert history.runs(PAYMENTS)[0]["found"] == 0
-    for name, labels in (("faro", {"env": "dev"}), ("cork", {"env": "prod"}), ("bergen", {"env": "test"})):
-        stored = await world.store.get(MEMBER_CLUSTER, Key(name))
-        metadata = {**stored["metadata"], "labels": labels}
-        await world.store.replace(MEMBER_CLUSTER, {**stored, "metadata": metadata})
+    async with held_up(world.loop.queues["scheduler"]):  # until all three have been heard of
+        for name, labels in (("faro", {"env": "dev"}), ("cork", {"env": "prod"}), ("bergen", {"env": "test"})):
+            stored = await world.store.get(MEMBER_CLUSTER, Key(name))
+            metadata = {**stored["metadata"], "labels": labels}
+            await world.store.replace(MEMBER_CLUSTER, {**stored, "metadata": metadata})
+        await until(lambda: label(world.cache.get(MEMBER_CLUSTER, "bergen"), "env") == "test")
     await world.until(lambda: history.runs(PAYMENTS)[0]["found"] == 1)
     latest = history.runs(PAYMENTS)[0]
     assert latest["trigger"]["event"] == "MembersChanged"

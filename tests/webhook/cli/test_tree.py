@@ -117,7 +117,7 @@ class TestOtherHubs:
         [
             pytest.param(("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: no such file", id="no-file"),
             pytest.param(("--context", "there"), "there", id="no-context"),
-            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: a hub is named by its kubeconfig", id="two"),
+            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: name the hub either by", id="two"),
         ],
     )
     def test_mistakes(self, cli, placed, tmp_path, monkeypatch, words, mistake):

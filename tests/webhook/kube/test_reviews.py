@@ -12,13 +12,13 @@ from tests.waiting import until
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
-from webhook.kube import access, reviews, tokens
+from webhook.kube import access, reviews, token_reviews
 from webhook.kube.access import AccessReviewer
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import CONFIG_MAP, HubAuthorities
 from webhook.kube.login import Login
 from webhook.kube.reviews import ReviewCounts
-from webhook.kube.tokens import TokenReviewer
+from webhook.kube.token_reviews import TokenReviewer
 
 AUDIENCE = "harbormaster.harbormaster-system.svc"
 ANN = UserInfo("ann", frozenset({"system:authenticated"}), "u-1", {"scopes": ("a", "b")})
@@ -140,13 +140,13 @@ async def test_answers_are_remembered_bad_ones_too(hub, token_reviewer, registry
 
 
 def test_for_how_long():
-    assert (tokens.ACCEPTED_SECONDS, tokens.REFUSED_SECONDS) == (60, 10)
+    assert (token_reviews.ACCEPTED_SECONDS, token_reviews.REFUSED_SECONDS) == (60, 10)
     assert (access.ALLOWED_SECONDS, access.DENIED_SECONDS) == (300, 30)
 
 
 @pytest.mark.parametrize(("constant", "token"), [("ACCEPTED_SECONDS", "good"), ("REFUSED_SECONDS", "bad")])
 async def test_an_answer_is_not_used_beyond_its_time(hub, token_reviewer, monkeypatch, constant, token):
-    monkeypatch.setattr(tokens, constant, 0.0)
+    monkeypatch.setattr(token_reviews, constant, 0.0)
     hub.tokens["good"] = good()
     for _ in range(2):
         await token_reviewer.authenticate(token)
@@ -156,7 +156,7 @@ async def test_an_answer_is_not_used_beyond_its_time(hub, token_reviewer, monkey
 
 async def test_a_token_that_is_deleted_is_refused_when_its_time_is_up(hub, token_reviewer, monkeypatch):
     hub.tokens["good"] = good()
-    monkeypatch.setattr(tokens, "ACCEPTED_SECONDS", 0.0)
+    monkeypatch.setattr(token_reviews, "ACCEPTED_SECONDS", 0.0)
     assert await token_reviewer.authenticate("good") == ANN
     hub.code = 500
     with pytest.raises(NotReviewedError):
@@ -188,7 +188,7 @@ async def test_a_refusal_of_the_api_server_is_no_answer_and_is_not_remembered(hu
 
 
 async def test_a_server_that_hangs_is_given_up(hub, token_reviewer, monkeypatch):
-    for module in (reviews, tokens):
+    for module in (reviews, token_reviews):
         monkeypatch.setattr(module, "REVIEW_SECONDS", 0.1)
     hub.gate.clear()
     waiting = [token_reviewer.authenticate(f"t{number}") for number in range(3 * reviews.AT_ONCE)]

@@ -1,0 +1,87 @@
+"""What import contracts cannot say of the engine and the admission rules, of clients and of the environment."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PURE = ("scorer", "webhook/validation", "webhook/defaulting")
+OURS = ("scorer", "webhook")
+LIBRARIES = frozenset(
+    {"base64", "bisect", "calendar", "collections", "contextlib", "copy", "dataclasses", "datetime", "decimal"}
+    | {"difflib", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "math", "numpy", "operator"}
+    | {"orjson", "pydantic", "pydantic_core", "re", "types", "typing", "zoneinfo"}
+)
+"""What the engine and the rules may import: nothing in it does I/O, has a clock or throws dice, but for `CLOCKS`."""
+CLOCKS = frozenset({"now", "utcnow", "today"})
+READS_THE_ENVIRONMENT = ("webhook/cli", "webhook/settings", "webhook/answers/time_zones.py")
+"""Commands hand it to the settings; the time zone of the machine is named there."""
+
+
+def modules(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def impure(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names if each.name.partition(".")[0] not in LIBRARIES)
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] not in (*LIBRARIES, *OURS):
+                yield module
+            case ast.Call(func=ast.Attribute(attr=name)) if name in CLOCKS:
+                yield f"{name}()"
+
+
+def reads_environment(source: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def found_in(*folders: str) -> dict[str, list[str]]:
+    found = {str(path.relative_to(ROOT)): list(impure(path.read_text(encoding="utf-8"))) for path in modules(*folders)}
+    return {name: words for name, words in found.items() if words}
+
+
+def test_the_engine_and_the_rules_import_nothing_that_acts():
+    assert found_in(*PURE) == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess",
+        "import urllib.request",
+        "from threading import Thread",
+        "def f():\n    from uuid import uuid4",
+        "from datetime import UTC, datetime\ndatetime.now(UTC)",
+        "from datetime import date\ndate.today()",
+    ],
+)
+def test_what_acts_is_seen(source):
+    assert list(impure(source))
+
+
+def test_the_environment_is_read_where_settings_are():
+    reading = {
+        str(path.relative_to(ROOT))
+        for path in modules("scorer", "webhook", "certs")
+        if reads_environment(path.read_text(encoding="utf-8"))
+    }
+    assert {name for name in reading if not name.startswith(READS_THE_ENVIRONMENT)} == set()
+    assert reading
+
+
+def test_the_contract_about_the_client_names_every_room_but_one():
+    """Import contracts take no exceptions from a package."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    contract = next(each for each in contracts if each.get("forbidden_modules") == ["kubernetes_asyncio"])
+    rooms = {f"webhook.{path.parent.name}" for path in (ROOT / "webhook").glob("*/__init__.py")}
+    assert set(contract["source_modules"]) == {*rooms, "scorer", "certs"} - {"webhook.kube"}
