@@ -11,6 +11,7 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.member_cluster import MemberCluster
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
 from scorer.rollout.intent import meant
+from tests.sleeping_clock import SleepingClock
 from webhook.controllers.members import WATCHES, MemberController
 from webhook.controllers.queue import WorkQueue
 from webhook.embedded.kubelet import SIMULATE
@@ -39,27 +40,6 @@ FIGURES = {
         "available": {"cpu": "10", "memory": "40Gi"},
     },
 }
-
-
-class Clock:
-    """Time that moves when told to."""
-
-    def __init__(self):
-        self.time = START
-        self.moved = asyncio.Condition()
-
-    def now(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        until = self.time + timedelta(seconds=seconds)
-        async with self.moved:
-            await self.moved.wait_for(lambda: self.time >= until)
-
-    async def advance(self, seconds):
-        async with self.moved:
-            self.time += timedelta(seconds=seconds)
-            self.moved.notify_all()
 
 
 class HubsPart:
@@ -107,7 +87,7 @@ class Fleet:
     """A hub with simulated members, and what people and controllers do to it."""
 
     def __init__(self, data=None):
-        self.clock = Clock()
+        self.clock = SleepingClock(START)
         self.data = data
         self.hub = EmbeddedStore.open(None, now=self.clock.now)
         self.members = None

@@ -5,30 +5,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.sleeping_clock import SleepingClock
 from webhook.member.agenda import Agenda
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-class Clock:
-    """Time that moves when told to."""
-
-    def __init__(self):
-        self.time = START
-        self.moved = asyncio.Condition()
-
-    def now(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        until = self.time + timedelta(seconds=seconds)
-        async with self.moved:
-            await self.moved.wait_for(lambda: self.time >= until)
+class Clock(SleepingClock):
+    """A clock after whose every step all that it woke has run."""
 
     async def advance(self, seconds):
-        async with self.moved:
-            self.time += timedelta(seconds=seconds)
-            self.moved.notify_all()
+        await super().advance(seconds)
         await breathe()
 
 
@@ -39,7 +26,7 @@ async def breathe():
 
 @pytest.fixture
 async def clock():
-    return Clock()
+    return Clock(START)
 
 
 @pytest.fixture
