@@ -63,7 +63,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  1  an error, such as a kind that nobody knows
+  1  an error, such as an unknown kind
 """
 
 SERVE: Final = """Print what `harbormaster serve` needs on the hub.
@@ -102,7 +102,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  1  an error, such as a kind that nobody knows
+  1  an error, such as an unknown kind
 """
 
 SERVE_ACCOUNT: Final = "harbormaster-serve"

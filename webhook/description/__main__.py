@@ -1,4 +1,4 @@
-"""``python -m webhook.description``: write ``webhook/openapi.json`` anew."""
+"""``python -m webhook.description``: regenerate ``webhook/openapi.json``."""
 
 import sys
 from pathlib import Path

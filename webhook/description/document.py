@@ -31,34 +31,34 @@ PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
 ABOUT: Final = """\
 Where to place, why, and what admission would say: the questions that other controllers, CI and people ask harbormaster.
 
-Questions with a body are POST and change nothing, but for what they reserve. Requests are read strictly: unknown \
+Questions with a body are sent by POST and change nothing, except that some reserve. Requests are read strictly: unknown \
 members are refused and nothing is coerced; null counts as absent. Answers may gain members: ignore those you do not \
 know.
 
 A GET may be asked as HEAD too. Errors are problem details (RFC 9457); their `type` is one of those listed with each \
-answer. Two belong to no operation and are listed with none: another method is answered with 405, \
-`method-not-allowed`, and an unknown path with 404, `not-found`.
+answer. Two are listed with no operation, because they can answer any: 405, `method-not-allowed`, and 404, \
+`not-found`, for an unknown path.
 
-`fleetRevision` names the state that an answer was made from: `<fleet>/<step>`, the fleet and the step of ten seconds \
-that ages are measured at; of a plan, which is judged at its own instant, `<fleet>` alone. It means something to the \
-server that gave it, until that is started anew. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
+`fleetRevision` names the state behind an answer: `<fleet>/<step>`, where the step is the ten seconds in which ages \
+were measured; a plan, which is judged at an instant of its own, has `<fleet>` alone. It is valid for the server that \
+gave it, until that server restarts. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
 that of `/v1/openapi.json` is `"<hash>"`."""
 
 _HEADERS: Final[JsonObject] = {
     "X-Request-Id": {
-        "description": "Id of the request; the log of the server knows it.",
+        "description": "Id of the request; the server's log shows it.",
         "schema": {"type": "string"},
         "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
     },
     "ETag": {
         "description": 'Names the answer, in quotes: `"<fleetRevision>-<hash>"`; of `/v1/openapi.json`, which comes '
-        'from no fleet, `"<hash>"`.',
+        'from no fleet state, `"<hash>"`.',
         "schema": {"type": "string", "pattern": '^"([0-9]+/[0-9]+-)?[0-9a-f]{16}"$'},
         "example": '"1785/42-0f3d5c1e6f5b4b7e"',
     },
     "Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer", "minimum": 1}},
     "WWW-Authenticate": {
-        "description": "How to say who you are.",
+        "description": "How to authenticate.",
         "schema": {"type": "string"},
         "example": 'Bearer realm="harbormaster"',
     },
@@ -68,7 +68,7 @@ _PARAMETERS: Final[JsonObject] = {
     "RequestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "An id of your own; kept when it is a harmless word, else replaced.",
+        "description": "An id of your own. It is used if it matches the pattern, and replaced if not.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     },
     "IfNoneMatch": {

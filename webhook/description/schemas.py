@@ -1,12 +1,12 @@
 """The models as JSON Schema, named and cleaned for readers who do not know our code.
 
-* A request's schemas are closed, as requests are read: unknown members are refused. An answer's are open.
-* A member that may be left out is shown with its type alone. Null counts as absence in requests, and answers leave
-  out what has nothing to say; where an answer has null, the member is always there. Where null is what is sent, the
-  member is marked as ``NULLABLE``.
-* Defaults that only stand for "not given" are left out; of docstrings the first paragraph is told.
-* The string below a member is its description. The models could collect these themselves, but would do so whenever
-  harbormaster starts, and that takes a third of a second.
+* The schemas of requests are closed, because unknown members are refused. Those of answers are open.
+* An optional member is shown with its type alone. In requests null counts as absent, and answers leave empty members
+  out; a member that can be null in an answer is always there. A member that senders really set to null is marked as
+  ``NULLABLE``.
+* Defaults that only mean "not given" are left out; of a docstring only the first paragraph is shown.
+* The string below a member is its description. The models could collect these themselves, but would do so at every
+  start of harbormaster, which takes a third of a second.
 """
 
 import ast
@@ -30,7 +30,7 @@ _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 _NOT_GIVEN: Final[tuple[object, ...]] = (None, "", [], {})
 _RESERVED: Final = "x-"
 NULLABLE: Final = "x-nullable"
-"""Marks a member that may be left out, or be null: senders of theirs do both."""
+"""Marks a member that may be left out or be null: its senders do both."""
 
 Purpose = Literal["request", "answer"]
 

@@ -21,13 +21,13 @@ class Problem(Enum):
     """All kinds of problems: slug, status, title."""
 
     MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request cannot be understood")
-    UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "Say who you are")
+    UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "No valid credentials")
     FORBIDDEN = ("forbidden", HTTPStatus.FORBIDDEN, "Not allowed")
-    NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "There is no such thing")
+    NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "Not found")
     METHOD_NOT_ALLOWED = ("method-not-allowed", HTTPStatus.METHOD_NOT_ALLOWED, "The method does not fit the path")
     REQUEST_TIMEOUT = ("request-timeout", HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly")
-    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "Something else is in the way")
-    CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has moved on")
+    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "The state of something else forbids it")
+    CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has changed; begin again")
     PAYLOAD_TOO_LARGE = ("payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = (
         "unsupported-media-type",
@@ -38,7 +38,7 @@ class Problem(Enum):
     RATE_LIMITED = ("rate-limited", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
     INTERNAL = ("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side")
     NOT_READY = ("not-ready", HTTPStatus.SERVICE_UNAVAILABLE, "Not ready yet")
-    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "It takes too long")
+    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "The answer takes too long")
 
     def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:
         self.slug = slug

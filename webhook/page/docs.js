@@ -58,7 +58,7 @@ function credentials(description) {
     .map(([name, scheme]) => h("div", {}, h("h3", {}, SCHEMES[name] ?? name), h("div", { class: "prose" }, ...paragraphs(scheme.description))));
   const isPlain = location.protocol !== "https:"; // where credentials are not sent, and where the other port is not known
   return h("section", { class: "panel", id: "credentials" },
-    head("Say who you are"),
+    head("Authentication"),
     h("div", { class: "prose" }, h("p", {}, "Send one of these with every request. The commands on this page use the variables set here; ",
       h("code", {}, "harbormaster up"), " prints the address and the data folder, which holds ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), "."),
       isPlain ? h("p", {}, "This page was loaded over plain HTTP, which accepts no credentials. Fill in the https address, "
