@@ -31,9 +31,9 @@ PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
 ABOUT: Final = """\
 Where to place, why, and what admission would say: the questions that other controllers, CI and people ask harbormaster.
 
-Questions with a body are sent by POST and change nothing, except that some reserve. Requests are read strictly: unknown \
-members are refused and nothing is coerced; null counts as absent. Answers may gain members: ignore those you do not \
-know.
+Questions with a body are sent by POST and change nothing, except that some reserve. Requests are read strictly: \
+unknown members are refused and nothing is coerced; null counts as absent. Answers may gain members: ignore those you \
+do not know.
 
 A GET may be asked as HEAD too. Errors are problem details (RFC 9457); their `type` is one of those listed with each \
 answer. Two are listed with no operation, because they can answer any: 405, `method-not-allowed`, and 404, \
