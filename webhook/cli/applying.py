@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorer.api.documents import annotation
+from scorer.api.documents import annotation, metadata_of
 from scorer.api.meta import JsonObject, dump_json
 from webhook.cli.client import Answer, Client, Place, RefusedError, place_of
 from webhook.cli.documents import Loaded, in_order_of_dependence
@@ -102,10 +102,13 @@ async def apply_one(client: Client, one: Loaded, *, dry_run: bool = False, keep_
     # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
     # writes to other fields after our read is neither lost nor a conflict.
     last = _last_applied(current)
+    is_same = same_json(last, _last_applied(wanted))
+    if is_same:  # a note of kubectl's that says the same in other words stays
+        wanted["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, wanted, current)
     if not patch:
         return Outcome(one, "unchanged")
-    if keep_edits and last and same_json(last, json.loads(wanted["metadata"]["annotations"][LAST_APPLIED])):
+    if keep_edits and is_same:
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
         tried = await client.patch(place, patch, dry_run=True)
         return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
@@ -134,13 +137,23 @@ async def find(client: Client, place: Place) -> JsonObject | None:
         raise
 
 
-def _last_applied(current: JsonObject) -> JsonObject:
-    text = annotation(current, LAST_APPLIED)
+def _last_applied(document: JsonObject) -> JsonObject:
+    """Return what the file said that *document* was last applied from; empty when that is not known.
+
+    kubectl also notes empty annotations, the status, and fields that only the hub sets; these are left out.
+    """
+    text = annotation(document, LAST_APPLIED)
     try:
         last = json.loads(text or "{}")
     except ValueError:
         return {}
-    return last if isinstance(last, dict) else {}
+    if not isinstance(last, dict):
+        return {}
+    metadata = {name: value for name, value in metadata_of(last).items() if name not in _SET_BY_HUB}
+    if not metadata.get("annotations"):
+        metadata.pop("annotations", None)
+    body = {name: value for name, value in last.items() if name != "status"}
+    return {**body, "metadata": metadata} if body else {}
 
 
 def three_way_patch(last: Mapping[str, Any], wanted: Mapping[str, Any], current: Mapping[str, Any]) -> JsonObject:

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.applying import LAST_APPLIED, three_way_patch, two_way_patch, wanted_document
+from scorer.api.kinds import PLACEMENT
+from tests.webhook.cli.fleets import placement
+from webhook.cli.applying import LAST_APPLIED, apply_one, three_way_patch, two_way_patch, wanted_document
+from webhook.cli.client import Answer
+from webhook.cli.documents import Loaded, Source
 from webhook.embedded.api import merge_patch
 from webhook.embedded.simulation import SIMULATE_STATUS
 
@@ -72,3 +76,66 @@ def test_an_object_that_came_from_apply_can_be_applied_again():
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
     once = wanted_document(document)
     assert wanted_document(once) == wanted_document({**document, "metadata": {"name": "a", "annotations": {}}})
+
+
+def noted(document: dict, text: dict) -> dict:
+    """An object with a note of what it was last applied from, as the hub stores it."""
+    written = json.dumps(text, sort_keys=True, separators=(",", ":")) + "\n"
+    annotations = {**document["metadata"].get("annotations", {}), LAST_APPLIED: written}
+    return {**document, "metadata": {**document["metadata"], "annotations": annotations}}
+
+
+class Changed:
+    """A client of a hub that has one object, which another client has changed since it was applied."""
+
+    simulated = True
+
+    def __init__(self, stored):
+        self.stored = stored
+        self.written = []
+
+    async def get(self, _place):
+        return self.stored
+
+    async def patch(self, _place, patch, *, dry_run=False):
+        changed = merge_patch(self.stored, patch)
+        if not dry_run:
+            self.written.append(patch)
+            changed["metadata"] = {**changed["metadata"], "resourceVersion": "2"}
+        return Answer(changed)
+
+
+FILE = placement(placementType="PickN", numberOfClusters=3)
+IN_FILE = {"creationTimestamp": None, "generation": 1, "resourceVersion": "", "uid": "", "selfLink": "/", "labels": {}}
+
+
+@pytest.mark.parametrize("edited", [True, False], ids=["edited", "as-applied"])
+@pytest.mark.parametrize(
+    ("file", "note"),
+    [
+        pytest.param(FILE, json.loads(wanted_document(FILE)["metadata"]["annotations"][LAST_APPLIED]), id="ours"),
+        pytest.param(FILE, {**FILE, "metadata": {"annotations": {}, "name": "web"}}, id="of-kubectl"),
+        pytest.param(
+            {**FILE, "metadata": {"name": "web", **IN_FILE}, "status": {"conditions": []}},
+            {**FILE, "metadata": {"annotations": {}, "name": "web", **IN_FILE}, "status": {"conditions": []}},
+            id="of-kubectl-with-all-that-a-dump-has",
+        ),
+    ],
+)
+async def test_an_edit_stays_whoever_has_applied_the_file(file, note, edited):
+    """kubectl notes empty annotations, the status and more; that does not make it another file."""
+    spec = {**FILE["spec"], "policy": {**FILE["spec"]["policy"], "numberOfClusters": 2}} if edited else FILE["spec"]
+    meta = {"name": "web", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"}
+    hub = Changed(noted({**FILE, "metadata": meta, "spec": spec, "status": {"x": 1}}, note))
+    one = Loaded(file, PLACEMENT, Source("a.yaml", 1))
+    assert (await apply_one(hub, one, keep_edits=True)).action == ("kept" if edited else "unchanged")
+    assert hub.written == []
+    assert (await apply_one(hub, one)).action == ("configured" if edited else "unchanged")
+    assert hub.written == ([{"spec": {"policy": {"numberOfClusters": 3}}}] if edited else [])
+
+
+@pytest.mark.parametrize("note", [{}, {"metadata": 3}, {"spec": {}}, [], None], ids=str)
+async def test_a_note_that_says_something_else_keeps_no_edit(note):
+    hub = Changed(noted({**FILE, "metadata": {"name": "web", "resourceVersion": "1"}, "spec": {}}, note))
+    one = Loaded(FILE, PLACEMENT, Source("a.yaml", 1))
+    assert (await apply_one(hub, one, keep_edits=True)).action == "configured"
