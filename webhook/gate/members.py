@@ -205,8 +205,12 @@ class HubMemberGate:
         ]
         chosen = next((each for each in found if upgrade_turn.covers(each, cluster)), None)
         if chosen is None:
-            what = f"run {run}" if run else "any run that has not ended"
-            return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {cluster} is not in {what}")
+            message = (
+                f"member {cluster} is not in run {run}"
+                if run
+                else f"no unfinished upgrade run includes member {cluster}"
+            )
+            return MemberAnswer(MemberReason.NOT_IN_RUN, message)
         on_hold = annotation(member, upgrade_turn.UPGRADE_HOLD) == "true"
         answer = upgrade_turn.upgrade_turn(chosen, cluster, self._now(), on_hold=on_hold)
         if answer.allowed and (busy := self._busy(cluster, chosen.metadata.name)):
@@ -252,7 +256,7 @@ class HubMemberGate:
         ]
         run = next((run for run in runs if staged_turn.covers(run, cluster)), next(iter(runs), None))
         if run is None:
-            message = f"{ref} is changed by staged update runs only, and there is none that has not ended"
+            message = f"{ref} is changed by staged update runs only, and there is no unfinished one"
             return MemberAnswer(MemberReason.WAITING_FOR_RUN, message)
         return staged_turn.staged_turn(run, cluster, self._now(), promised)
 
@@ -328,9 +332,12 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
             f"taken away and {detail['mayBeAdded']} added, and others come first"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
-    message = f"{ref} is on its latest resources on cluster {cluster}, or is leaving it"
     if plan.action is Action.NO_SNAPSHOT:
         message = f"nothing of {ref} has been selected yet"
+    elif among(plan.up_to_date):
+        message = f"{ref} is on its latest resources on cluster {cluster}"
+    else:
+        message = f"{ref} is leaving cluster {cluster}"
     return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail, after)
 
 

@@ -179,8 +179,17 @@ async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(stor
 
 async def test_what_is_up_to_date_has_nothing_to_do(store):
     await add_rollout(store, a="web-1-snapshot")
-    assert (await ask_rollout(store))["reason"] == "NothingToDo"
+    answer = await ask_rollout(store)
+    assert (answer["reason"], answer["message"]) == ("NothingToDo", "crp/web is on its latest resources on cluster a")
     assert (await ask_rollout(store, "b"))["reason"] == "Allowed"
+
+
+@pytest.mark.parametrize("snapshot", ["web-0-snapshot", "web-1-snapshot"])
+async def test_a_cluster_that_is_being_left_has_nothing_to_do(store, snapshot):
+    await add_rollout(store, a=snapshot)
+    await store.delete(BINDING, Key("web-a"))
+    answer = await ask_rollout(store)
+    assert (answer["reason"], answer["message"]) == ("NothingToDo", "crp/web is leaving cluster a")
 
 
 async def test_a_cluster_that_is_not_picked_is_not_selected(store):
@@ -641,7 +650,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         ),
         pytest.param(
             "WaitingForRun",
-            "there is none that has not ended",
+            "there is no unfinished one",
             [stage("one", entry("b"))],
             {"said": ("Initialized", "Succeeded=False")},
             id="aborted",
@@ -768,6 +777,7 @@ async def test_the_run_that_is_named_is_asked_even_when_it_has_ended(store):
     await add_run(store, "v131", b="NotStarted")
     assert (await ask_update(store, run="v130"))["reason"] == "NothingToDo"
     assert (await ask_update(store, run="v131"))["message"] == "member a is not in run v131"
+    assert (await ask_update(store))["message"] == "no unfinished upgrade run includes member a"
     with pytest.raises(UnknownObjectError, match="there is no ClusterUpgradeRun 'v132'"):
         await ask_update(store, run="v132")
 
