@@ -46,7 +46,7 @@ permission for the given number of seconds, and no other caller gets it.
 \b
 Examples:
   harbormaster gate disruption general --reason Drifted --count 2
-  harbormaster gate disruption general node-7 --reason Underutilized --reserve 600 --holder nightly-patch
+  harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
   harbormaster gate rollout crp/payments bravelion
   harbormaster gate cluster-update bravelion
   harbormaster gate list
@@ -61,10 +61,10 @@ answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDi
 \b
 Examples:
   harbormaster gate disruption general --reason Drifted --count 2
-  harbormaster gate disruption general node-7 node-9 --reason Empty --up-to
+  harbormaster gate disruption general general-1 general-2 --reason Empty --up-to
   harbormaster gate disruption general --reason Drifted --count 1 --now 2026-06-12T19:00:00Z
   harbormaster gate disruption general --reason Drifted --count 3 -f pools.yaml --total 40
-  harbormaster gate disruption general node-7 --reason Drifted --reserve 600 --holder nightly-patch
+  harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
 
 {_CODES}"""
 ROLLOUT_HELP: Final = f"""Ask whether a placement may be changed on a member cluster.
@@ -116,6 +116,19 @@ Exit codes:
   0  released
   1  there is no such reservation, it is not yours, or no hub
 """
+
+_WRITTEN: Final = {
+    "pool": "POOL",
+    "count": "--count",
+    "now": "--now",
+    "observed": "--total, --deleting, --not-ready",
+    "placement": "PLACEMENT",
+    "cluster": "CLUSTER",
+    "run": "--run",
+    "holder": "--holder",
+    "ttlSeconds": "--reserve",
+}
+"""How the user writes what a member of a question says. Of nodes, the mistake itself says which."""
 
 _seconds = click.IntRange(10, 3600)
 
@@ -371,11 +384,19 @@ async def _of_hub(connection: Connection, gate: str, question: JsonObject, reser
         except RefusedError as error:
             if error.answer is not None:
                 return error.answer
-            raise UserError(error.message) from error
+            told = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
+            raise UserError(told or error.message) from error
     granted = taken["granted"]
     what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
     made = {"id": taken["id"], "expires": taken["expires"]}
     return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": made}
+
+
+def _mistake(pointer: str, detail: str) -> str:
+    """Return a mistake in the question as one about the command line."""
+    words = pointer.removeprefix("/question").split("/")
+    where = _WRITTEN.get(words[1] if len(words) > 1 else "", "")
+    return f"{where}: {detail}" if where else detail
 
 
 async def _list(connection: Connection) -> JsonObject:

@@ -27,7 +27,8 @@ _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
     ContendedError: Problem.DEADLINE_EXCEEDED,
     NotReadyError: Problem.NOT_READY,
 }
-_CODES: Final = {"unknown-node": "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
+_UNKNOWN_NODE: Final = "unknown-node"
+_CODES: Final = {_UNKNOWN_NODE: "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
 """Codes of mistakes in a request, by the engine's codes."""
 
 
@@ -46,7 +47,10 @@ def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
         yield
     except MistakenQuestionError as error:
         pointer = place(error.position) + error.pointer
-        raise refusal([Mistake(pointer, _CODES.get(error.code, "invalid"), error.detail)]) from error
+        mistakes = [Mistake(pointer, _CODES.get(error.code, "invalid"), error.detail)]
+        if error.code == _UNKNOWN_NODE:  # as with a pool or a cluster that is not there
+            raise ProblemError(Problem.NOT_FOUND, error.detail, mistakes=mistakes) from error
+        raise refusal(mistakes) from error
     except GateError as error:
         members = {"answer": error.answer} if isinstance(error, RefusedError) else {}
         raise ProblemError(

@@ -1,7 +1,8 @@
 """The request bodies of ``/v1/gate/disruption`` and ``/v1/gate/reservations``.
 
 Shape (members and types) is checked as everywhere below ``/v1`` (422). A question of the right shape that contradicts
-itself or names what does not exist cannot be answered: it is refused (400), and every mistake is named.
+itself, or asks for more than there is, cannot be answered: it is refused (400), and every mistake is named. So is one
+about what does not exist: a pool, or a node of it (404).
 
 Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
 """

@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import re
+import shlex
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.docs.pages import ROOT
 from tests.waiting import until
 from tests.webhook.description.example_hub import serving
 from tests.webhook.gate.gates import claim, node, node_pool, put_pool
@@ -182,6 +185,7 @@ async def test_reservations_are_listed_with_their_holders(gate):
 async def test_what_is_not_there_is_an_error(gate):
     for words, says in (
         (("disruption", "nope", "--reason", "Drifted", "--count", "1"), "there is no node pool 'nope'"),
+        (("disruption", "batch", "who", "--reason", "Drifted"), "'who' is no node of NodePool batch"),
         (("release", "nope"), "there is no reservation 'nope', or it has expired"),
         (("rollout", "crp/nope", "oslo"), "there is no placement crp/nope"),
         (("cluster-update", "oslo"), "oslo"),
@@ -189,3 +193,33 @@ async def test_what_is_not_there_is_an_error(gate):
         result = await gate(*words)
         assert result.exit_code == 1
         assert says in str(result.exception) + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("batch-0", "who"), "'who' is no node of NodePool batch"),
+        (("batch-0", "batch-0"), '"batch-0" is named twice'),
+        (("--count", "7"), "--count: 7 is more than the 6 nodes of NodePool batch"),
+        (("batch-0", "--now", SATURDAY), "--now: nodes can be reserved only for the present; leave it out"),
+        (("batch-0", "--holder", "admission"), '--holder: "admission" is what admission calls itself'),
+    ],
+)
+async def test_a_mistake_in_a_question_is_told_as_the_user_has_written_it(gate, words, says):
+    """No JSON Pointer: nobody who types has seen the body of the request."""
+    asked = ("disruption", "batch", "--reason", "Drifted", "--reserve", "60", "--holder", "me")
+    result = await gate(*asked, *words)
+    assert (result.exit_code, result.stderr) == (1, f"error: {says}\n")
+
+
+def test_the_reservation_that_the_guide_shows_is_allowed_on_the_example_fleet(cli):
+    """Asked of the files, which hold no reservations."""
+    (line,) = re.findall(r"^    harbormaster (gate .* --reserve .*)$", _RESERVE, re.MULTILINE)
+    words = shlex.split(line)
+    asked = words[: words.index("--reserve")]
+    result = cli(*asked, "-f", ROOT / "examples" / "fleet")
+    assert (result.exit_code, result.stdout[:9]) == (0, "Allowed: ")
+
+
+_GUIDE = (ROOT / "docs" / "budgets-and-gate.md").read_text(encoding="utf-8")
+_RESERVE = _GUIDE.partition("\n## Reserve\n")[2].partition("\n## ")[0]

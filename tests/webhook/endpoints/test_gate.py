@@ -129,8 +129,6 @@ async def test_a_question_reserves_when_it_says_so(caller):
         pytest.param(asked(count=-1), "/count", id="fewer-than-none"),
         pytest.param(asked(count=7), "/count", id="more-than-exist"),
         pytest.param(asked(count=2**40), "/count", id="more-than-can-be"),
-        pytest.param(asked(count=None, nodes=["batch-0", "who"]), "/nodes/1", id="unknown-node"),
-        pytest.param(asked(count=None, nodes=["shut-0"]), "/nodes/0", id="node-of-another-pool"),
         pytest.param(asked(count=None, nodes=["batch-0", "batch-0"]), "/nodes/1", id="named-twice"),
         pytest.param(asked(count=None), "/nodes", id="neither-nodes-nor-count"),
         pytest.param(asked(nodes=["batch-0"]), "/nodes", id="nodes-and-count"),
@@ -158,6 +156,27 @@ async def test_a_question_that_makes_no_sense_is_refused(caller, question, point
     reservation = await caller.ask("POST", RESERVE, wanted(question))
     assert of(reservation)[:2] == (400, "malformed-request")
     assert all(each.startswith("/question/") for each in of(reservation)[2])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pointer"),
+    [
+        pytest.param(["batch-0", "who"], "/nodes/1", id="of-no-pool"),
+        pytest.param(["shut-0"], "/nodes/0", id="of-another-pool"),
+    ],
+)
+async def test_an_unknown_node(caller, nodes, pointer):
+    """Alone, in a batch, and in a reservation; ``errors`` tells which, the text is fit for people."""
+    question = asked(count=None, nodes=nodes)
+    bodies = {
+        pointer: (GATE, question),
+        f"/questions/1{pointer}": (GATE, {"questions": [asked(), question]}),
+        f"/question{pointer}": (RESERVE, wanted(question)),
+    }
+    for where, (path, body) in bodies.items():
+        answer = await caller.ask("POST", path, body)
+        assert of(answer) == (404, "not-found", [where])
+        assert answer.json["detail"] == f"{nodes[-1]!r} is no node of NodePool batch"
 
 
 async def test_every_mistake_is_named(caller):

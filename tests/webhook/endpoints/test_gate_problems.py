@@ -4,7 +4,7 @@ import pytest
 
 from scorer.reservations import MEMBER, Reservation
 from webhook.endpoints.gate_problems import problems
-from webhook.endpoints.problems import Problem, ProblemError
+from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.gate.errors import (
     ContendedError,
     GateError,
@@ -49,7 +49,7 @@ def test_what_is_told(error, problem, retry_after):
 
 @pytest.mark.parametrize(
     ("code", "shown"),
-    [("unknown-node", "unknown"), ("more-than-exist", "too-many"), ("duplicate", "duplicate"), ("negative", "invalid")],
+    [("more-than-exist", "too-many"), ("duplicate", "duplicate"), ("negative", "invalid")],
 )
 def test_a_mistake_stands_where_its_question_stands(code, shown):
     error = MistakenQuestionError("/nodes/0", code, "says why", position=3)
@@ -58,3 +58,10 @@ def test_a_mistake_stands_where_its_question_stands(code, shown):
         (mistake,) = found.mistakes
         assert (found.problem, found.detail) == (Problem.MALFORMED_REQUEST, f"{pointer}: says why")
         assert (mistake.pointer, mistake.code) == (pointer, shown)
+
+
+def test_a_node_that_is_not_there_is_not_found_like_a_pool():
+    error = MistakenQuestionError("/nodes/0", "unknown-node", "'who' is no node of NodePool batch", position=3)
+    found = told(error, lambda at: f"/questions/{at}")
+    assert (found.problem, found.detail) == (Problem.NOT_FOUND, "'who' is no node of NodePool batch")
+    assert found.mistakes == (Mistake("/questions/3/nodes/0", "unknown", found.detail),)
