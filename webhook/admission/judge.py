@@ -21,7 +21,7 @@ from webhook.admission.registry import Admitted, find
 from webhook.validation.context import Context
 from webhook.validation.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.guard_rail import Write
-from webhook.validation.live.check import LONGEST, run_checks
+from webhook.validation.live.check import run_checks
 from webhook.validation.metadata import METADATA
 from webhook.validation.reading import DEEPEST, has_more_values, is_deeper, same_json, value_at, wish
 
@@ -30,7 +30,6 @@ Hook: TypeAlias = Literal["validate", "mutate"]
 OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
-LONGEST_WARNING: Final = LONGEST
 _MOST_FINDINGS: Final = 1000
 """How many findings are collected: far more than an answer shows, far fewer than a hostile object may have."""
 
@@ -42,7 +41,7 @@ class Judgement:
     Args:
         allowed: Whether the write may go on.
         errors: All reasons why not, sorted by path.
-        warnings: Warnings for the user, fit for a header.
+        warnings: Warnings for the user; `webhook.admission.review.for_headers` makes them fit for a header.
         code: 200, or that of the refusal: 422, 403, 409, 429, 400.
         reason: The machine-readable reason that belongs to *code*.
         message: The refusal in one text.
@@ -419,28 +418,12 @@ def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[st
 
 
 def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
-    """Return warnings as an API server passes them on: few, short, without control characters."""
-    texts = list(dict.fromkeys(_text(note) for note in islice(notes, _MOST_FINDINGS)))
+    """Return warnings as texts: few, without control characters, as long as they are."""
+    texts = list(dict.fromkeys(printable(str(note)) for note in islice(notes, _MOST_FINDINGS)))
     if len(texts) > MOST_WARNINGS:
         rest = len(texts) - MOST_WARNINGS + 1
         texts = [*texts[: MOST_WARNINGS - 1], f"and {rest} more warnings"]
     return tuple(texts)
-
-
-def _text(note: FieldWarning | str) -> str:
-    if isinstance(note, FieldWarning):
-        room = max(LONGEST_WARNING - len(note.message) - 2, 24)
-        note = f"{_tail(str(note.field), room)}: {note.message}"
-    text = printable(note)
-    return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 3] + "..."
-
-
-def _tail(path: str, room: int) -> str:
-    """Return *path*, or as many of its last parts as fit into *room* characters."""
-    if len(path) <= room:
-        return path
-    end = path[3 - room :]
-    return f"...{end.partition('.')[2] or end}"
 
 
 def _entry(kind: Mapping[str, Any]) -> Admitted | None:

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from base64 import b64encode
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -22,6 +23,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
 from webhook.validation.context import Context
+from webhook.validation.live.check import LONGEST
 from webhook.validation.reading import DEEPEST, is_deeper
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -35,6 +37,9 @@ LARGE_BYTES: Final = 256 * 1024
 """A longer body must be plain JSON: no API server sends JSON that only the slow parser understands."""
 LONGEST_NAME: Final = 253
 """How many characters of a name, a group or a kind an answer repeats."""
+LONGEST_WARNING: Final = LONGEST
+_SHORTEST_TAIL: Final = 24
+"""How many characters a path has room for at least, however long the message is."""
 _LARGEST_EXACT: Final = 2**64
 
 
@@ -212,7 +217,7 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
         if rules := sorted({error.rule for error in judgement.errors if error.rule} or {judgement.rule} - {""}):
             response["auditAnnotations"] = {"rules": ",".join(rules)[:LONGEST_ANNOTATION]}
     if judgement.warnings:
-        response["warnings"] = list(judgement.warnings)
+        response["warnings"] = for_headers(judgement.warnings)
     if judgement.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = b64encode(encode(judgement.patch)).decode("ascii")
@@ -247,6 +252,28 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
         details["retryAfterSeconds"] = judgement.retry_after_seconds
     status["details"] = details
     return status
+
+
+def for_headers(warnings: Iterable[str]) -> list[str]:
+    """Return warnings each short enough for a header: first the path of the field loses its first parts."""
+    return [_fitted(text) for text in warnings]
+
+
+def _fitted(text: str) -> str:
+    if len(text) <= LONGEST_WARNING:
+        return text
+    path, colon, message = text.partition(": ")
+    if colon and " " not in path:
+        text = f"{_tail(path, max(LONGEST_WARNING - len(message) - len(colon), _SHORTEST_TAIL))}: {message}"
+    return text if len(text) <= LONGEST_WARNING else text[: LONGEST_WARNING - 3] + "..."
+
+
+def _tail(path: str, room: int) -> str:
+    """Return *path*, or as many of its last parts as fit into *room* characters."""
+    if len(path) <= room:
+        return path
+    end = path[3 - room :]
+    return f"...{end.partition('.')[2] or end}"
 
 
 def _short(name: str) -> str:

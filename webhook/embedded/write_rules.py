@@ -17,7 +17,7 @@ from scorer.api.schema import apply_schema_defaults, prune, strip_nulls
 from scorer.api.staged_update import RunState
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
-from webhook.admission.review import status_of
+from webhook.admission.review import for_headers, status_of
 from webhook.embedded.answers import ApiError
 from webhook.embedded.target import Target
 from webhook.validation.context import Context
@@ -64,9 +64,9 @@ class WriteRules:
             document = self._with_defaults(kind, _as_stored(kind, document, old))
             mutation = mutate(document, before, operation)
             document = self._with_defaults(kind, mutation.document)
-            warnings.extend(mutation.warnings)
+            warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
-        warnings.extend(judgement.warnings)
+        warnings.extend(for_headers(judgement.warnings))
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
 
@@ -75,8 +75,9 @@ class WriteRules:
         if not _has_rules(target):
             return ()
         judgement = judge("DELETE", None, target.present(old), self.context)
-        _check(target, judgement, old, judgement.warnings)
-        return judgement.warnings
+        warnings = tuple(for_headers(judgement.warnings))
+        _check(target, judgement, old, warnings)
+        return warnings
 
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)

@@ -26,8 +26,8 @@ from tests.webhook.validation.live_objects import (
 )
 from tests.webhook.validation.moving_clock import Watch
 from webhook.admission.cached import CachedContext
-from webhook.admission.judge import LONGEST_WARNING, judge
-from webhook.admission.review import answer
+from webhook.admission.judge import judge
+from webhook.admission.review import LONGEST_WARNING, answer
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 

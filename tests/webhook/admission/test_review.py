@@ -8,7 +8,7 @@ import pytest
 
 from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
-from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
+from webhook.admission.review import LONGEST_WARNING, BadReviewError, answer, encode, for_headers, parse_review, respond
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 
@@ -286,3 +286,28 @@ def test_a_refusal_without_errors_tells_the_audit_log_its_rule():
     response = respond(refused, {"uid": "1"})["response"]
     assert response["auditAnnotations"] == {"rules": "disruption-budget"}
     assert "auditAnnotations" not in respond(Judgement(allowed=False, code=403), {"uid": "1"})["response"]
+
+
+AFFINITY = "spec.policy.affinity.clusterAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("spec.policy: is odd", "spec.policy: is odd", id="short"),
+        pytest.param(
+            f"{AFFINITY}.clusterSelectorTerms[0].labelSelector: selects nothing, since no cluster has the label",
+            "...clusterSelectorTerms[0].labelSelector: selects nothing, since no cluster has the label",
+            id="the-path-loses-its-first-parts",
+        ),
+        pytest.param(f"spec.x: {'long ' * 40}", f"spec.x: {'long ' * 21}lon...", id="the-message-is-cut"),
+        pytest.param(
+            f"unknown field of {'a.' * 60}b: gone", f"unknown field of {'a.' * 49}a...", id="what-is-no-path-is-cut"
+        ),
+    ],
+)
+def test_a_warning_fits_into_a_header(text, shown):
+    assert for_headers([text]) == [shown]
+    assert len(shown) <= LONGEST_WARNING
+    response = respond(Judgement(warnings=(text,)), {"uid": "u"})["response"]
+    assert response["warnings"] == [shown]

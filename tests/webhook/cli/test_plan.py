@@ -22,6 +22,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.builders.placement import make_placement
+from tests.docs.pages import ROOT
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from webhook.embedded.simulation import keep_status
@@ -480,3 +481,11 @@ class TestTheRunningHub:
         assert (result.exit_code, answer["left"]["found"], answer["right"]["found"]) == (2, 2, 3)
         assert answer["fleetRevision"]
         assert [one["cluster"] for one in answer["clusters"] if one["differs"]] == ["m3"]
+
+
+def test_a_warning_tells_the_whole_path(cli):
+    """The limit of a header is none here."""
+    result = cli("plan", "-f", ROOT / "examples" / "fleet")
+    path = "spec.policy.affinity.clusterAffinity.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms[0]"
+    assert f": document 5: {path}.propertySelector.matchExpressions[0].name: " in result.stderr
+    assert "..." not in result.stderr

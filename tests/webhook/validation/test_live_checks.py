@@ -33,7 +33,8 @@ from tests.webhook.validation.live_objects import (
     sorted_by,
 )
 from tests.webhook.validation.moving_clock import Watch
-from webhook.admission.judge import LONGEST_WARNING, MOST_WARNINGS, judge
+from webhook.admission.judge import MOST_WARNINGS, judge
+from webhook.admission.review import LONGEST_WARNING
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 from webhook.validation.live.check import LONGEST, run_checks, with_names
