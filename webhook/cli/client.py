@@ -70,12 +70,12 @@ class RefusedError(Exception):
         return [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in self.details.get("causes") or ()]
 
     def lines(self) -> list[str]:
-        """Return the refusal as kubectl prints it."""
+        """Return the refusal in words; an invalid object as kubectl does, one mistake a line."""
         causes = self.causes
         if self.reason == "Invalid" and causes:
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
             return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
-        return [f"Error from server ({self.reason or self.code}): {self.message}"]
+        return [f"{self.reason or f'HTTP {self.code}'}: {self.message}"]
 
 
 def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
@@ -113,7 +113,7 @@ class Place:
         try:
             return path_of(self.kind, namespace or "", self.name, version=self.version)
         except InvalidObjectError as error:
-            raise UserError(f"Error from server (NotFound): {error}") from error
+            raise UserError(f"NotFound: {error}") from error
 
 
 def place_of(document: JsonObject, kind: Kind) -> Place:

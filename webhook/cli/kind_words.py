@@ -54,6 +54,13 @@ async def _wanted(word: str, name: str, client: Client) -> Wanted:
     for kind, definition in (await client.custom_kinds()).values():
         if short in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
             return Wanted(kind, name, definition)
-    words = [each for kind in KINDS.values() for each in (kind.plural, kind.kind.lower(), *kind.short_names)]
-    close = get_close_matches(short, words, n=1)
-    raise UserError(f"{word!r} is not a known kind" + (f"; did you mean {close[0]}?" if close else ""))
+    meant = " or ".join(_meant(short))
+    raise UserError(f"{word!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
+
+
+def _meant(word: str) -> list[str]:
+    """Return what the user may have meant: the kinds whose initials *word* is, and the word most like it."""
+    words = {each: kind for kind in KINDS.values() for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
+    initials = [kind for kind in KINDS.values() if word == "".join(filter(str.isupper, kind.kind)).lower()]
+    close = [each for each in get_close_matches(word, words, n=1) if words[each] not in initials]
+    return [*(kind.plural for kind in initials), *close]

@@ -222,7 +222,10 @@ class _Session:
                         tell(outcome)
         said = {"kept": "kept as changed on the hub"}
         words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
-        click.echo(f"{len(self._loaded)} objects: {', '.join([*words, *([f'{refused} refused'] if refused else [])])}")
+        if refused:
+            words.append(f"{refused} refused")
+        of = "1 object" if len(self._loaded) == 1 else f"{len(self._loaded)} objects"
+        click.echo(f"{of}: {', '.join(words)}")
         sys.stdout.flush()
         return refused
 

@@ -210,12 +210,16 @@ class TestGet:
     @pytest.mark.parametrize(
         ("words", "mistake"),
         [
-            (["crp/nope"], "Error from server (NotFound): ClusterResourcePlacement nope not found"),
-            (["cluters"], "'cluters' is not a known kind; did you mean cluster?"),
+            (["crp/nope"], "NotFound: ClusterResourcePlacement nope not found\n"),
+            (["cluters"], "'cluters' is not a known kind; did you mean cluster?\n"),
+            (["mc"], "'mc' is not a known kind; did you mean memberclusters or imc?\n"),
+            (["MC/dover"], "'MC' is not a known kind; did you mean memberclusters or imc?\n"),
+            (["cur"], "'cur' is not a known kind; did you mean clusterupgraderuns or clusterupgraderequests"),
+            (["zzzzzz"], "'zzzzzz' is not a known kind\n"),
             (["crp/web", "blue"], "'blue': expected KIND/NAME, as the other words are"),
             (["crp/web/x"], "'crp/web/x': expected KIND/NAME"),
             (["crp,cm", "web"], "'crp,cm': names can be given for one kind at a time"),
-            (["crp", "-l", "a=b=c"], "Error from server (BadRequest)"),
+            (["crp", "-l", "a=b=c"], "BadRequest: "),
             (["crp/web", "-l", "a=b"], "--selector: objects are named"),
             (["cm/routes", "-A"], "--all-namespaces: an object is named by its namespace and its name"),
         ],
@@ -269,7 +273,7 @@ class TestDelete:
         assert cli("delete", "crp/web").stdout == f"{CRP}/web deleted\n"
         result = cli("delete", "-f", self.file)
         assert (result.exit_code, result.stdout) == (1, f"{CRP}/blue deleted\n")
-        assert "web not found" in result.stderr
+        assert result.stderr == "error: NotFound: ClusterResourcePlacement web not found\n"
         assert cli("delete", "-f", self.file, "--ignore-not-found").exit_code == 0
         assert stored(PLACEMENT, "blue") is None
 

@@ -67,6 +67,11 @@ def test_once_fails_when_an_object_is_refused_and_places_the_others(files, tmp_p
     assert "crp/web" in done.stdout
 
 
+def test_one_object_is_one(tmp_path):
+    done = up(tmp_path / "data", "-f", write(tmp_path / "a.yaml", NAMESPACE))
+    assert "1 object: 1 created" in done.stdout.splitlines()
+
+
 def test_once_fails_when_time_runs_out(files, tmp_path):
     done = up(tmp_path / "data", "-f", files, "--timeout", "0")
     assert done.returncode == 1
