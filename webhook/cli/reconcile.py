@@ -18,8 +18,8 @@ You may run any number of replicas. One leads, by the Lease `harbormaster-reconc
 must exist; if it stops, another one takes over within seconds. `harbormaster rbac reconcile` prints the rights that the
 loop needs. In the members, `harbormaster agent` applies the Works.
 
-Every setting is also a variable HARBORMASTER_<NAME>, and most settings have no option;
-`harbormaster settings --program reconcile` prints them.
+Every setting is also a variable HARBORMASTER_<NAME>, and most settings have no option; `harbormaster settings
+reconcile` prints them.
 
 \b
 Examples:

@@ -17,16 +17,17 @@ from webhook.settings.rooms import ROOMS
 from webhook.settings.schema import schema_of
 from webhook.settings.values import format_value
 
-HELP = """Print the settings in force, and where they come from.
+_USUAL: Final = "serve"
+HELP = f"""Print the settings in force, and where they come from.
 
-Reads the environment as the program named by --program would; that program's own options win over the environment.
-`cli` stands for all commands that ask a hub. The table shows the default only of settings that are set; -o json shows
-it for all, with descriptions and the schema. A value that may hold a password is shown as `set`.
+Reads the environment as PROGRAM would; that program's own options win over the environment. PROGRAM is one of
+{", ".join(PROGRAMS)}; without it, it is {_USUAL}. `cli` stands for all commands that ask a hub.
+-o json also has the defaults, descriptions and the schema. A value that may hold a password is shown as `set`.
 
 \b
 Examples:
   harbormaster settings
-  harbormaster settings --program agent
+  harbormaster settings agent
   HARBORMASTER_GUARD_RAIL=true harbormaster settings -o json
   harbormaster settings | grep environment
 
@@ -36,12 +37,13 @@ Exit codes:
   1  a setting has an invalid value; all invalid ones are named
 """
 
+_COMMANDS: Final = "cli"
 _ADDRESS: Final = "server"
 """The setting that is a URL. One with more in it than host and port, a user for example, is refused when it is used."""
 
 
 @click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
-@click.option("--program", type=click.Choice(list(PROGRAMS)), default="serve", show_default=True, help="The program.")
+@click.argument("program", type=click.Choice(list(PROGRAMS)), default=_USUAL, metavar="[PROGRAM]")
 @output_option()
 def command(program: str, output: str) -> int:
     """Print all settings of one program, by room."""
@@ -53,14 +55,11 @@ def command(program: str, output: str) -> int:
     if output != "table":
         print_document({"program": program, "settings": items, "schema": schema_of(program)}, output)
         return 0
-    print_table(["VARIABLE", "FROM", "DEFAULT", "VALUE"], [_row(item) for item in items], whole=("VARIABLE",))
+    whose = "the commands that ask a hub" if program == _COMMANDS else f"harbormaster {program}"
+    click.echo(f"Settings of {whose}:\n")
+    rows = [(item["variable"], item["source"], _text(item["value"])) for item in items]
+    print_table(["VARIABLE", "FROM", "VALUE"], rows, whole=("VARIABLE",))
     return 0
-
-
-def _row(item: JsonObject) -> tuple[str, ...]:
-    """Return what is told of a setting. The value comes last, as some are long; it is the default unless told."""
-    default = "" if item["source"] == "default" else _text(item["default"])
-    return item["variable"], item["source"], default, _text(item["value"])
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,7 @@ Every setting is an environment variable; those used most are options of the pro
 variable. Lists are separated by commas; `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and
 `off`. A wrong value ends a program before it does anything, with a message that names the variable and the value.
 
-`harbormaster settings --program serve` prints what is in force, and where it comes from.
+`harbormaster settings serve` prints what is in force, and where it comes from.
 
 ## Programs
 

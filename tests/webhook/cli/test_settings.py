@@ -25,22 +25,43 @@ def items(done) -> dict[str, dict]:
 def cells(done) -> dict[str, list[str]]:
     """The cells of the table, by variable."""
     assert done.exit_code == 0, done.stderr
-    rows = (line.split() for line in done.stdout.splitlines()[1:])
+    rows = (line.split() for line in done.stdout.splitlines()[3:])
     return {name: cells for name, *cells in rows}
 
 
-def test_the_table_tells_value_source_and_default(cli, monkeypatch):
+def test_the_table_tells_value_and_source(cli, monkeypatch):
     monkeypatch.setenv("HARBORMASTER_HTTPS_PORT", "0443")
     found = cells(cli("settings"))
-    assert found["HARBORMASTER_HTTPS_PORT"] == ["environment", "9443", "443"]
+    assert found["HARBORMASTER_HTTPS_PORT"] == ["environment", "443"]
     assert found["HARBORMASTER_HTTP_PORT"] == ["default", "8081"]
     assert found["HARBORMASTER_IP_ADDRESSES"] == ["default", "127.0.0.1,", "::1"]
     assert found["HARBORMASTER_TLS_KEY"] == ["default"]
 
 
+@pytest.mark.parametrize(
+    ("words", "whose"),
+    [
+        ((), "harbormaster serve"),
+        (("serve",), "harbormaster serve"),
+        (("up",), "harbormaster up"),
+        (("cli",), "the commands that ask a hub"),
+    ],
+)
+def test_the_table_says_first_whose_settings_these_are(cli, words, whose):
+    told, blank, headers, *_ = cli("settings", *words).stdout.splitlines()
+    assert (told, blank, headers.split()) == (f"Settings of {whose}:", "", ["VARIABLE", "FROM", "VALUE"])
+
+
+def test_a_program_that_there_is_not_is_a_mistake(cli):
+    done = cli("settings", "captain")
+    assert done.exit_code != 0
+    assert "'captain'" in done.stderr
+    assert all(program in done.stderr for program in PROGRAMS)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_tells_what_it_reads(cli, program):
-    done = cli("settings", "--program", program, "-o", "json")
+    done = cli("settings", program, "-o", "json")
     found = items(done)
     assert {item["name"] for item in found.values()} == set(PROGRAMS[program].model_fields)
     assert {item["source"] for item in found.values()} == {"default"}
@@ -49,7 +70,7 @@ def test_each_program_tells_what_it_reads(cli, program):
 
 
 def test_a_program_is_told_by_its_own_defaults(cli):
-    found = cells(cli("settings", "--program", "up"))
+    found = cells(cli("settings", "up"))
     assert found["HARBORMASTER_PAGE_ON_HTTP"] == ["default", "true"]
     assert found["HARBORMASTER_LOG_FORMAT"] == ["default", "text"]
 
@@ -73,13 +94,13 @@ def test_what_is_set_to_the_default_comes_from_the_environment_all_the_same(cli,
 def test_a_data_folder_that_is_not_named_is_told(cli, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "/srv/state")
     monkeypatch.setenv("HARBORMASTER_DATA", "")
-    found = cells(cli("settings", "--program", "up"))
+    found = cells(cli("settings", "up"))
     assert found["HARBORMASTER_DATA"] == ["default", "/srv/state/harbormaster"]
     assert found["XDG_STATE_HOME"] == ["environment", "/srv/state"]
 
 
 def test_yaml_holds_the_same_as_json(cli):
-    words = ("settings", "--program", "rbac", "-o")
+    words = ("settings", "rbac", "-o")
     assert yaml.safe_load(cli(*words, "yaml").stdout) == json.loads(cli(*words, "json").stdout)
 
 
@@ -96,7 +117,7 @@ def test_yaml_holds_the_same_as_json(cli):
 )
 def test_a_password_is_not_printed(cli, monkeypatch, output, server):
     monkeypatch.setenv("HARBORMASTER_SERVER", server)
-    done = cli("settings", "--program", "cli", "-o", output)
+    done = cli("settings", "cli", "-o", output)
     assert done.exit_code == 0
     assert "set" in done.stdout
     assert "pass-word" not in done.stdout + done.stderr
@@ -104,7 +125,7 @@ def test_a_password_is_not_printed(cli, monkeypatch, output, server):
 
 def test_an_address_without_a_password_is_printed(cli, monkeypatch):
     monkeypatch.setenv("HARBORMASTER_SERVER", "https://hub:9443")
-    assert "https://hub:9443" in cli("settings", "--program", "cli").stdout
+    assert "https://hub:9443" in cli("settings", "cli").stdout
 
 
 def test_all_wrong_values_are_named_at_once(cli, monkeypatch):
@@ -123,4 +144,4 @@ def test_all_wrong_values_are_named_at_once(cli, monkeypatch):
 
 def test_wrong_values_of_other_programs_do_not_matter(cli, monkeypatch):
     monkeypatch.setenv("HARBORMASTER_HTTPS_PORT", "x")
-    assert cli("settings", "--program", "agent").exit_code == 0
+    assert cli("settings", "agent").exit_code == 0
