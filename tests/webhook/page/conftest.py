@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Error, Page, async_playwright
+from playwright.async_api import Browser, Error, Page, async_playwright, expect
 
 from tests.webhook.page.fixture_hub import FixtureHub, serving
 
@@ -19,6 +19,10 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+PATIENCE = 120_000
+"""Milliseconds to wait for the browser: on a busy machine anything takes long."""
+expect.set_options(timeout=PATIENCE / 4)
 
 # Runs in every document before its own scripts: what the browser refuses is remembered for the test.
 REMEMBER_VIOLATIONS = """
@@ -106,7 +110,7 @@ async def open_page(browser: Browser, hub: FixtureHub) -> AsyncIterator[Opener]:
             contexts.append(context)
             await context.add_init_script(REMEMBER_VIOLATIONS)
             page = await context.new_page()
-            page.set_default_timeout(20_000)
+            page.set_default_timeout(PATIENCE)
             if clock:  # the test may turn the browser's clock forward
                 await page.clock.install()
             opened = OpenPage(hub, address, page)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
 from tests.webhook.description.example_hub import Caller, serving
-from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
+from tests.webhook.page.conftest import PATIENCE, REMEMBER_VIOLATIONS, VIEWS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -62,7 +62,7 @@ async def read(browser, caller):
         contexts.append(context)
         await context.add_init_script(REMEMBER_VIOLATIONS)
         page = await context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         reader = Reader(page)
         await page.goto(f"{caller.up.http_url if plain else caller.url}/docs{place}")
         await page.wait_for_selector(".operation")

@@ -15,7 +15,7 @@ from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_member, pick_n
 from tests.webhook.endpoints.callers_known import roster
 from tests.webhook.endpoints.conftest import Harbour
-from tests.webhook.page.conftest import REMEMBER_VIOLATIONS, VIEWS
+from tests.webhook.page.conftest import PATIENCE, REMEMBER_VIOLATIONS, VIEWS
 from tests.webhook.services import admit, make_server, make_services
 from webhook.embedded.simulation import keep_status
 from webhook.kube.ports import Key
@@ -53,7 +53,7 @@ async def opened(browser, address: str, **options) -> AsyncIterator[Page]:
     context = await browser.new_context(ignore_https_errors=True, **options)
     await context.add_init_script(REMEMBER_VIOLATIONS)
     page = await context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     await page.goto(address)
