@@ -132,7 +132,7 @@ async def test_over_plain_http_no_address_is_made_up(read):
     reader = await read()
     assert "export SERVER=https://HOST:PORT  # the https" in await reader.page.locator("#credentials pre").inner_text()
     assert "127.0.0.1" not in await reader.page.locator("main").inner_text()
-    await expect(reader.page.locator("#credentials")).to_contain_text("the one printed at start")
+    await expect(reader.page.locator("#credentials")).to_contain_text("which is printed at start")
 
 
 async def test_the_stream_is_asked_for_unbuffered_and_its_events_are_described(read):
@@ -246,7 +246,7 @@ async def test_members_of_members_can_be_opened_without_end(read):
     reader = await read("#score")
     card = reader.page.locator("details#score")
     await card.locator("details.inside", has_text="PlacementInQuestion").first.locator("> summary").click()
-    await expect(card.get_by_text("judged as if nothing were placed")).to_be_visible()
+    await expect(card.get_by_text("evaluated as if nothing had been placed")).to_be_visible()
     await reader.page.get_by_text("PlacementPolicy", exact=True).last.click()
     await expect(card.get_by_text("topologySpreadConstraints")).to_be_visible()
 

@@ -24,7 +24,7 @@ from webhook.settings.programs import ServerSettings, UpSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-OPEN_TO_ALL = "Everybody on this machine can see this page"
+OPEN_TO_ALL = "Every user of this machine can see this page"
 MEASURE = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
 QUICK = {"http_port": 0, "drain_seconds": 0, "drain_limit_seconds": 0, "shutdown_seconds": 1}
 
