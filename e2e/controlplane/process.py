@@ -13,6 +13,8 @@ LAST_LINES = 30
 PATIENCE = 120.0
 """Seconds that anything may take which takes some on an idle machine: only what never comes about takes so long."""
 
+_HELD_PORTS: list[socket.socket] = []
+
 
 class ProgramError(Exception):
     """A program did not start or ended too soon; the text has the end of its log."""
@@ -102,7 +104,14 @@ def kill(*programs: Program) -> None:
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A loopback port for a program that listens with SO_REUSEADDR, as all of ours do: nobody else gets it before.
+
+    A port that is only looked up may become that of any outgoing connection before its program listens. So a socket
+    stays bound to it, without listening, for as long as this process lives: the system then gives it to nobody who
+    does not ask for it by number.
+    """
+    holder = socket.socket()
+    holder.bind(("127.0.0.1", 0))
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # only now: two holders never get the same port
+    _HELD_PORTS.append(holder)
+    return int(holder.getsockname()[1])
