@@ -5,11 +5,11 @@ Run by ``make lint``; import contracts cannot see calls. Looked at is everything
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.contracts.sources import sources
+
 LOOKED_AT: Final = ("webhook/processes/agent.py", "webhook/member", "webhook/embedded/members.py")
 
 REMOVAL: Final = "webhook/member/removal.py"
@@ -44,20 +44,9 @@ def problems(path: str, text: str) -> Iterator[str]:
                 yield f"{path}:{node.lineno}: imports {REMOVAL} as a whole: name what is used"
 
 
-def modules(looked_at: Iterable[str] = LOOKED_AT) -> Iterator[Path]:
-    """Yield the modules that are looked at."""
-    for place in looked_at:
-        found = ROOT / place
-        yield from sorted(found.rglob("*.py")) if found.is_dir() else [found]
-
-
 def main() -> int:
     """Say what is wrong; return the exit code."""
-    found = [
-        problem
-        for path in modules()
-        for problem in problems(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
-    ]
+    found = [problem for path, source in sources(*LOOKED_AT) for problem in problems(path, source)]
     sys.stdout.write("".join(f"{problem}\n" for problem in found))
     return 1 if found else 0
 

@@ -2,11 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.contracts.sources import sources
+
 ROOMS = ("tests", "e2e")
 
 
@@ -35,12 +35,7 @@ def is_test(part: str) -> bool:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_nothing_is_imported_from_a_test_module(room):
-    found = {
-        path.relative_to(ROOT).as_posix(): names
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if (names := borrowed(path.read_text(encoding="utf-8")))
-    }
-    assert found == {}
+    assert {path: names for path, source in sources(room) if (names := borrowed(source))} == {}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import ast
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.contracts.sources import PACKAGES, ROOT, sources
+
 PURE = ("scorer", "webhook/validation", "webhook/defaulting")
 OURS = ("scorer", "webhook")
 LIBRARIES = frozenset(
@@ -19,11 +19,6 @@ LIBRARIES = frozenset(
 CLOCKS = frozenset({"now", "utcnow", "today"})
 READS_THE_ENVIRONMENT = ("webhook/cli", "webhook/settings", "webhook/answers/time_zones.py")
 """Commands hand it to the settings; the time zone of the machine is named there."""
-
-
-def modules(*folders: str) -> Iterator[Path]:
-    for folder in folders:
-        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def impure(source: str) -> Iterator[str]:
@@ -44,13 +39,8 @@ def reads_environment(source: str) -> bool:
     )
 
 
-def found_in(*folders: str) -> dict[str, list[str]]:
-    found = {str(path.relative_to(ROOT)): list(impure(path.read_text(encoding="utf-8"))) for path in modules(*folders)}
-    return {name: words for name, words in found.items() if words}
-
-
 def test_the_engine_and_the_rules_import_nothing_that_acts():
-    assert found_in(*PURE) == {}
+    assert {path: words for path, source in sources(*PURE) if (words := list(impure(source)))} == {}
 
 
 @pytest.mark.parametrize(
@@ -69,11 +59,7 @@ def test_what_acts_is_seen(source):
 
 
 def test_the_environment_is_read_where_settings_are():
-    reading = {
-        str(path.relative_to(ROOT))
-        for path in modules("scorer", "webhook", "certs")
-        if reads_environment(path.read_text(encoding="utf-8"))
-    }
+    reading = {path for path, source in sources(*PACKAGES) if reads_environment(source)}
     assert {name for name in reading if not name.startswith(READS_THE_ENVIRONMENT)} == set()
     assert reading
 

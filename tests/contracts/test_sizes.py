@@ -2,18 +2,13 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.contracts.sources import PACKAGES, ROOT, sources
+
 MOST_LINES = 500
 REASON = "Over 500 lines because"
 """What the docstring of a longer module says."""
 MOST_PARAMETERS = 8
-
-
-def modules() -> Iterator[Path]:
-    for package in ("scorer", "webhook", "certs"):
-        yield from sorted((ROOT / package).rglob("*.py"))
 
 
 def wide(source: str) -> Iterator[str]:
@@ -25,14 +20,13 @@ def wide(source: str) -> Iterator[str]:
 
 
 def test_modules_are_short_or_say_why_not():
-    sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in modules()}
-    long = {name for name, source in sources.items() if len(source.splitlines()) > MOST_LINES}
-    assert long == {name for name, source in sources.items() if REASON in (ast.get_docstring(ast.parse(source)) or "")}
+    ours = dict(sources(*PACKAGES))
+    long = {path for path, source in ours.items() if len(source.splitlines()) > MOST_LINES}
+    assert long == {path for path, source in ours.items() if REASON in (ast.get_docstring(ast.parse(source)) or "")}
 
 
 def test_functions_are_narrow():
-    found = {str(path.relative_to(ROOT)): list(wide(path.read_text(encoding="utf-8"))) for path in modules()}
-    assert {name: names for name, names in found.items() if names} == {}
+    assert {path: names for path, source in sources(*PACKAGES) if (names := list(wide(source)))} == {}
 
 
 def test_nothing_stands_loose_in_the_service():

@@ -197,13 +197,14 @@ class SchedulerController:
         Their Works are read from the hub: the cache may learn of the end of a binding before that of its Works, which
         would then pass for orphans.
         """
-        name, blank = name_of(placement), _blank(family)
-        known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name)
-        for cluster in sorted(orphaned_works(placement, documents, known)):
+        blank = _blank(family)
+        known = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
+        orphaned = orphaned_works(placement, documents, known)
+        for cluster in sorted(orphaned):
             member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
             if member is None or is_deleting(member):
                 continue
-            stored = await self._hub.store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: name})
+            stored = await self._hub.store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: ref.name})
             found = orphaned_works(placement, documents, stored.items).get(cluster, ())
             if works := [work for work in found if not is_deleting(work)]:
                 document = as_works_say(lost_binding(placement, cluster, snapshot, documents, blank), works)
@@ -211,7 +212,7 @@ class SchedulerController:
                     await self._hub.create(family.binding, document)
         # Read again rather than added up: a run that missed a binding which exists would pick another member for it,
         # and the binding itself, when the watch brings it, causes no other run.
-        return children(self._hub.cache, family.binding, ref)
+        return children(self._hub.cache, family.binding, ref) if orphaned else documents
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.

@@ -216,7 +216,10 @@ class Up:
         except OSError as error:
             raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
         check_folder(self.data)
-        (self.data / _FORMER_FILE).unlink(missing_ok=True)
+        try:
+            (self.data / _FORMER_FILE).unlink(missing_ok=True)
+        except OSError as error:
+            raise DataFolderError(f"{self.data / _FORMER_FILE}: {error.strerror}; remove it") from error
         for file in (self.token_file, self.kubeconfig):
             check_file(file)
 

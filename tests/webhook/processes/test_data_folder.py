@@ -90,3 +90,8 @@ async def test_a_token_that_a_former_release_has_left_is_removed(tmp_path):
     (tmp_path / "client.json").write_text('{"token": "t"}')
     assert await refusal(tmp_path) == ""
     assert not (tmp_path / "client.json").exists()
+
+
+async def test_a_folder_that_is_called_like_a_former_token_is_named(tmp_path):
+    (tmp_path / "client.json").mkdir()
+    assert re.search(r"client\.json: .*; remove it", await refusal(tmp_path))
