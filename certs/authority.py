@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Final, Self, TypeAlias
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
@@ -28,22 +29,50 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFE: Final = timedelta(days=365)
 LEAF_LIFE: Final = timedelta(days=7)
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far certificates are dated back, for clients whose clock is slow; a tenth of their life where that is less."""
+"""How far authorities are dated back, for clients whose clock is slow; a tenth of their life where that is less."""
 
 SERIAL_BITS: Final = 127
 """A positive number of at most 16 octets; RFC 5280 allows 20."""
+
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What reading a certificate or a key raises that is not as it should be; much of it only when it is looked into."""
 
 AuthorityKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A server certificate with its key, as PEM."""
+    """A server certificate with its key.
+
+    Args:
+        chain_pem: The certificate and what leads to its authority.
+        key_pem: Its key.
+        not_before: Since when clients accept it.
+        not_after: Until when they do.
+        signed: When it was made; it may be dated back.
+    """
 
     chain_pem: bytes
     key_pem: bytes = field(repr=False)
     not_before: datetime
     not_after: datetime
+    signed: datetime
+
+    @property
+    def life(self) -> timedelta:
+        """How long it was good for when it was made."""
+        return self.not_after - self.signed
+
+    @property
+    def issuer(self) -> str:
+        """The common name of the authority that signed it, or all of its name where it has none."""
+        return _common_name(x509.load_pem_x509_certificate(self.chain_pem).issuer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +94,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         name = _name(f"harbormaster-ca-{generation}-{identifier.digest.hex()[:8]}")
+        since = now - min(CLOCK_SKEW, life / 10)
         certificate = (
-            _builder(name, name, key.public_key(), now, now + life)
+            _builder(name, name, key.public_key(), since, now + life)
             .add_extension(x509.BasicConstraints(ca=True, path_length=1), critical=True)
             .add_extension(_key_usage(certificates=True), critical=True)
             .add_extension(identifier, critical=False)
@@ -84,25 +114,21 @@ class Authority:
         """
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
-        except ValueError as error:
+        except UNREADABLE as error:
             raise ValueError("tls.crt holds no certificate in PEM") from error
         try:
             key = load_pem_private_key(key_pem, password=None)
-        except (ValueError, TypeError) as error:  # TypeError: it is encrypted
+        except UNREADABLE as error:  # TypeError: it is encrypted
             raise ValueError("tls.key holds no private key in PEM that can be read without a password") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
             raise ValueError(f"tls.key is of type {type(key).__name__}; EC and RSA can be used")  # noqa: TRY004 - a value
-        if _public(key.public_key()) != _public(certificate.public_key()):
-            raise ValueError("tls.key is not the key of tls.crt")
         found = cls(certificate, key)
-        if found._path_length == _NO_AUTHORITY:
-            raise ValueError("tls.crt is no authority: its basic constraints do not say CA:TRUE")
         try:
-            usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-        except x509.ExtensionNotFound:
-            return found
-        if not usage.key_cert_sign:
-            raise ValueError("tls.crt is no authority: its key usage has no keyCertSign")
+            reason = found._unfit()
+        except UNREADABLE as error:
+            raise ValueError(f"tls.crt cannot be read: {error}") from error
+        if reason:
+            raise ValueError(reason)
         return found
 
     @property
@@ -139,7 +165,10 @@ class Authority:
         life: timedelta = LEAF_LIFE,
         above: Sequence[x509.Certificate] = (),
     ) -> Leaf:
-        """Sign a server certificate with a key of its own, valid never beyond the authority.
+        """Sign a server certificate with a key of its own, never valid beyond the authority.
+
+        It begins when the authority does: a later beginning would protect nobody, and would have clients refuse a
+        server whose clock is fast.
 
         Args:
             dns_names: Subject alternative names; internationalized names in their ASCII form.
@@ -163,7 +192,7 @@ class Authority:
                 _name("harbormaster"),
                 self.certificate.subject,
                 key.public_key(),
-                now,
+                self.not_before,
                 min(now + life, self.not_after),
             )
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -178,6 +207,7 @@ class Authority:
             key_pem=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
             not_before=certificate.not_valid_before_utc,
             not_after=certificate.not_valid_after_utc,
+            signed=now,
         )
 
     def vouch_for(self, successor: "Authority") -> x509.Certificate | None:
@@ -216,6 +246,18 @@ class Authority:
         except x509.ExtensionNotFound:  # of an authority that the operator brought
             return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
+    def _unfit(self) -> str:
+        """Return why this is no authority with its key; empty when it is."""
+        if _public(self._key.public_key()) != _public(self.certificate.public_key()):
+            return "tls.key is not the key of tls.crt"
+        if self._path_length == _NO_AUTHORITY:
+            return "tls.crt is no authority: its basic constraints do not say CA:TRUE"
+        try:
+            usage = self.certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        except x509.ExtensionNotFound:
+            return ""
+        return "" if usage.key_cert_sign else "tls.crt is no authority: its key usage has no keyCertSign"
+
     @property
     def _path_length(self) -> int | None:
         """How many authorities may stand below it; None: any number."""
@@ -231,8 +273,12 @@ _NO_AUTHORITY: Final = -1
 
 def name_of(certificate: x509.Certificate) -> str:
     """Return the common name of a certificate, or all of its subject where it has none."""
-    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if names else certificate.subject.rfc4514_string()
+    return _common_name(certificate.subject)
+
+
+def _common_name(name: x509.Name) -> str:
+    names = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else name.rfc4514_string()
 
 
 def _public(key: object) -> bytes:
@@ -242,7 +288,7 @@ def _public(key: object) -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, not_after: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, not_before: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
     # X.509 counts whole seconds; both instants are cut, so that a leaf never outlives its authority by a fraction.
     return (
@@ -251,7 +297,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(secrets.randbits(SERIAL_BITS) or 1)
-        .not_valid_before((now - min(CLOCK_SKEW, (not_after - now) / 10)).replace(microsecond=0))
+        .not_valid_before(not_before.replace(microsecond=0))
         .not_valid_after(not_after.replace(microsecond=0))
     )
 

@@ -11,7 +11,7 @@ Source: serving.md 4.2 and 4.3.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import AUTHORITY_LIFE, Authority
+from certs.authority import AUTHORITY_LIFE, UNREADABLE, Authority
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
@@ -103,14 +103,34 @@ class Lineage:
         found = {GENERATION: str(self.generation)}
         return found | ({DISTRUSTED: " ".join(sorted(self.distrusted))} if self.distrusted else {})
 
-    def trusted(self, now: datetime | None = None) -> tuple[x509.Certificate, ...]:
-        """Return the authorities that clients should trust, the active one first.
+    def trusted(self) -> tuple[x509.Certificate, ...]:
+        """Return the authorities that clients should trust, the active one first."""
+        return (self.active.certificate, *self.earlier)
+
+    def without_expired(self, now: datetime) -> Self:
+        """Return the same without what has expired, the active authority apart; this one where nothing has."""
+        earlier = tuple(one for one in self.earlier if now < one.not_valid_after_utc)
+        cross = next(iter(self.above(now)), None)
+        if (earlier, cross) == (self.earlier, self.cross):
+            return self
+        return replace(self, earlier=earlier, cross=cross)
+
+    def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
+        """Return a lineage that trusts other authorities as well; this one where it trusts them, or must not.
 
         Args:
-            now: Leaves out those that have expired by then; None: none.
+            also: Those that have expired, are of the future or are distrusted are left out.
+            now: Aware.
         """
-        others = (one for one in self.earlier if now is None or now < one.not_valid_after_utc)
-        return (self.active.certificate, *others)
+        known = self.trusted()
+        more = tuple(
+            one
+            for one in also
+            if one not in known
+            and fingerprint(one) not in self.distrusted
+            and one.not_valid_before_utc <= now < one.not_valid_after_utc
+        )
+        return replace(self, earlier=(*more, *self.earlier)[: MOST_AUTHORITIES - 1]) if more else self
 
     def above(self, now: datetime) -> tuple[x509.Certificate, ...]:
         """Return what is to be served after a leaf: the cross certificate, until it expires."""
@@ -123,15 +143,18 @@ class Lineage:
             return True
         return any(_is_signed_by(cross, one) for cross in self.above(now) for one in known)
 
-    def is_due(self, now: datetime, jitter: float = 0.0) -> bool:
-        """Whether it is time for a rollover: two thirds of the authority's life have passed, or it is of the future.
+    def due(self, jitter: float = 0.0) -> datetime:
+        """Return when it is time for a rollover: two thirds of the authority's life have passed.
 
         Args:
-            now: Aware.
             jitter: Added to the two thirds, so that replicas do not all begin at once; between -0.05 and 0.05.
         """
         life = self.active.not_after - self.active.not_before
-        return not self.active.not_before <= now < self.active.not_before + life * (2 / 3 + jitter)
+        return self.active.not_before + life * (2 / 3 + jitter)
+
+    def is_due(self, now: datetime, jitter: float = 0.0) -> bool:
+        """Whether it is time for a rollover, or the authority is of the future; *jitter* as for `due`."""
+        return not self.active.not_before <= now < self.due(jitter)
 
     def rolled_over(self, now: datetime, life: timedelta = AUTHORITY_LIFE, *, distrust: bool = False) -> "Lineage":
         """Return the next generation.
@@ -154,7 +177,7 @@ def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Return the certificates of a bundle, each once; of one that cannot be read, none."""
     try:
         return tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
-    except ValueError:
+    except UNREADABLE:
         return ()
 
 
@@ -169,12 +192,15 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 
 def _is_of(cross: x509.Certificate, active: Authority) -> bool:
-    return cross.subject == active.certificate.subject and cross.public_key() == active.certificate.public_key()
+    try:
+        return cross.subject == active.certificate.subject and cross.public_key() == active.certificate.public_key()
+    except UNREADABLE:
+        return False
 
 
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (*UNREADABLE, InvalidSignature):
         return False
     return True

@@ -126,8 +126,10 @@ def test_the_old_authority_helps_no_longer_than_it_is_valid(first, second, tmp_p
     assert not second.above(end)
     assert not second.is_accepted_by(old, end)
     assert not accepted(second, old, end + timedelta(seconds=1), tmp_path)
-    assert second.trusted(end) == (second.active.certificate,)
-    assert accepted(second, second.trusted(end), end + timedelta(seconds=1), tmp_path)
+    assert second.without_expired(end - timedelta(seconds=1)) is second
+    alone = second.without_expired(end)
+    assert (alone.trusted(), alone.cross, alone.generation) == ((second.active.certificate,), None, 2)
+    assert accepted(second, alone.trusted(), end + timedelta(seconds=1), tmp_path)
 
 
 def test_the_cross_certificate_signs_no_further_authority(first, second):
@@ -144,7 +146,7 @@ def test_clients_that_know_only_the_authority_before_the_last_are_left_behind(fi
     assert not third.is_accepted_by([first.active.certificate], now)
     assert not accepted(third, [first.active.certificate], now, tmp_path)
     assert third.is_accepted_by([second.active.certificate], now)
-    assert accepted(third, third.trusted(now), now, tmp_path)
+    assert accepted(third, third.trusted(), now, tmp_path)
 
 
 def test_twenty_rollovers_leave_every_neighbour_connected(tmp_path):
@@ -160,7 +162,7 @@ def test_twenty_rollovers_leave_every_neighbour_connected(tmp_path):
     assert [one.generation for one in seen] == list(range(1, 22))
     assert len({one.active.name for one in seen}) == 21
     assert all(new.cross.issuer == old.active.certificate.subject for old, new in pairwise(seen))
-    assert accepted(seen[-1], seen[-1].trusted(now), now, tmp_path)
+    assert accepted(seen[-1], seen[-1].without_expired(now).trusted(), now, tmp_path)
     assert accepted(seen[-1], [seen[-2].active.certificate], now, tmp_path)
 
 
@@ -290,4 +292,22 @@ def test_short_lives_are_dated_back_by_a_tenth():
     short = Authority.new(NOW, life=timedelta(seconds=30))
     assert short.not_before == NOW - timedelta(seconds=3)
     leaf = short.issue(NAMES, (), NOW, life=timedelta(seconds=10))
-    assert (leaf.not_before, leaf.not_after) == (NOW - timedelta(seconds=1), NOW + timedelta(seconds=10))
+    assert (leaf.not_before, leaf.not_after) == (NOW - timedelta(seconds=3), NOW + timedelta(seconds=10))
+
+
+def test_it_can_be_made_to_trust_more(first, second):
+    """Not what has expired, is of the future, is distrusted or is trusted already."""
+    late = first.active.not_after
+    assert second.trusting([first.active.certificate], LATER) is second
+    stranger = Authority.new(LATER).certificate
+    assert second.trusting([stranger], LATER).trusted() == (
+        second.active.certificate,
+        stranger,
+        first.active.certificate,
+    )
+    assert second.trusting([stranger], LATER - timedelta(days=1)) is second
+    assert Lineage.begin(late).trusting([first.active.certificate], late).earlier == ()
+    after = second.rolled_over(LATER, distrust=True)
+    assert after.trusting(second.trusted(), LATER) is after
+    full = replace(second, earlier=tuple(Authority.new(LATER).certificate for _ in range(MOST_AUTHORITIES - 1)))
+    assert full.trusting([stranger], LATER).earlier == (stranger, *full.earlier[:-1])
