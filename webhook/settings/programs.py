@@ -8,7 +8,11 @@ from pydantic import Field
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
 from webhook.settings.agent import MemberLimitSettings
-from webhook.settings.certificates import CertificateFileSettings, CertificateSettings
+from webhook.settings.certificates import (
+    AuthorityPlaceSettings,
+    CertificateFileSettings,
+    CertificateSettings,
+)
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings
@@ -65,8 +69,8 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, LogSettings):
     )
 
 
-class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings):
-    """``harbormaster rbac``: the accounts that the roles are for, and what they allow."""
+class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings, AuthorityPlaceSettings):
+    """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
 
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
