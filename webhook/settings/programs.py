@@ -10,6 +10,7 @@ from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
 from webhook.settings.agent import MemberLimitSettings
 from webhook.settings.certificates import (
     AuthorityPlaceSettings,
+    AuthoritySettings,
     CertificateFileSettings,
     CertificateSettings,
 )
@@ -20,7 +21,7 @@ from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
-from webhook.settings.installation import InstallationSettings
+from webhook.settings.installation import InstallationSettings, NamespaceSettings
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
@@ -73,6 +74,10 @@ class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings, A
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
 
+class CertsSettings(NamespaceSettings, AuthoritySettings):
+    """``harbormaster certs``: where the certificate authority is, and how long the next one lasts."""
+
+
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
@@ -83,6 +88,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "agent": AgentSettings,
     "up": UpSettings,
     "rbac": RbacSettings,
+    "certs": CertsSettings,
     "webhook-configuration": RegistrationSettings,
     "cli": CommandLineSettings,
 }

@@ -142,7 +142,7 @@ def defaults(program: type[Settings]) -> dict[str, object]:
 
 def test_names_and_defaults_stay_as_they_are():
     found = {}
-    for name in ("cli", "up", "webhook-configuration", "rbac", "agent", "reconcile", "serve"):
+    for name in ("cli", "up", "webhook-configuration", "rbac", "certs", "agent", "reconcile", "serve"):
         found |= defaults(PROGRAMS[name])
     assert found == DEFAULTS | TYPED | HUB
 
@@ -183,6 +183,16 @@ def test_every_program_reads_what_it_has_use_for():
             "NETWORKING_AGENTS",
             "CERTIFICATE_SECRET",
             "WEBHOOK_CONFIGURATION",
+        )
+    }
+    assert read["certs"] == {
+        PREFIX + name
+        for name in (
+            "NAMESPACE",
+            "CERTIFICATE_SECRET",
+            "WEBHOOK_CONFIGURATION",
+            "AUTHORITY_LIFE_SECONDS",
+            "LEAF_LIFE_SECONDS",
         )
     }
     assert read["reconcile"] < read["serve"]
