@@ -3,61 +3,100 @@
 Nothing here reads a clock or touches a file; apart from random keys and serial numbers, results depend on the
 arguments alone.
 
-Source: serving.md 4.2.
+Source: serving.md 4.2 and 4.3.
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFE: Final = timedelta(days=365)
 LEAF_LIFE: Final = timedelta(days=7)
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far back ``notBefore`` is dated, for clients whose clocks are slow."""
+"""How far authorities are dated back, for clients whose clock is slow; a tenth of their life where that is less."""
 
 SERIAL_BITS: Final = 127
 """A positive number of at most 16 octets; RFC 5280 allows 20."""
 
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What reading a certificate or a key raises that is not as it should be; much of it only when it is looked into."""
+
+AuthorityKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A server certificate with its key, as PEM."""
+    """A server certificate with its key.
+
+    Args:
+        chain_pem: The certificate and what leads to its authority.
+        key_pem: Its key.
+        not_before: Since when clients accept it.
+        not_after: Until when they do.
+        signed: When it was made; it may be dated back.
+    """
 
     chain_pem: bytes
     key_pem: bytes = field(repr=False)
     not_before: datetime
     not_after: datetime
+    signed: datetime
+
+    @property
+    def life(self) -> timedelta:
+        """How long it was good for when it was made."""
+        return self.not_after - self.signed
+
+    @property
+    def issuer(self) -> str:
+        """The common name of the authority that signed it, or all of its name where it has none."""
+        return _common_name(x509.load_pem_x509_certificate(self.chain_pem).issuer)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A self-signed P-256 authority; create one with `new`."""
+    """An authority with its key; make one with `new`, or read one with `load`."""
 
     certificate: x509.Certificate
-    _key: ec.EllipticCurvePrivateKey = field(repr=False)
+    _key: AuthorityKey = field(repr=False)
 
     @classmethod
-    def new(cls, now: datetime, generation: int = 1) -> Self:
-        """Create an authority that is valid for a year from *now*.
+    def new(cls, now: datetime, generation: int = 1, life: timedelta = AUTHORITY_LIFE) -> Self:
+        """Make a self-signed P-256 authority valid from *now*.
 
         Args:
             now: Aware.
-            generation: Counts rollovers; part of the name, which a digest of the key makes unique.
+            generation: Counts rollovers; part of the name, which differs between any two authorities.
+            life: How long it is valid.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         name = _name(f"harbormaster-ca-{generation}-{identifier.digest.hex()[:8]}")
+        since = now - min(CLOCK_SKEW, life / 10)
         certificate = (
-            _builder(name, name, key.public_key(), now, now + AUTHORITY_LIFE)
+            _builder(name, name, key.public_key(), since, now + life)
             .add_extension(x509.BasicConstraints(ca=True, path_length=1), critical=True)
             .add_extension(_key_usage(certificates=True), critical=True)
             .add_extension(identifier, critical=False)
@@ -66,15 +105,46 @@ class Authority:
         )
         return cls(certificate, key)
 
+    @classmethod
+    def load(cls, certificate_pem: bytes, key_pem: bytes) -> Self:
+        """Read an authority that was written down, ours or one that the operator brought: P-256 or other, or RSA.
+
+        Raises:
+            ValueError: The two are no authority with its key; the message says why.
+        """
+        try:
+            certificate = x509.load_pem_x509_certificate(certificate_pem)
+        except UNREADABLE as error:
+            raise ValueError("tls.crt holds no certificate in PEM") from error
+        try:
+            key = load_pem_private_key(key_pem, password=None)
+        except UNREADABLE as error:  # TypeError: it is encrypted
+            raise ValueError("tls.key holds no private key in PEM that can be read without a password") from error
+        if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+            raise ValueError(f"tls.key is of type {type(key).__name__}; EC and RSA can be used")  # noqa: TRY004 - a value
+        found = cls(certificate, key)
+        try:
+            reason = found._unfit()
+        except UNREADABLE as error:
+            raise ValueError(f"tls.crt cannot be read: {error}") from error
+        if reason:
+            raise ValueError(reason)
+        return found
+
     @property
     def pem(self) -> bytes:
         """The certificate for clients to trust."""
         return self.certificate.public_bytes(Encoding.PEM)
 
     @property
+    def key_pem(self) -> bytes:
+        """The key, not encrypted."""
+        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    @property
     def name(self) -> str:
-        """The common name."""
-        return str(self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+        """The subject, as `name_of` says it."""
+        return name_of(self.certificate)
 
     @property
     def not_before(self) -> datetime:
@@ -86,13 +156,26 @@ class Authority:
         """End of the validity."""
         return self.certificate.not_valid_after_utc
 
-    def issue(self, dns_names: Iterable[str], ips: Iterable[str], now: datetime) -> Leaf:
-        """Sign a server certificate with a new key, valid for 7 days but never longer than the authority.
+    def issue(
+        self,
+        dns_names: Iterable[str],
+        ips: Iterable[str],
+        now: datetime,
+        *,
+        life: timedelta = LEAF_LIFE,
+        above: Sequence[x509.Certificate] = (),
+    ) -> Leaf:
+        """Sign a server certificate with a key of its own, never valid beyond the authority.
+
+        It begins when the authority does: a later beginning would protect nobody, and would have clients refuse a
+        server whose clock is fast.
 
         Args:
             dns_names: Subject alternative names; internationalized names in their ASCII form.
             ips: IP addresses that clients may connect to.
             now: Aware.
+            life: How long it is valid.
+            above: What is served after it, for clients that need more than the authority to verify it.
 
         Raises:
             ValueError: A name or address is not valid in a certificate, none is given, or the authority has expired.
@@ -103,14 +186,14 @@ class Authority:
         if now >= self.not_after:
             raise ValueError(f"the authority {self.name} expired at {self.not_after:%Y-%m-%dT%H:%M:%SZ}")
         key = ec.generate_private_key(ec.SECP256R1())
-        signer = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        signer = self._identifier
         certificate = (
             _builder(
                 _name("harbormaster"),
                 self.certificate.subject,
                 key.public_key(),
-                now,
-                min(now + LEAF_LIFE, self.not_after),
+                self.not_before,
+                min(now + life, self.not_after),
             )
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(_key_usage(certificates=False), critical=True)
@@ -120,15 +203,92 @@ class Authority:
             .sign(self._key, hashes.SHA256())
         )
         return Leaf(
-            chain_pem=certificate.public_bytes(Encoding.PEM),
+            chain_pem=b"".join(one.public_bytes(Encoding.PEM) for one in (certificate, *above)),
             key_pem=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
             not_before=certificate.not_valid_before_utc,
             not_after=certificate.not_valid_after_utc,
+            signed=now,
         )
+
+    def vouch_for(self, successor: "Authority") -> x509.Certificate | None:
+        """Sign the name and the key of another authority, so that clients which trust only this one accept its leaves.
+
+        The certificate is good for leaves only, and no longer than this authority is.
+
+        Returns:
+            None where this authority may sign no authority (``pathlen:0``).
+        """
+        if self._path_length == 0:
+            return None
+        key = successor.certificate.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(successor.certificate.subject)
+            .issuer_name(self.certificate.subject)
+            .public_key(key)
+            .serial_number(secrets.randbits(SERIAL_BITS) or 1)
+            .not_valid_before(successor.not_before)
+            .not_valid_after(max(self.not_after, successor.not_before + timedelta(seconds=1)))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_key_usage(certificates=True), critical=True)
+            .add_extension(successor._identifier, critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier), critical=False
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+
+    @property
+    def _identifier(self) -> x509.SubjectKeyIdentifier:
+        try:
+            return self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        except x509.ExtensionNotFound:  # of an authority that the operator brought
+            return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+
+    def _unfit(self) -> str:
+        """Return why this is no authority with its key; empty when it is."""
+        if _public(self._key.public_key()) != _public(self.certificate.public_key()):
+            return "tls.key is not the key of tls.crt"
+        if self._path_length == _NO_AUTHORITY:
+            return "tls.crt is no authority: its basic constraints do not say CA:TRUE"
+        try:
+            usage = self.certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        except x509.ExtensionNotFound:
+            return ""
+        return "" if usage.key_cert_sign else "tls.crt is no authority: its key usage has no keyCertSign"
+
+    @property
+    def _path_length(self) -> int | None:
+        """How many authorities may stand below it; None: any number."""
+        try:
+            basic = self.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        except x509.ExtensionNotFound:
+            return _NO_AUTHORITY
+        return basic.path_length if basic.ca else _NO_AUTHORITY
+
+
+_NO_AUTHORITY: Final = -1
+
+
+def name_of(certificate: x509.Certificate) -> str:
+    """Return the common name of a certificate, or all of its subject where it has none."""
+    return _common_name(certificate.subject)
+
+
+def _common_name(name: x509.Name) -> str:
+    names = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else name.rfc4514_string()
+
+
+def _public(key: object) -> bytes:
+    assert hasattr(key, "public_bytes")
+    found: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return found
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, not_after: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, not_before: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
     # X.509 counts whole seconds; both instants are cut, so that a leaf never outlives its authority by a fraction.
     return (
@@ -137,7 +297,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(secrets.randbits(SERIAL_BITS) or 1)
-        .not_valid_before(now.replace(microsecond=0) - CLOCK_SKEW)
+        .not_valid_before(not_before.replace(microsecond=0))
         .not_valid_after(not_after.replace(microsecond=0))
     )
 

@@ -1,12 +1,12 @@
 """Where a server gets its certificate from: its own authority, or files that another program renews.
 
-The server polls both every few seconds. A timer set for the renewal would not do: it stops while the machine is
+The server polls them every few seconds. A timer set for the renewal would not do: it stops while the machine is
 suspended.
 
 Source: serving.md 4.2 to 4.4 and 4.6.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,11 @@ class LeafSource(Protocol):
         """What a client has to trust to accept the leaf that `first` or `following` last returned."""
         ...
 
+    @property
+    def above(self) -> Mapping[str, x509.Certificate]:
+        """What stands above that leaf and expires like it, by role: ``ca``, ``cross``; as far as we renew it."""
+        ...
+
     def first(self, now: datetime) -> Leaf:
         """Return the certificate to start with. Raises `CertificateError`."""
         ...
@@ -34,10 +39,18 @@ class LeafSource(Protocol):
         """Return the leaf to replace *leaf*, None while there is no new one. Raises `CertificateError`."""
         ...
 
+    async def keep(self, changed: Callable[[], object]) -> None:
+        """Follow what the certificates depend on, until cancelled or for as long as there is anything to follow.
 
-def renewal_time(not_before: datetime, not_after: datetime) -> datetime:
-    """Return the instant at which two thirds of a certificate's lifetime are over."""
-    return not_before + (not_after - not_before) * 2 / 3
+        Args:
+            changed: Called when there may be another certificate.
+        """
+        ...
+
+
+def is_due(leaf: Leaf, authority: Authority, now: datetime) -> bool:
+    """Whether two thirds of a leaf's life have passed, and its authority can sign one that lasts longer."""
+    return leaf.not_after < authority.not_after and now >= leaf.signed + leaf.life * 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,11 @@ class OwnLeaves:
         """The authority."""
         return self.authority.pem
 
+    @property
+    def above(self) -> Mapping[str, x509.Certificate]:
+        """The authority."""
+        return {"ca": self.authority.certificate}
+
     def first(self, now: datetime) -> Leaf:
         """Sign a leaf. Raises `CertificateError`."""
         try:
@@ -62,7 +80,10 @@ class OwnLeaves:
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
         """Sign a new leaf when *leaf* is due for renewal. Raises `CertificateError`."""
-        return None if now < renewal_time(leaf.not_before, leaf.not_after) else self.first(now)
+        return self.first(now) if is_due(leaf, self.authority, now) else None
+
+    async def keep(self, changed: Callable[[], object]) -> None:
+        """Return: the authority never changes."""
 
 
 @dataclass(slots=True)
@@ -85,6 +106,11 @@ class LeafFiles:
         """The authority as last read."""
         return self._trust
 
+    @property
+    def above(self) -> Mapping[str, x509.Certificate]:
+        """Nothing: others renew it."""
+        return {}
+
     def first(self, now: datetime) -> Leaf:  # noqa: ARG002 - other sources need the time
         """Read the files. Raises `CertificateError`."""
         # Another program may replace the files between the two reads. The pair then does not match, the context
@@ -96,12 +122,16 @@ class LeafFiles:
             raise CertificateError(f"{self.certificate}: holds no certificate in PEM") from error
         self._trust = _read(self.authority) if self.authority else chain
         leaf = certificates[0]
-        return Leaf(chain, key, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+        begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+        return Leaf(chain, key, begin, end, signed=begin)
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
         """Read the files again. Raises `CertificateError`."""
         found = self.first(now)
         return None if (found.chain_pem, found.key_pem) == (leaf.chain_pem, leaf.key_pem) else found
+
+    async def keep(self, changed: Callable[[], object]) -> None:
+        """Return: the files are looked at whenever another certificate is asked for."""
 
 
 def _read(path: Path) -> bytes:

@@ -219,10 +219,15 @@ def start_service(folder: Path) -> Iterator[StartService]:
     """Starts replicas; all of them end with the module, and no cluster asks them any more."""
     running: list[Service] = []
 
-    def start(cluster: Cluster, kubeconfig: Path | None = None, **settings: Any) -> Service:
-        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig)
+    def start(
+        cluster: Cluster, kubeconfig: Path | None = None, *, clock_seconds: int = 0, wait: bool = True, **settings: Any
+    ) -> Service:
+        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig, clock_seconds)
         running.append(service)
-        service.start()
+        if wait:
+            service.start()
+        else:
+            service.program.start()
         return service
 
     yield start

@@ -16,6 +16,7 @@ PROCESSES = {
     "loop": ("reconcile", "--back-report"),
     "narrow-loop": ("reconcile", "--select", "namespaces", "--select", "configmaps", "--select", "boats.example.com"),
     "server": ("serve",),
+    "keeper": ("serve",),
     "agent": ("agent",),
     "placing-agent": ("agent", "--apply-rbac"),
 }
@@ -25,6 +26,8 @@ PROCESSES = {
 def printed(user: str) -> str:
     """What the command prints for one of the users."""
     environment = {"HARBORMASTER_LOOP_USER": user} if "reconcile" in PROCESSES[user] else {}
+    if user == "keeper":
+        environment["HARBORMASTER_CERTIFICATE_SECRET"] = "harbormaster-ca"
     return printed_with(environment, "rbac", *PROCESSES[user], "--user", user)
 
 
@@ -108,7 +111,7 @@ DANGEROUS = (
 )
 
 
-@pytest.mark.parametrize("given", ["loop", "narrow-loop", "server"], indirect=True)
+@pytest.mark.parametrize("given", ["loop", "narrow-loop", "server", "keeper"], indirect=True)
 def test_nothing_dangerous_is_allowed_on_the_hub(hub, given):
     allowed = [(verb, what) for verbs, what, group in DANGEROUS for verb in verbs if may(hub, given, verb, what, group)]
     assert allowed == []
@@ -221,6 +224,24 @@ def test_the_server_reserves_without_reaching_the_lease_of_the_leader(hub, given
         assert hub.request("GET", leading)[0]["spec"]["holderIdentity"] == "somebody"
     finally:
         hub.request("DELETE", f"{LEASES}/harbormaster-reconcile")
+
+
+@pytest.mark.parametrize("given", ["keeper"], indirect=True)
+def test_a_server_that_keeps_an_authority_makes_no_other_secret(hub, given):
+    """It could have a token of the loop made, and read it."""
+    secrets = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    token = {"annotations": {"kubernetes.io/service-account.name": "harbormaster-reconcile"}}
+    for name, kind in (("another", "Opaque"), ("harbormaster-ca", "kubernetes.io/service-account-token")):
+        document = {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": name, **token}}
+        assert "and no others" in refuses(hub, given, "POST", secrets, document)
+    pair = {"tls.crt": "", "tls.key": ""}
+    document = {"type": "kubernetes.io/tls", "metadata": {"name": "harbormaster-ca"}, "data": pair}
+    hub.request(
+        "POST",
+        f"{secrets}?dryRun=All",
+        {"apiVersion": "v1", "kind": "Secret", **document},
+        acting_as={"username": given},
+    )
 
 
 @pytest.mark.parametrize("given", ["narrow-loop"], indirect=True)

@@ -7,6 +7,7 @@ import secrets
 import ssl
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,8 +52,9 @@ class Service:
     Args:
         cluster: Its hub.
         folder: For its certificate and log; made when missing.
-        settings: Given as ``HARBORMASTER_<NAME>``.
+        settings: Given as ``HARBORMASTER_<NAME>``; with ``certificate_secret`` it gets no certificate from here.
         kubeconfig: Who it is on the hub; None: somebody who may do everything.
+        clock_seconds: How far its clock is ahead.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Service:
         folder: Path,
         settings: Mapping[str, Any] | None = None,
         kubeconfig: Path | None = None,
+        clock_seconds: int = 0,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.cluster = cluster
@@ -76,16 +79,16 @@ class Service:
         secret_file.write_text(self.secret, encoding="ascii")
         self.settings = {"webhook_secret_file": secret_file} | dict(settings or {})
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
+        files = (f"--tls-cert={self._certificate}", f"--tls-key={self._key}", f"--tls-ca={self.ca_file}")
+        shifted = (sys.executable, "-m", "e2e.fleet.shifted_clock", str(clock_seconds))
         self.program = Program(
             [
-                HARBORMASTER,
+                *(shifted if clock_seconds else (HARBORMASTER,)),
                 "serve",
                 f"--kubeconfig={kubeconfig or cluster.kubeconfig}",
                 f"--https-port={self.port}",
                 f"--http-port={self.http_port}",
-                f"--tls-cert={self._certificate}",
-                f"--tls-key={self._key}",
-                f"--tls-ca={self.ca_file}",
+                *(() if "certificate_secret" in self.settings else files),
             ],
             folder / "serve.log",
             {**QUICK, **environment},
@@ -117,6 +120,16 @@ class Service:
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+    def checks(self) -> str:
+        """What its readiness probe says of everything, ready or not; empty while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.http_port}/readyz?verbose", timeout=5) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            return ""
 
     def ask(
         self,

@@ -10,7 +10,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from certs.authority import Authority
-from certs.source import renewal_time
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 250_000, tzinfo=UTC)
 NAMES = ("harbormaster.fleet-system.svc", "localhost")
@@ -127,6 +126,13 @@ def test_the_subject_is_constant(leaf):
     assert [attribute.value for attribute in attributes] == ["harbormaster"]
 
 
-def test_a_certificate_is_renewed_at_two_thirds_of_its_life():
-    start = datetime(2026, 3, 1, tzinfo=UTC)
-    assert renewal_time(start, start + timedelta(days=9)) == start + timedelta(days=6)
+def test_a_leaf_begins_with_its_authority(authority):
+    """So a server whose clock is a month ahead is accepted by clients whose clock is right."""
+    ahead = (NOW + timedelta(days=30)).replace(microsecond=0)
+    leaf = authority.issue(NAMES, (), ahead)
+    assert (leaf.not_before, leaf.not_after) == (authority.not_before, ahead + timedelta(days=7))
+    assert (leaf.signed, leaf.life) == (ahead, timedelta(days=7))
+
+
+def test_a_leaf_names_who_signed_it(authority, leaf):
+    assert leaf.issuer == authority.name

@@ -37,13 +37,20 @@ def files(tmp_path, authority):
 def test_an_own_leaf_is_followed_after_two_thirds_of_its_life(authority):
     leaves = OwnLeaves(authority, ("localhost",), ("127.0.0.1",))
     first = leaves.first(NOW)
-    due = first.not_before + (first.not_after - first.not_before) * 2 / 3
+    due = NOW + timedelta(days=7) * 2 / 3
     assert leaves.following(first, due - timedelta(seconds=1)) is None
     second = leaves.following(first, due)
     assert second is not None
     assert second.key_pem != first.key_pem
     assert second.not_after > first.not_after
     assert leaves.trust_pem == authority.pem
+
+
+def test_a_leaf_that_cannot_last_longer_is_not_renewed(authority):
+    """Its authority ends with it; another authority has to come."""
+    leaves = OwnLeaves(authority, ("localhost",), ())
+    last = leaves.first(authority.not_after - timedelta(days=1))
+    assert leaves.following(last, authority.not_after - timedelta(seconds=1)) is None
 
 
 def test_names_that_cannot_stand_in_a_certificate_are_named(authority):

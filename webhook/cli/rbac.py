@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
-Above each rule, a comment says what the process needs it for. The rules allow nothing else: no process may write
-Secrets on the hub or impersonate users, and `*`, bind and escalate appear only if an option asks for them. Limits that
-RBAC cannot express, such as which Leases and namespaces an account may create, are set by ValidatingAdmissionPolicies,
-which are printed as well.
+Above each rule, a comment says what the process needs it for. The rules allow nothing else: no process may impersonate
+users, or write Secrets on the hub apart from that of a certificate authority where the settings name one, and `*`, bind
+and escalate appear only if an option asks for them. Limits that RBAC cannot express, such as which Leases and
+namespaces an account may create, are set by ValidatingAdmissionPolicies, which are printed as well.
 
 \b
 Examples:
@@ -69,11 +69,14 @@ Exit codes:
 SERVE: Final = """Print what `harbormaster serve` needs on the hub.
 
 The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It writes
-the Leases of reservations and nothing else. For `serve --reconcile` see `rbac reconcile --serve`.
+the Leases of reservations and nothing else. For `serve --reconcile` see `rbac reconcile --serve`. If it keeps a
+certificate authority of its own, it also writes that Secret and the webhook configurations: set the same
+HARBORMASTER_CERTIFICATE_SECRET here.
 
 \b
-Example:
+Examples:
   harbormaster rbac serve | kubectl apply -f -
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster rbac serve | kubectl apply -f -
 
 \b
 Exit codes:
@@ -178,8 +181,8 @@ def reconcile(
     output: str,
 ) -> int:
     """Print the roles of the loop."""
-    from webhook.processes.account_policies import reconcile_policies
-    from webhook.processes.rbac import Selected, default_selection, reconcile_roles, serve_roles
+    from webhook.processes.account_policies import certificate_policies, reconcile_policies
+    from webhook.processes.rbac import Selected, default_selection, reconcile_roles
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
@@ -187,13 +190,15 @@ def reconcile(
     selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
     settings = _settings(subject.namespace)
     roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
+    policies = reconcile_policies(settings.lease_name)
     if with_server:
-        roles += serve_roles(settings.namespace, networking_agents=settings.networking_agents)
+        roles += _serve_roles(settings)
+        policies += certificate_policies(settings.certificate_secret)
     if subject.user_name is None and subject.account is None:
         subject = replace(subject, user_name=settings.loop_user or None)
     holder = _holder(settings.namespace, subject, settings.service_account)
     _check_loop(settings, subject)
-    return _print(roles, holder, output, reconcile_policies(settings.lease_name))
+    return _print(roles, holder, output, policies)
 
 
 @command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
@@ -202,8 +207,7 @@ def reconcile(
 @output_option("yaml", "json")
 def serve(networking_agents: bool, subject: Subject, output: str) -> int:
     """Print the roles of the server."""
-    from webhook.processes.account_policies import serve_policies
-    from webhook.processes.rbac import serve_roles
+    from webhook.processes.account_policies import certificate_policies, serve_policies
 
     settings, account = _settings(subject.namespace), subject.account
     if subject.user_name is None and account == settings.service_account:
@@ -211,8 +215,20 @@ def serve(networking_agents: bool, subject: Subject, output: str) -> int:
             f"--service-account {account!r}: is the account of the loop, which needs more rights than the server may "
             "have; for serve --reconcile, run: harbormaster rbac reconcile --serve"
         )
-    roles = serve_roles(settings.namespace, networking_agents=networking_agents or settings.networking_agents)
-    return _print(roles, _holder(settings.namespace, subject, SERVE_ACCOUNT), output, serve_policies())
+    roles = _serve_roles(settings, networking_agents=networking_agents)
+    policies = serve_policies() + certificate_policies(settings.certificate_secret)
+    return _print(roles, _holder(settings.namespace, subject, SERVE_ACCOUNT), output, policies)
+
+
+def _serve_roles(settings: "RbacSettings", *, networking_agents: bool = False) -> "tuple[Role, ...]":
+    from webhook.processes.rbac import serve_roles
+
+    return serve_roles(
+        settings.namespace,
+        networking_agents=networking_agents or settings.networking_agents,
+        certificate_secret=settings.certificate_secret,
+        webhook_configuration=settings.webhook_configuration,
+    )
 
 
 @command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")

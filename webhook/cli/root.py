@@ -53,6 +53,7 @@ SECTIONS: Final = {
         Entry("reconcile", "Turn the placements of a hub into bindings, Works and status."),
         Entry("agent", "Run the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
+        Entry("certs", "Show and replace the certificate authority of `harbormaster serve`."),
         Entry("rbac", "Print the roles that our processes need."),
         Entry("settings", "Print the settings in force, and where they come from."),
     ),

@@ -20,12 +20,15 @@ reservations, unless --reconcile makes it do the work of `harbormaster reconcile
 `harbormaster webhook-configuration`. Every setting is also a variable HARBORMASTER_<NAME>; the switches of admission,
 such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all of them.
 
-When the certificate files change, the server loads them; no signal is needed. On SIGTERM it drains: it answers until no
-caller is connected any more, so that no user's write fails because of the shutdown.
+When the certificate files change, the server loads them; no signal is needed. Without files, all replicas share a
+certificate authority in the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and have the API server trust it. On
+SIGTERM it drains: it answers until no caller is connected any more, so that no user's write fails because of the
+shutdown.
 
 \b
 Examples:
   harbormaster serve --kubeconfig hub.kubeconfig --tls-cert tls.crt --tls-key tls.key
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster serve --kubeconfig hub.kubeconfig --host 0.0.0.0
   HARBORMASTER_PLACEMENT_AUTHORIZATION=Enforce harbormaster serve --host 0.0.0.0 --tls-cert ... --tls-key ...
 
 \b

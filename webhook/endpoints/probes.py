@@ -17,9 +17,9 @@ Probe = Callable[[], Mapping[str, str]]
 
 def add_routes(app: web.Application, health: Health, metrics: Metrics) -> None:
     """Serve the probes and the metrics."""
-    app.router.add_get("/livez", _probe("livez", health.liveness))
-    app.router.add_get("/healthz", _probe("healthz", health.liveness))
-    app.router.add_get("/readyz", _probe("readyz", health.readiness))
+    app.router.add_get("/livez", _probe("livez", health.liveness, health.remark))
+    app.router.add_get("/healthz", _probe("healthz", health.liveness, health.remark))
+    app.router.add_get("/readyz", _probe("readyz", health.readiness, health.remark))
     app.router.add_get("/metrics", exposition(metrics))
 
 
@@ -34,7 +34,7 @@ def exposition(metrics: Metrics) -> Callable[[web.Request], Awaitable[web.Respon
     return handle
 
 
-def _probe(name: str, run: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:
+def _probe(name: str, run: Probe, remark: Callable[[str], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(request: web.Request) -> web.Response:
         excluded = set(request.query.getall("exclude", ()))
         lines, failed = [], False
@@ -46,7 +46,8 @@ def _probe(name: str, run: Probe) -> Callable[[web.Request], Awaitable[web.Respo
                 failed = True
                 lines.append(f"[-]{check} failed: {trouble}")
             else:
-                lines.append(f"[+]{check} ok")
+                said = remark(check)
+                lines.append(f"[+]{check} ok: {said}" if said else f"[+]{check} ok")
         if excluded:
             lines.append("warn: some health checks cannot be excluded: no matches for the names given")
         if failed:

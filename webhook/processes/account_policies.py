@@ -17,6 +17,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.membership.access import RBAC_GROUP
 from scorer.reservations import LEASE_PREFIX
+from webhook.kube.authority_secret import SECRET, TYPE
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _ROLES: Final = (KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"])
@@ -77,6 +78,25 @@ def serve_policies() -> tuple[Policy, ...]:
             (LEASE,),
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)})",
             f"harbormaster's server writes Leases {LEASE_PREFIX}* and no others",
+        ),
+    )
+
+
+def certificate_policies(secret: str) -> tuple[Policy, ...]:
+    """Return what narrows whoever keeps a certificate authority: who may make any Secret may have anybody's token made.
+
+    Args:
+        secret: Where the authority is kept; empty: nowhere.
+    """
+    if not secret:
+        return ()
+    is_tls = f'(request.operation != "CREATE" || object.type == {json.dumps(TYPE)})'
+    return (
+        Policy(
+            "harbormaster-serve-secrets",
+            (SECRET,),
+            f"variables.name == {json.dumps(secret)} && {is_tls}",
+            f"harbormaster's server writes the Secret {secret} of type {TYPE} and no others",
         ),
     )
 

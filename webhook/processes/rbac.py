@@ -32,6 +32,7 @@ from webhook.gate.holds import seen_in
 from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
+from webhook.kube.ca_bundles import CONFIGURATIONS
 from webhook.member.registration import RECORD
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -302,12 +303,20 @@ def _reconcile_rules() -> Iterator[Rule]:
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
-def serve_roles(namespace: str = OWN_NAMESPACE, *, networking_agents: bool = False) -> tuple[Role, ...]:
+def serve_roles(
+    namespace: str = OWN_NAMESPACE,
+    *,
+    networking_agents: bool = False,
+    certificate_secret: str = "",
+    webhook_configuration: str = "harbormaster",
+) -> tuple[Role, ...]:
     """Return what ``harbormaster serve`` needs on the hub.
 
     Args:
         namespace: Where its reservations are.
         networking_agents: Whether members run networking agents too (``HARBORMASTER_NETWORKING_AGENTS``).
+        certificate_secret: Where it keeps its certificate authority, in that namespace; empty: it has none.
+        webhook_configuration: Name of the two configurations that are told of the authority.
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *WATCHED, *GATED_KINDS, *history)}
@@ -324,8 +333,25 @@ def serve_roles(namespace: str = OWN_NAMESPACE, *, networking_agents: bool = Fal
             (Resource("authorization.k8s.io", "subjectaccessreviews"),),
         ),
     ]
+    own = [_reserving()]
+    if certificate_secret:
+        rules.append(_announcing(webhook_configuration))
+        own += _keeping(certificate_secret)
     reader = Role(AUTHORITIES_READER, (), "kube-system")
-    return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", (_reserving(),), namespace), reader
+    return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", tuple(own), namespace), reader
+
+
+def _announcing(configuration: str) -> Rule:
+    why = "the API server is told which certificate authority to trust"
+    return Rule(why, ("get", "patch", "watch"), tuple(map(Resource.of, CONFIGURATIONS)), (configuration,))
+
+
+def _keeping(secret: str) -> tuple[Rule, ...]:
+    resources = (Resource.of(SECRET),)
+    return (
+        Rule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
+        Rule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
+    )
 
 
 def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac: bool = False) -> tuple[Role, ...]:

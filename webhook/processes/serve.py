@@ -7,9 +7,10 @@ answered before the cache has been filled once; while the hub cannot be read, th
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,9 +23,12 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.services import Admittance
 from webhook.kube.access import AccessReviewer
+from webhook.kube.authority_secret import AuthoritySecret
+from webhook.kube.ca_bundles import CaBundles
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.kept_authority import LARGEST_JITTER, KeptAuthority, Profile
 from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
 from webhook.kube.store import HubStore
@@ -50,7 +54,7 @@ class Serve:
     """A server over the hub of a kubeconfig.
 
     Args:
-        settings: How to serve; ``tls_cert`` and ``tls_key`` are needed.
+        settings: How to serve; ``tls_cert`` and ``tls_key``, or ``certificate_secret``, are needed.
         kubeconfig: The hub; None: the one this runs in.
         context: Context of the kubeconfig; None: its current one.
         reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
@@ -80,7 +84,7 @@ class Serve:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            leaves = leaves_of(self.settings)
+            check_certificate(self.settings)
             if self._reconcile_as is not None:
                 _check_loop(self.settings)
             hub = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
@@ -95,10 +99,13 @@ class Serve:
             answers = answers_of(self.cache, admission, admittance, self._now)
             services = services_of(answers, self.cache, store, self.settings, metrics)
             authorities = authorities_of(self.settings, hub)
+            leaves = await leaves_of(self.settings, hub, metrics, self._now)
             certificates = Certificates(
                 leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
             self.server = Server(services, self.settings, certificates, metrics)
+            if isinstance(leaves, KeptAuthority):
+                self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
                 _log.warning(
                     "any client that reaches the HTTPS port is taken for the API server; give both `serve` and "
@@ -127,15 +134,45 @@ class Serve:
         await self._stack.__aexit__(kind, error, trace)
 
 
-def leaves_of(settings: CertificateFileSettings) -> LeafSource:
-    """Return where the server's certificate comes from.
+def check_certificate(settings: CertificateFileSettings) -> None:
+    """Refuse settings that name no certificate.
 
     Raises:
-        CertificateError: The settings name none.
+        CertificateError: They do not.
     """
-    if settings.tls_cert is None or settings.tls_key is None:
-        raise CertificateError("serve needs a certificate: --tls-cert and --tls-key")
-    return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+    if settings.tls_cert is None and not settings.certificate_secret:
+        raise CertificateError(
+            "serve needs a certificate: --tls-cert and --tls-key, or HARBORMASTER_CERTIFICATE_SECRET, "
+            "the Secret of an authority of its own"
+        )
+
+
+async def leaves_of(
+    settings: ServeSettings, hub: ApiServer, metrics: Metrics, now: Callable[[], datetime]
+) -> LeafSource:
+    """Return where the server's certificate comes from; where that is the hub, it has been asked once."""
+    if settings.tls_cert is not None and settings.tls_key is not None:
+        return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
+    profile = Profile(
+        settings.dns_names,
+        settings.ip_addresses,
+        timedelta(seconds=settings.authority_life_seconds),
+        timedelta(seconds=settings.leaf_life_seconds),
+        random.uniform(-LARGEST_JITTER, LARGEST_JITTER),  # noqa: S311 - spreads replicas, hides nothing
+    )
+    kept = KeptAuthority(
+        AuthoritySecret(hub, settings.namespace, settings.certificate_secret),
+        CaBundles(hub, settings.webhook_configuration),
+        profile,
+        now,
+        settings.certificate_check_seconds,
+        counted=lambda result: metrics.renewals.labels("ca", result).inc(),
+    )
+    metrics.watch_bundles(kept.bundles_in_sync)
+    for result in ("success", "failure"):
+        metrics.renewals.labels("ca", result)
+    await kept.start()
+    return kept
 
 
 def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthorities:

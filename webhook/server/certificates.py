@@ -22,6 +22,10 @@ from webhook.telemetry.metrics import Metrics
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
 """How soon to ask again for the authorities of clients while there are none."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
+"""A tenth of the life of certificates that are shorter than ten hours."""
+
+_ABOVE: Final = frozenset({"ca", "cross"})
+"""What may stand above a leaf, as metrics call it."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +82,12 @@ class Certificates:
     def problem(self) -> str:
         """Return why the server certificate cannot be relied on; empty when it can."""
         left = self._leaf.not_after - self._now()
-        return "" if left >= SHORTEST_READY_LIFE else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+        needed = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
+        return "" if left >= needed else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+
+    def remark(self) -> str:
+        """Return who signed the server certificate, and until when it is good."""
+        return f"issued by {self._leaf.issuer}, good until {self._leaf.not_after.isoformat()}"
 
     def renew_leaf(self) -> bool:
         """Serve another certificate if there is one.
@@ -137,6 +146,7 @@ class Certificates:
         """Renew both until cancelled; the authorities of clients for the first time after a pause."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_renewing())
+            tasks.create_task(self.leaves.keep(self.renew_leaf))
             if self._client_authorities is not None:
                 tasks.create_task(self._keep_trusting(self._client_authorities))
 
@@ -152,10 +162,13 @@ class Certificates:
             await self.renew_client_authorities()
 
     def _publish_leaf(self) -> None:
-        authority = self.leaves.authority if isinstance(self.leaves, OwnLeaves) else None
-        if authority is not None:
-            self._metrics.certificate_not_after.labels("ca").set(authority.not_after.timestamp())
-            self._metrics.certificate_not_before.labels("ca").set(authority.not_before.timestamp())
+        above = self.leaves.above
+        for role in _ABOVE.intersection(above):
+            self._metrics.certificate_not_after.labels(role).set(above[role].not_valid_after_utc.timestamp())
+            self._metrics.certificate_not_before.labels(role).set(above[role].not_valid_before_utc.timestamp())
+        for role in _ABOVE.difference(above):
+            self._metrics.certificate_not_after.remove(role)
+            self._metrics.certificate_not_before.remove(role)
         self._metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
         self._metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
 

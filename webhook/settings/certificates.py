@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from certs.authority import AUTHORITY_LIFE, LEAF_LIFE
+from scorer.api.label_selector import dns_subdomain_error
 from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.values import Seconds, Words
+from webhook.settings.values import Name, Seconds, SecondsWithin, Words
+
+SHORTEST_LIFE_SECONDS: Final = 5
+LONGEST_LIFE_SECONDS: Final = 20 * 365 * 86400
 
 
 class CertificateSettings(Settings):
@@ -26,8 +32,46 @@ class CertificateSettings(Settings):
     )
 
 
-class CertificateFileSettings(Settings):
-    """A certificate that comes from files."""
+class AuthorityPlaceSettings(Settings):
+    """Where the authority is that all replicas share, and who is told of it."""
+
+    certificate_secret: str = Field(
+        default="",
+        description="Secret in our namespace that holds the certificate authority, which is made where there is none, "
+        "renewed, and written into the webhook configurations; empty: the certificate comes from files.",
+    )
+    webhook_configuration: Name = Field(
+        default="harbormaster",
+        description="Name of the two webhook configurations whose `caBundle` is kept up to date.",
+    )
+
+    @field_validator("certificate_secret")
+    @classmethod
+    def _check_secret(cls, name: str) -> str:
+        if name and (error := dns_subdomain_error(name)):
+            raise ValueError(f"cannot be the name of a Secret: {error}")
+        return name
+
+
+class AuthoritySettings(AuthorityPlaceSettings):
+    """The authority that all replicas share, and the certificates that it signs."""
+
+    authority_life_seconds: SecondsWithin = Field(
+        default=AUTHORITY_LIFE.total_seconds(),
+        ge=SHORTEST_LIFE_SECONDS,
+        le=LONGEST_LIFE_SECONDS,
+        description="How long a certificate authority is valid; the next one is made after two thirds of it.",
+    )
+    leaf_life_seconds: SecondsWithin = Field(
+        default=LEAF_LIFE.total_seconds(),
+        ge=SHORTEST_LIFE_SECONDS,
+        le=LONGEST_LIFE_SECONDS,
+        description="How long a server certificate is valid; the next one is made after two thirds of it.",
+    )
+
+
+class CertificateFileSettings(AuthoritySettings):
+    """A certificate that comes from files, or of an authority of our own."""
 
     tls_cert: Path | None = Field(
         default=None,
@@ -43,5 +87,10 @@ class CertificateFileSettings(Settings):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
         yield from super().contradictions()
+        if self.certificate_secret and self.tls_cert is not None:
+            yield Contradiction(
+                frozenset({"certificate_secret", "tls_cert"}),
+                "certificate_secret and tls_cert: the certificate comes from one of them",
+            )
         if (self.tls_cert is None) != (self.tls_key is None):
             yield Contradiction(frozenset({"tls_cert", "tls_key"}), "tls_cert and tls_key: one needs the other")

@@ -8,7 +8,12 @@ from pydantic import Field
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
 from webhook.settings.agent import MemberLimitSettings
-from webhook.settings.certificates import CertificateFileSettings, CertificateSettings
+from webhook.settings.certificates import (
+    AuthorityPlaceSettings,
+    AuthoritySettings,
+    CertificateFileSettings,
+    CertificateSettings,
+)
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
 from webhook.settings.environment import Settings
@@ -16,7 +21,7 @@ from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
-from webhook.settings.installation import InstallationSettings
+from webhook.settings.installation import InstallationSettings, NamespaceSettings
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
@@ -65,8 +70,12 @@ class UpSettings(ServerSettings, ControllerSettings, DataSettings, LogSettings):
     )
 
 
-class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings):
-    """``harbormaster rbac``: the accounts that the roles are for, and what they allow."""
+class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings, AuthorityPlaceSettings):
+    """``harbormaster rbac``: whom the roles are for, and what they allow."""
+
+
+class CertsSettings(NamespaceSettings, AuthoritySettings):
+    """``harbormaster certs``: where the certificate authority is, and how long the next one lasts."""
 
 
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
@@ -79,6 +88,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "agent": AgentSettings,
     "up": UpSettings,
     "rbac": RbacSettings,
+    "certs": CertsSettings,
     "webhook-configuration": RegistrationSettings,
     "cli": CommandLineSettings,
 }

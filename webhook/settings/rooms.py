@@ -60,8 +60,14 @@ ROOMS: Final = (
     ),
     Room(
         "Certificates",
-        "`serve` needs a certificate from files; `up` makes one itself whenever it starts.",
-        (certificates.CertificateFileSettings, certificates.CertificateSettings),
+        "`serve` needs a certificate from files, or a Secret for an authority of its own; `up` makes one itself "
+        "whenever it starts.",
+        (
+            certificates.AuthorityPlaceSettings,
+            certificates.AuthoritySettings,
+            certificates.CertificateFileSettings,
+            certificates.CertificateSettings,
+        ),
     ),
     Room(
         "Access",

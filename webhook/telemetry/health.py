@@ -27,6 +27,7 @@ class Health:
         self.draining = asyncio.Event()
         self.closed = False
         self.lag_seconds = 0.0
+        self._remarks: dict[str, Check] = {}
         self._readiness: dict[str, Check] = {
             "not-draining": lambda: "the server is shutting down" if self.draining.is_set() else ""
         }
@@ -39,9 +40,21 @@ class Health:
             await asyncio.sleep(LAG_CHECK_SECONDS)
             self.lag_seconds = max(0.0, loop.time() - due)
 
-    def require(self, name: str, check: Check) -> None:
-        """Make readiness depend on *check*."""
+    def require(self, name: str, check: Check, remark: Check | None = None) -> None:
+        """Make readiness depend on *check*.
+
+        Args:
+            name: Of the check.
+            check: Says what is wrong.
+            remark: Says, while nothing is wrong, how things are.
+        """
         self._readiness[name] = check
+        if remark is not None:
+            self._remarks[name] = remark
+
+    def remark(self, name: str) -> str:
+        """Return how things are with what a check is about; empty: there is nothing to say."""
+        return self._remarks[name]() if name in self._remarks else ""
 
     def readiness(self) -> dict[str, str]:
         """Run every check of readiness."""

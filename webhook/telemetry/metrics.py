@@ -160,6 +160,28 @@ class CacheFreshness(Collector):
         yield from (events, relists, synced, age)
 
 
+class BundlesInSync(Collector):
+    """Whether the API server trusts the certificate authorities that it should; read off what was seen last.
+
+    Args:
+        read: Returns it per webhook configuration.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, bool]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric; called by the registry."""
+        in_sync = GaugeMetricFamily(
+            "harbormaster_ca_bundle_in_sync",
+            "Whether every caBundle of a webhook configuration holds the certificate authorities that it should.",
+            labels=("configuration",),
+        )
+        for configuration, value in self._read().items():
+            in_sync.add_metric((configuration,), value)
+        yield in_sync
+
+
 class Metrics:
     """Counts what the server does.
 
@@ -287,6 +309,10 @@ class Metrics:
     def watch_cache(self, freshness: Callable[[], Iterable[Freshness]]) -> None:
         """Read how the cache is doing from *freshness*, whenever metrics are asked for."""
         self.registry.register(CacheFreshness(freshness))
+
+    def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
+        """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""
+        self.registry.register(BundlesInSync(read))
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:
         """Read the event loop's lag from *seconds*, whenever metrics are asked for."""

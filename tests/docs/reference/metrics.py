@@ -54,6 +54,7 @@ def _of(make: Callable[[CollectorRegistry], object]) -> list[Metric]:
 def _process(registry: CollectorRegistry) -> Metrics:
     metrics = Metrics(registry)
     metrics.watch_in_flight("api", lambda: 0.0)
+    metrics.watch_bundles(lambda: {"ValidatingWebhookConfiguration": True})
     for certificate in (metrics.certificate_not_after, metrics.certificate_not_before):
         certificate.labels("leaf")
     return metrics

@@ -94,6 +94,22 @@ def test_the_server_writes_nothing_but_reservations():
     assert rights([own]) == {(verb, *LEASES) for verb in OWN}
 
 
+def test_a_server_that_keeps_an_authority_writes_its_secret_and_its_configurations_and_no_others():
+    wide, own, _ = serve_roles("quay", certificate_secret="ca", webhook_configuration="hooks")
+    usual_wide, usual_own, _ = serve_roles("quay")
+    (announcing,) = set(wide.rules) - set(usual_wide.rules)
+    assert (announcing.verbs, announcing.names) == (("get", "patch", "watch"), ("hooks",))
+    assert {each.plural for each in announcing.resources} == {
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    }
+    keeping = [rule for rule in own.rules if rule not in usual_own.rules]
+    assert [(rule.verbs, rule.names) for rule in keeping] == [
+        (("create",), ()),
+        (("get", "update", "watch"), ("ca",)),
+    ]
+
+
 def test_the_loop_may_reserve_as_the_server_does():
     """They take turns on the same Leases."""
     _, own = reconcile_roles(parse_selection(["ns"]), "quay")

@@ -12,6 +12,7 @@ DEFAULTS = {
     "HARBORMASTER_ALLOWED_KINDS": "",
     "HARBORMASTER_ALLOWED_USERS": [],
     "HARBORMASTER_API_BODY_BYTES": 1024**2,
+    "HARBORMASTER_AUTHORITY_LIFE_SECONDS": 365 * 86400,
     "HARBORMASTER_BLOCKED_KINDS": "",
     "HARBORMASTER_BLOCKED_NAMESPACES": ["kube-*"],
     "HARBORMASTER_BLOCK_POD_DISRUPTION_BUDGETS": False,
@@ -19,6 +20,7 @@ DEFAULTS = {
     "HARBORMASTER_BODIES_BYTES": 64 * 1024**2,
     "HARBORMASTER_BODY_SECONDS": 5,
     "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": 10,
+    "HARBORMASTER_CERTIFICATE_SECRET": "",
     "HARBORMASTER_CLIENT_CA": None,
     "HARBORMASTER_CONNECTIONS": 1000,
     "HARBORMASTER_DENY_MEMBER_LABEL_CHANGES": False,
@@ -67,6 +69,7 @@ DEFAULTS = {
     "HARBORMASTER_IDENTITY_BY_ADMINS_ONLY": False,
     "HARBORMASTER_IP_ADDRESSES": ["127.0.0.1", "::1"],
     "HARBORMASTER_KEEPALIVE_SECONDS": 120,
+    "HARBORMASTER_LEAF_LIFE_SECONDS": 7 * 86400,
     "HARBORMASTER_LEASE_NAME": "harbormaster-reconcile",
     "HARBORMASTER_LIVE_SECONDS": 0.05,
     "HARBORMASTER_LIVE_WARNINGS": True,
@@ -99,6 +102,7 @@ DEFAULTS = {
     "HARBORMASTER_TLS_CERT": None,
     "HARBORMASTER_TLS_KEY": None,
     "HARBORMASTER_TOKEN_AUDIENCE": "",
+    "HARBORMASTER_WEBHOOK_CONFIGURATION": "harbormaster",
     "HARBORMASTER_WEBHOOK_SECRET_FILE": None,
     "HARBORMASTER_WORKLOADS_ENABLED": False,
     "HARBORMASTER_WRITE_CONCURRENCY": 32,
@@ -138,7 +142,7 @@ def defaults(program: type[Settings]) -> dict[str, object]:
 
 def test_names_and_defaults_stay_as_they_are():
     found = {}
-    for name in ("cli", "up", "webhook-configuration", "rbac", "agent", "reconcile", "serve"):
+    for name in ("cli", "up", "webhook-configuration", "rbac", "certs", "agent", "reconcile", "serve"):
         found |= defaults(PROGRAMS[name])
     assert found == DEFAULTS | TYPED | HUB
 
@@ -170,7 +174,26 @@ def test_every_program_reads_what_it_has_use_for():
         )
     }
     assert read["rbac"] == {
-        PREFIX + name for name in ("NAMESPACE", "SERVICE_ACCOUNT", "LOOP_USER", "LEASE_NAME", "NETWORKING_AGENTS")
+        PREFIX + name
+        for name in (
+            "NAMESPACE",
+            "SERVICE_ACCOUNT",
+            "LOOP_USER",
+            "LEASE_NAME",
+            "NETWORKING_AGENTS",
+            "CERTIFICATE_SECRET",
+            "WEBHOOK_CONFIGURATION",
+        )
+    }
+    assert read["certs"] == {
+        PREFIX + name
+        for name in (
+            "NAMESPACE",
+            "CERTIFICATE_SECRET",
+            "WEBHOOK_CONFIGURATION",
+            "AUTHORITY_LIFE_SECONDS",
+            "LEAF_LIFE_SECONDS",
+        )
     }
     assert read["reconcile"] < read["serve"]
     assert read["webhook-configuration"] < read["serve"] & read["up"]
@@ -179,6 +202,10 @@ def test_every_program_reads_what_it_has_use_for():
     assert read["serve"] - read["up"] == set(HUB) | {
         PREFIX + name
         for name in (
+            "CERTIFICATE_SECRET",
+            "WEBHOOK_CONFIGURATION",
+            "AUTHORITY_LIFE_SECONDS",
+            "LEAF_LIFE_SECONDS",
             "TLS_CERT",
             "TLS_KEY",
             "TLS_CA",

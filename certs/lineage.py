@@ -1,0 +1,206 @@
+"""The authorities of one installation: the one that signs, those before it that are still trusted, and the way between.
+
+A rollover makes another authority, and has the one before it sign the new one's key as well. A leaf of the new
+authority, served with that certificate, is then accepted by clients that trust only the old one as well as by clients
+that trust only the new one, so nothing depends on the order in which they hear of it.
+
+Everything here is a function of its arguments, the randomness of keys apart. What stores it, and who asks whether it
+is due, is not known here.
+
+Source: serving.md 4.2 and 4.3.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from certs.authority import AUTHORITY_LIFE, UNREADABLE, Authority
+
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+BUNDLE: Final = "ca.crt"
+CROSS: Final = "cross.crt"
+GENERATION: Final = "harbormaster.dev/ca-generation"
+DISTRUSTED: Final = "harbormaster.dev/ca-distrusted"
+
+MOST_AUTHORITIES: Final = 8
+"""How many are trusted at once; more rollovers within the life of one drop the oldest."""
+LONGEST_ENTRY: Final = 64 * 1024
+"""Bytes of one entry; what is longer was not written here."""
+
+
+class DamagedLineageError(Exception):
+    """What was written down is no lineage; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The authorities of an installation.
+
+    Args:
+        active: Signs every leaf.
+        generation: Counts rollovers, from 1.
+        earlier: Trusted still, newest first.
+        cross: The name and key of *active*, signed by the authority before it; None on the first generation, or when
+            that authority is not to be trusted any more.
+        distrusted: SHA-256 fingerprints, in hexadecimal, of authorities that must not be trusted although they have
+            not expired.
+    """
+
+    active: Authority
+    generation: int = 1
+    earlier: tuple[x509.Certificate, ...] = ()
+    cross: x509.Certificate | None = None
+    distrusted: frozenset[str] = frozenset()
+
+    @classmethod
+    def begin(cls, now: datetime, life: timedelta = AUTHORITY_LIFE) -> Self:
+        """Make the first generation."""
+        return cls(Authority.new(now, life=life))
+
+    @classmethod
+    def read(cls, entries: Mapping[str, bytes], annotations: Mapping[str, str]) -> Self:
+        """Read what `entries` and `annotations` have written, or an authority that the operator brought.
+
+        Only the authority and its key have to be there. Certificates of the bundle that cannot be read, and a cross
+        certificate that does not belong to the authority, are left out: they help clients, they decide nothing.
+
+        Raises:
+            DamagedLineageError: There is no authority with its key.
+        """
+        for name, value in entries.items():
+            if len(value) > LONGEST_ENTRY:
+                raise DamagedLineageError(f"{name} is longer than {LONGEST_ENTRY} bytes")
+        try:
+            active = Authority.load(entries.get(CERTIFICATE, b""), entries.get(KEY, b""))
+        except ValueError as error:
+            raise DamagedLineageError(str(error)) from error
+        generation = annotations.get(GENERATION, "")
+        distrusted = frozenset(annotations.get(DISTRUSTED, "").split())
+        others = [one for one in certificates_in(entries.get(BUNDLE, b"")) if one != active.certificate]
+        cross = next(iter(certificates_in(entries.get(CROSS, b""))), None)
+        return cls(
+            active,
+            int(generation) if generation.isascii() and generation.isdecimal() and len(generation) < 10 else 1,
+            tuple(one for one in others if fingerprint(one) not in distrusted)[: MOST_AUTHORITIES - 1],
+            cross if cross is not None and _is_of(cross, active) else None,
+            distrusted,
+        )
+
+    def entries(self) -> dict[str, bytes]:
+        """Write everything down that `read` reads, annotations apart."""
+        found = {CERTIFICATE: self.active.pem, KEY: self.active.key_pem, BUNDLE: pem_of(self.trusted())}
+        return found | ({CROSS: pem_of([self.cross])} if self.cross is not None else {})
+
+    def annotations(self) -> dict[str, str]:
+        """Write down what stands beside the entries."""
+        found = {GENERATION: str(self.generation)}
+        return found | ({DISTRUSTED: " ".join(sorted(self.distrusted))} if self.distrusted else {})
+
+    def trusted(self) -> tuple[x509.Certificate, ...]:
+        """Return the authorities that clients should trust, the active one first."""
+        return (self.active.certificate, *self.earlier)
+
+    def without_expired(self, now: datetime) -> Self:
+        """Return the same without what has expired, the active authority apart; this one where nothing has."""
+        earlier = tuple(one for one in self.earlier if now < one.not_valid_after_utc)
+        cross = next(iter(self.above(now)), None)
+        if (earlier, cross) == (self.earlier, self.cross):
+            return self
+        return replace(self, earlier=earlier, cross=cross)
+
+    def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
+        """Return a lineage that trusts other authorities as well; this one where it trusts them, or must not.
+
+        Args:
+            also: Those that have expired, are of the future or are distrusted are left out.
+            now: Aware.
+        """
+        known = self.trusted()
+        more = tuple(
+            one
+            for one in also
+            if one not in known
+            and fingerprint(one) not in self.distrusted
+            and one.not_valid_before_utc <= now < one.not_valid_after_utc
+        )
+        return replace(self, earlier=(*more, *self.earlier)[: MOST_AUTHORITIES - 1]) if more else self
+
+    def above(self, now: datetime) -> tuple[x509.Certificate, ...]:
+        """Return what is to be served after a leaf: the cross certificate, until it expires."""
+        return (self.cross,) if self.cross is not None and now < self.cross.not_valid_after_utc else ()
+
+    def is_accepted_by(self, trusted: Iterable[x509.Certificate], now: datetime) -> bool:
+        """Whether a client that trusts only these accepts leaves of the active authority."""
+        known = set(trusted)
+        if self.active.certificate in known:
+            return True
+        return any(_is_signed_by(cross, one) for cross in self.above(now) for one in known)
+
+    def due(self, jitter: float = 0.0) -> datetime:
+        """Return when it is time for a rollover: two thirds of the authority's life have passed.
+
+        Args:
+            jitter: Added to the two thirds, so that replicas do not all begin at once; between -0.05 and 0.05.
+        """
+        life = self.active.not_after - self.active.not_before
+        return self.active.not_before + life * (2 / 3 + jitter)
+
+    def is_due(self, now: datetime, jitter: float = 0.0) -> bool:
+        """Whether it is time for a rollover, or the authority is of the future; *jitter* as for `due`."""
+        return not self.active.not_before <= now < self.due(jitter)
+
+    def rolled_over(self, now: datetime, life: timedelta = AUTHORITY_LIFE, *, distrust: bool = False) -> "Lineage":
+        """Return the next generation.
+
+        Args:
+            now: Aware.
+            life: Of the new authority.
+            distrust: Whether all authorities so far stop being trusted, at once: their keys are in wrong hands.
+        """
+        generation = self.generation + 1
+        active = Authority.new(now, generation, life)
+        known = tuple(one for one in self.trusted() if now < one.not_valid_after_utc)
+        if distrust:
+            return Lineage(active, generation, distrusted=self.distrusted | set(map(fingerprint, known)))
+        cross = self.active.vouch_for(active) if self.active.not_before <= now < self.active.not_after else None
+        return Lineage(active, generation, known[: MOST_AUTHORITIES - 1], cross, self.distrusted)
+
+
+def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
+    """Return the certificates of a bundle, each once; of one that cannot be read, none."""
+    try:
+        return tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
+    except UNREADABLE:
+        return ()
+
+
+def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:
+    """Return a bundle."""
+    return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """Return the SHA-256 fingerprint in hexadecimal."""
+    return certificate.fingerprint(SHA256()).hex()
+
+
+def _is_of(cross: x509.Certificate, active: Authority) -> bool:
+    try:
+        return cross.subject == active.certificate.subject and cross.public_key() == active.certificate.public_key()
+    except UNREADABLE:
+        return False
+
+
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (*UNREADABLE, InvalidSignature):
+        return False
+    return True

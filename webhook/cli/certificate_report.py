@@ -1,0 +1,152 @@
+"""What can be said of a certificate authority and of who trusts it, as one document; see `webhook.cli.certs`.
+
+Everything here is a function of what was read.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+
+from certs.authority import name_of
+from certs.lineage import Lineage, certificates_in, fingerprint, pem_of
+from scorer.api.meta import JsonObject, format_time
+from webhook.kube.authority_secret import StoredLineage
+from webhook.kube.ca_bundles import CONFIGURATIONS, Registered
+from webhook.kube.kept_authority import LARGEST_JITTER
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read of a hub.
+
+    Args:
+        secret: Namespace and name of the Secret.
+        stored: What it holds.
+        configuration: Name of both webhook configurations.
+        registered: Those that are there, by kind.
+        now: When it was read.
+    """
+
+    secret: str
+    stored: StoredLineage
+    configuration: str
+    registered: Mapping[str, Registered]
+    now: datetime
+
+    def document(self) -> JsonObject:
+        """Return everything that is known, as JSON."""
+        found: JsonObject = {"secret": self.secret}
+        if self.stored.lineage is not None:
+            found |= _of_lineage(self.stored.lineage)
+        configurations = [self._of_configuration(kind, each) for kind, each in self.registered.items()]
+        return found | {"webhookConfigurations": configurations, "problems": list(self.problems())}
+
+    def _of_configuration(self, kind: str, registered: Registered) -> JsonObject:
+        found: JsonObject = {
+            "kind": kind,
+            "name": self.configuration,
+            "entries": [
+                {"name": name, "trusts": [name_of(one) for one in certificates_in(bundle)]}
+                for name, bundle in registered.bundles.items()
+            ],
+        }
+        if self.stored.lineage is None:
+            return found
+        in_sync = registered.is_in_sync(pem_of(self.stored.lineage.trusted()))
+        return found | {"inSync": in_sync, "acceptsActive": self._is_accepted_by(self.stored.lineage, registered)}
+
+    def _is_accepted_by(self, lineage: Lineage, registered: Registered) -> bool:
+        return not registered.bundles or lineage.is_accepted_by(registered.trusted(), self.now)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong, and needs somebody to look at it."""
+        lineage = self.stored.lineage
+        if lineage is None:
+            reason = self.stored.damage or "it is not there"
+            yield f"Secret {self.secret}: no certificate authority: {reason}; a running `harbormaster serve` makes one"
+            return
+        name, now = lineage.active.name, self.now
+        if now >= lineage.active.not_after:
+            yield f"{name} has expired at {format_time(lineage.active.not_after)}; is `harbormaster serve` running?"
+        elif now < lineage.active.not_before:
+            yield f"{name} begins at {format_time(lineage.active.not_before)} only: a clock is wrong"
+        elif lineage.is_due(now, LARGEST_JITTER):
+            yield f"a rollover was due at {format_time(lineage.due())}; is `harbormaster serve` running?"
+        for kind in (kind.kind for kind in CONFIGURATIONS):
+            yield from self._problems_of(kind, lineage)
+
+    def _problems_of(self, kind: str, lineage: Lineage) -> Iterator[str]:
+        registered, what = self.registered.get(kind), f"{kind} {self.configuration}"
+        if registered is None:
+            yield f"{what} is not there: print it with `harbormaster webhook-configuration --no-ca`"
+        elif not self._is_accepted_by(lineage, registered):
+            yield f"{what} does not trust {lineage.active.name}: the API server refuses what its leaves are shown for"
+        elif not registered.is_in_sync(pem_of(lineage.trusted())):
+            yield f"{what} does not trust exactly what the Secret says; is `harbormaster serve` running?"
+
+
+def left_behind(lineage: Lineage, now: datetime) -> str:
+    """Return whom another rollover cuts off now: clients that have not heard of the active authority; empty: nobody."""
+    cross = next(iter(lineage.above(now)), None)
+    if cross is None:
+        return ""
+    earlier = next((name_of(one) for one in lineage.earlier if one.subject == cross.issuer), "the authority before it")
+    return (
+        f"clients that trust {earlier} and not yet {lineage.active.name} are cut off; "
+        f"after {format_time(cross.not_valid_after_utc)} there are none"
+    )
+
+
+def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each certificate that matters, the active one first."""
+    for each in document.get("trusted", ()):
+        role = "active" if each["sha256"] == document["active"]["sha256"] else "trusted"
+        yield each["name"], role, each["notBefore"], each["notAfter"]
+    if cross := document.get("cross"):
+        yield f"{cross['name']} by {cross['issuer']}", "cross", cross["notBefore"], cross["notAfter"]
+    for one in document.get("distrusted", ()):
+        yield f"sha256 {one[:16]}", "distrusted", "", ""
+
+
+def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each webhook configuration, entries that trust the same together."""
+    for each in document["webhookConfigurations"]:
+        bundles: dict[tuple[str, ...], int] = {}
+        for entry in each["entries"]:
+            trusts = tuple(entry["trusts"])
+            bundles[trusts] = bundles.get(trusts, 0) + 1
+        for trusts, count in bundles.items():
+            yield f"{each['kind']}/{each['name']}", str(count), ", ".join(trusts) or "nobody"
+
+
+def _of_lineage(lineage: Lineage) -> JsonObject:
+    found: JsonObject = {
+        "generation": lineage.generation,
+        "active": _of_certificate(lineage.active.certificate),
+        "trusted": _of_all(lineage.trusted()),
+        "nextRollover": format_time(lineage.due()),
+    }
+    if lineage.cross is not None:
+        found["cross"] = _of_certificate(lineage.cross) | {"issuer": _issuer(lineage)}
+    return found | ({"distrusted": sorted(lineage.distrusted)} if lineage.distrusted else {})
+
+
+def _issuer(lineage: Lineage) -> str:
+    assert lineage.cross is not None
+    issuer = lineage.cross.issuer
+    return next((name_of(one) for one in lineage.earlier if one.subject == issuer), issuer.rfc4514_string())
+
+
+def _of_all(certificates: Iterable[x509.Certificate]) -> list[JsonObject]:
+    return [_of_certificate(each) for each in certificates]
+
+
+def _of_certificate(certificate: x509.Certificate) -> JsonObject:
+    return {
+        "name": name_of(certificate),
+        "sha256": fingerprint(certificate),
+        "notBefore": format_time(certificate.not_valid_before_utc),
+        "notAfter": format_time(certificate.not_valid_after_utc),
+    }

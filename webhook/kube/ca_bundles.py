@@ -1,0 +1,122 @@
+"""What the API server trusts when it asks us: ``caBundle`` in our two webhook configurations.
+
+The configurations come from a chart or from ``harbormaster webhook-configuration``; only this one field of each entry
+is ours, and it is patched in place. Nothing is ever deleted to be made again: in between nothing would be checked.
+
+Source: serving.md 4.5.
+"""
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cryptography import x509
+
+from certs.lineage import certificates_in
+from scorer.api.documents import dict_at, dicts_at, text_at
+from scorer.api.kinds import KINDS
+from scorer.api.meta import JsonObject
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
+from webhook.kube.ports import NotFoundError
+
+CONFIGURATIONS: Final = tuple(
+    KINDS["admissionregistration.k8s.io", kind]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+)
+MANAGER: Final = "harbormaster-ca"
+WATCH_SECONDS: Final = 60
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What one configuration says.
+
+    Args:
+        document: The configuration.
+        bundles: Per entry, by name, what it tells the API server to trust, as bytes of PEM.
+    """
+
+    document: JsonObject
+    bundles: Mapping[str, bytes]
+
+    def is_in_sync(self, pem: bytes) -> bool:
+        """Whether every entry trusts exactly this bundle."""
+        return all(bundle == pem for bundle in self.bundles.values())
+
+    def trusted(self) -> frozenset[x509.Certificate]:
+        """What every entry trusts: whom all of them accept, the API server does."""
+        sets = [frozenset(certificates_in(bundle)) for bundle in self.bundles.values()]
+        return frozenset.intersection(*sets) if sets else frozenset()
+
+
+class CaBundles:
+    """The two configurations of one name.
+
+    Args:
+        server: The hub.
+        name: Of both.
+    """
+
+    def __init__(self, server: ApiServer, name: str) -> None:
+        self._server = server
+        self.name = name
+
+    async def read(self) -> dict[str, Registered]:
+        """Return the configurations that are there, by kind. Raises `webhook.kube.ports.StoreError`."""
+        found: dict[str, Registered] = {}
+        for kind in CONFIGURATIONS:
+            try:
+                document = await self._server.request("GET", path_of(kind, name=self.name))
+            except NotFoundError:
+                continue
+            entries = dicts_at(document, "webhooks")
+            found[kind.kind] = Registered(document, {text_at(entry, "name"): _bundle(entry) for entry in entries})
+        return found
+
+    async def write(self, kind: str, registered: Registered, pem: bytes) -> None:
+        """Tell the API server to trust *pem*, in every entry that says something else.
+
+        Args:
+            kind: Of the configuration.
+            registered: What was read of it.
+            pem: The bundle.
+
+        Raises:
+            ConflictError: The configuration has changed since.
+            StoreError: The hub refused, or did not answer.
+        """
+        bundle = b64encode(pem).decode("ascii")
+        stale = [name for name, known in registered.bundles.items() if known != pem]
+        # The version keeps an entry that a `helm upgrade` has just removed from being added again, with nothing in it.
+        version = text_at(registered.document, "metadata", "resourceVersion")
+        patch = {
+            "metadata": {"resourceVersion": version},
+            "webhooks": [{"name": name, "clientConfig": {"caBundle": bundle}} for name in stale],
+        }
+        path = path_of(KINDS["admissionregistration.k8s.io", kind], name=self.name)
+        await self._server.request("PATCH", path, patch, query={"fieldManager": MANAGER}, content_type=STRATEGIC)
+
+    async def changes(self, kind: str) -> AsyncIterator[None]:
+        """Yield once at first, then at every change of one configuration, until the hub ends the watch.
+
+        Raises `webhook.kube.ports.StoreError`.
+        """
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self.name}",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        yield
+        async for _ in self._server.watch(path_of(KINDS["admissionregistration.k8s.io", kind]), query):
+            yield
+
+
+def _bundle(entry: JsonObject) -> bytes:
+    try:
+        return b64decode(text_at(dict_at(entry, "clientConfig"), "caBundle"), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
