@@ -25,7 +25,7 @@ from e2e.kubelet.scene import (
     web_image,
 )
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces: run as root, or under `unshare -r`")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need the rights of root")
 
 OWN = "example.com/harbormaster:1"
 NUMBERS = itertools.count()
@@ -400,7 +400,8 @@ def test_what_cannot_be_started_says_why(home, changes, reason, message):
 
 
 def test_nothing_that_a_deleted_pod_has_begun_goes_on(home):
-    home.run("web", make_container(command=["sh", "-c", "sleep 98765 & exec sleep 98765"], readinessProbe=None))
+    sleeping = make_container(command=["sh", "-c", "sleep 98765 & exec sleep 98765"], readinessProbe=None)
+    home.run("web", sleeping, terminationGracePeriodSeconds=1)
     home.wait_ready("web")
     wait_until("both sleep", lambda: "" if len(processes_with("98765")) >= 2 else "not both")
     home.delete("web")

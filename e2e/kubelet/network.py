@@ -45,7 +45,7 @@ def own_network() -> Iterator[None]:
     try:
         if libc.unshare(_CLONE_NEWNET):
             why = os.strerror(ctypes.get_errno())
-            raise NetworkError(f"unshare(CLONE_NEWNET): {why}; as an ordinary user, run pytest under `unshare -r`")
+            raise NetworkError(f"unshare(CLONE_NEWNET): {why}; it needs the rights of root")
         try:
             done = subprocess.run(["ip", "-batch", "-"], input=_SET_UP, capture_output=True, text=True, check=False)
             if done.returncode:
