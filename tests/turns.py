@@ -59,6 +59,7 @@ LONGEST_FIRST: Final = (
     OWN_HUB,
     HUB,
     "e2e/test_agent.py",
+    "e2e/test_kubelet.py",
     "e2e/test_karpenter.py",
     "e2e/test_scheduler.py",
     "e2e/test_applier.py",

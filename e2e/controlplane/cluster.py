@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ JsonObject = dict[str, Any]
 ADMIN = "admin"
 _STARTING = "storage is (re)initializing"
 LOOPBACK = "127.0.0.1"
+SERVICES = IPv4Network("10.0.0.0/24")
+"""The addresses of Services; the first is that of the API server itself."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class Cluster:
         users: Besides ``admin``.
         audited: Names of users whose every write to whatever kind is audited, besides all writes to kinds of ours.
         webhook_client: Common name of the client certificate that it shows to webhooks; empty: it shows none.
+        address: Where it listens. Beyond loopback it is also the endpoint of its own Service.
     """
 
     def __init__(
@@ -145,6 +149,7 @@ class Cluster:
         users: Sequence[User] = (),
         audited: Sequence[str] = (),
         webhook_client: str = "",
+        address: str = LOOPBACK,
     ) -> None:
         self.name = name
         self.etcd = etcd
@@ -156,7 +161,8 @@ class Cluster:
         folder.mkdir(parents=True, exist_ok=True)
         self.users = {user.name: user for user in (User(ADMIN, ("system:masters",)), *users)}
         self.port = free_port()
-        self.url = f"https://{LOOPBACK}:{self.port}"
+        self._address = address
+        self.url = f"https://{address}:{self.port}"
         self.authority = Authority.new(datetime.now(UTC))
         self.ca_file = folder / "ca.crt"
         self._write_keys()
@@ -314,7 +320,7 @@ class Cluster:
     @contextlib.contextmanager
     def _connected(self, seconds: float) -> Iterator[http.client.HTTPSConnection]:
         """A connection for one request; it is kept for the next one, since handshakes cost more than most requests."""
-        connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=self._trust)
+        connection = http.client.HTTPSConnection(self._address, self.port, timeout=seconds, context=self._trust)
         with contextlib.suppress(IndexError):
             kept = self._idle.pop()
             if kept.sock is None or _has_ended(kept.sock):
@@ -387,8 +393,8 @@ class Cluster:
             self._programs["kube-apiserver"],
             f"--etcd-servers={etcd.url}",
             f"--etcd-prefix=/{self.name}",
-            f"--bind-address={LOOPBACK}",
-            f"--advertise-address={LOOPBACK}",
+            f"--bind-address={self._address}",
+            f"--advertise-address={self._address}",
             f"--secure-port={self.port}",
             f"--tls-cert-file={folder / 'tls.crt'}",
             f"--tls-private-key-file={folder / 'tls.key'}",
@@ -399,11 +405,11 @@ class Cluster:
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--authorization-mode=RBAC",
             "--enable-aggregator-routing=true",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-cluster-ip-range={SERVICES}",
             f"--audit-policy-file={folder / 'audit-policy.yaml'}",
             f"--audit-log-path={folder / 'audit.log'}",
             "--audit-log-mode=blocking",
-            "--endpoint-reconciler-type=none",
+            f"--endpoint-reconciler-type={'none' if self._address == LOOPBACK else 'lease'}",
             *([f"--admission-control-config-file={self._admission_file()}"] if self._webhook_client else []),
         ]
 
@@ -431,7 +437,8 @@ class Cluster:
 
     def _write_keys(self) -> None:
         self.ca_file.write_bytes(self.authority.pem)
-        leaf = self.authority.issue(("localhost", "kubernetes.default.svc"), (LOOPBACK,), datetime.now(UTC))
+        names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        leaf = self.authority.issue(names, (self._address, str(SERVICES[1])), datetime.now(UTC))
         _write_private(self.folder / "tls.crt", leaf.chain_pem)
         _write_private(self.folder / "tls.key", leaf.key_pem)
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

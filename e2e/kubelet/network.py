@@ -1,0 +1,70 @@
+"""A network namespace for one test bed: the tests' thread enters it, and every process that it starts is inside.
+
+A bridge connects the Pods; this machine's side of it is their gateway. Nothing leads out.
+"""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from typing import Final
+
+BRIDGE: Final = "pods"
+PODS: Final = IPv4Network("10.244.0.0/16")
+PREFIX_LENGTH: Final = PODS.prefixlen
+GATEWAY: Final = str(PODS[1])
+"""The address of all Nodes and of the API server."""
+
+_CLONE_NEWNET: Final = 0x40000000
+_SET_UP: Final = f"""\
+link set lo up
+link add {BRIDGE} type bridge
+addr add {GATEWAY}/{PREFIX_LENGTH} dev {BRIDGE}
+link set {BRIDGE} up
+"""
+
+
+class NetworkError(Exception):
+    """This machine does not let the tests have a network namespace; the text says why."""
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[None]:
+    """Be in a new network namespace; processes, threads and sockets begun inside belong to it.
+
+    Only the calling thread moves, so that whatever the process had open before goes on.
+
+    Raises:
+        NetworkError: The kernel refused.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.unshare(_CLONE_NEWNET):
+            why = os.strerror(ctypes.get_errno())
+            raise NetworkError(f"unshare(CLONE_NEWNET): {why}; it needs the rights of root")
+        try:
+            done = subprocess.run(["ip", "-batch", "-"], input=_SET_UP, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise NetworkError(f"ip: {done.stderr.strip()}")
+            yield
+        finally:
+            if libc.setns(before, _CLONE_NEWNET):
+                raise NetworkError(f"setns: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(before)
+
+
+class Addresses:
+    """Gives each Pod an address, and none twice before all have been given."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def next(self) -> tuple[int, str]:
+        """A number, and the address that goes with it."""
+        number = next(self._numbers)
+        return number, str(PODS[256 + number % (PODS.num_addresses - 512)])
