@@ -7,7 +7,7 @@ from pydantic import Field
 
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
-from webhook.settings.agent import MemberLimitSettings
+from webhook.settings.agent import HubTokenRenewalSettings, HubTokenSettings, MemberLimitSettings
 from webhook.settings.certificates import CertificateFileSettings, CertificateSettings
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
@@ -16,7 +16,7 @@ from webhook.settings.extender import ExtenderSettings
 from webhook.settings.gate import DisruptionSettings
 from webhook.settings.hook_secrets import HookSecretSettings
 from webhook.settings.hub import HubSettings
-from webhook.settings.installation import InstallationSettings
+from webhook.settings.installation import InstallationSettings, NamespaceSettings
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
@@ -44,7 +44,7 @@ class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, Log
     """``harbormaster reconcile``."""
 
 
-class AgentSettings(PlainListenerSettings, MemberLimitSettings, LogSettings):
+class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, LogSettings):
     """``harbormaster agent``."""
 
 
@@ -69,6 +69,10 @@ class RbacSettings(InstallationSettings, LeaseSettings, MemberNetworkSettings):
     """``harbormaster rbac``: the accounts that the roles are for, and what they allow."""
 
 
+class JoinSettings(NamespaceSettings, HubTokenSettings):
+    """``harbormaster join`` and ``leave``: where harbormaster is installed on the hub, and what a new member gets."""
+
+
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
@@ -79,6 +83,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "agent": AgentSettings,
     "up": UpSettings,
     "rbac": RbacSettings,
+    "join": JoinSettings,
     "webhook-configuration": RegistrationSettings,
     "cli": CommandLineSettings,
 }
