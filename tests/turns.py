@@ -58,6 +58,7 @@ LONGEST_FIRST: Final = (
     FLEET,
     OWN_HUB,
     HUB,
+    "e2e/test_join.py",
     "e2e/test_agent.py",
     "e2e/test_kubelet.py",
     "e2e/test_karpenter.py",

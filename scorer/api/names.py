@@ -21,6 +21,8 @@ PARENT_PLACEMENT_NAMESPACE = FLEET + "parent-placement-namespace"
 PARENT_RESOURCE_SNAPSHOT_INDEX = FLEET + "parent-resource-snapshot-index"
 MEMBER_NAME = FLEET + "member-name"
 IS_FLEET_RESOURCE = FLEET + "is-fleet-resource"
+MADE_BY = OURS + "made-by"
+"""``join`` on what ``harbormaster join`` has made for a member: ``leave`` removes it."""
 PARENT_OVERRIDE = FLEET + "parent-resource-override"
 OVERRIDE_INDEX = FLEET + "override-index"
 

@@ -25,6 +25,9 @@ pods and namespaces, and the rights for whatever objects are placed. `harbormast
 definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
 HARBORMASTER_LOG_LEVEL.
 
+Without --hub-kubeconfig, the agent logs in to the hub as Secret harbormaster-hub in its own namespace says, which
+`harbormaster join` writes. It renews the token in it at every start, every hour, and after a third of the token's life.
+
 The agent records the identity of the cluster (which hub, and which member) in ConfigMap harbormaster-member of its own
 namespace. From then on an agent of another hub, or with another name, applies nothing, is not ready, and says why in
 its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the record. To
@@ -49,7 +52,7 @@ The agent runs a provider (--provider-command) once per heartbeat, for at most 1
 
 \b
 Examples:
-  harbormaster agent --cluster berlin --hub-kubeconfig hub.kubeconfig
+  harbormaster agent --cluster berlin
   harbormaster agent --cluster berlin --hub-kubeconfig hub.kubeconfig --prices prices.yaml
 
 \b
@@ -71,7 +74,7 @@ class AgentArguments:
 
     Args:
         cluster: Name of the MemberCluster.
-        hub_kubeconfig: The hub.
+        hub_kubeconfig: The hub; None: the Secret on the member says where it is.
         hub_context: Of *hub_kubeconfig*; None: its current one.
         kubeconfig: The member; None: the cluster of the pod that this runs in.
         context: Of *kubeconfig*; None: its current one.
@@ -82,7 +85,7 @@ class AgentArguments:
     """
 
     cluster: str
-    hub_kubeconfig: Path
+    hub_kubeconfig: Path | None
     hub_context: str | None
     kubeconfig: Path | None
     context: str | None
@@ -93,7 +96,9 @@ class AgentArguments:
 
     def options(self) -> "AgentOptions":
         """Return how the agent is run. Raises `UserError`."""
-        check_cluster(self.cluster)
+        check_cluster("--cluster", self.cluster)
+        if self.hub_context is not None and self.hub_kubeconfig is None:
+            raise UserError(f"--hub-context {self.hub_context!r}: is a context of a file: add --hub-kubeconfig FILE")
         provider = split_command(self.provider_command)
         from webhook.processes.agent import AgentOptions
 
@@ -116,7 +121,11 @@ class AgentArguments:
     AgentArguments,
     click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is."),
     click.option(
-        "--hub-kubeconfig", required=True, type=_file, metavar="FILE", help="Kubeconfig of the hub, as this member."
+        "--hub-kubeconfig",
+        type=_file,
+        metavar="FILE",
+        help="Kubeconfig of the hub, as this member.  [default: the Secret harbormaster-hub that `harbormaster join` "
+        "writes]",
     ),
     click.option(
         "--hub-context", metavar="NAME", help="Context of the hub's kubeconfig.  [default: its current context]"
@@ -179,15 +188,15 @@ def command(agent: AgentArguments, **given: Any) -> int:
     return _run(options, settings)
 
 
-def check_cluster(name: str) -> None:
-    """Check the name of a member. Raises `UserError`."""
+def check_cluster(where: str, name: str) -> None:
+    """Check the name of a member; *where* the user gave it. Raises `UserError`."""
     if not _NAME.fullmatch(name) or "." in name:
         raise UserError(
-            f"--cluster: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
+            f"{where}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
             "a letter or digit at both ends"
         )
     if len(name) > _LONGEST_NAME:
-        raise UserError(f"--cluster: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
+        raise UserError(f"{where}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
 
 
 def split_command(text: str) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ SECTIONS: Final = {
     "Serve a hub": (
         Entry("serve", "Answer a hub's admission reviews and questions over HTTPS."),
         Entry("reconcile", "Turn the placements of a hub into bindings, Works and status."),
+        Entry("join", "Make a cluster a member of the fleet."),
+        Entry("leave", "Let a member go."),
         Entry("agent", "Run the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
         Entry("certs", "Show and replace the certificate authority of `harbormaster serve`."),

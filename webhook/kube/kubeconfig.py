@@ -6,10 +6,7 @@ kubernetes-asyncio interprets certificates, tokens, credential plugins and the r
 import asyncio
 import ssl
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import yaml
 from kubernetes_asyncio.client import Configuration
@@ -17,7 +14,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from webhook.kube.credentials import renewal
 from webhook.kube.kubeconfig_fields import check_kubeconfig
-from webhook.kube.login import ConfigurationError, Login
+from webhook.kube.login import ConfigurationError, Endpoint, Login, environment_proxy
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
@@ -30,6 +27,35 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
     Raises:
         ConfigurationError: The file cannot be used, or there is none and this is no pod.
     """
+    configuration = await _read(kubeconfig, context)
+    try:
+        return _login(configuration)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
+
+
+async def read_endpoint(kubeconfig: Path, context: str | None) -> Endpoint:
+    """Return the API server of a kubeconfig as another client can be told of it, without credentials.
+
+    Raises:
+        ConfigurationError: The file cannot be used, or does not check the certificate of the server.
+    """
+    configuration = await _read(kubeconfig, context)
+    if not configuration.verify_ssl:
+        raise ConfigurationError(
+            f"kubeconfig {kubeconfig}: insecure-skip-tls-verify: true: nothing vouches for {configuration.host}; "
+            "name its authority instead: certificate-authority"
+        )
+    authorities = ""
+    if configuration.ssl_ca_cert:
+        content = await asyncio.to_thread(Path(configuration.ssl_ca_cert).read_bytes)
+        authorities = content.decode("ascii", errors="replace")
+    return Endpoint(
+        str(configuration.host), authorities, configuration.tls_server_name or "", str(configuration.proxy or "")
+    )
+
+
+async def _read(kubeconfig: Path | None, context: str | None) -> Configuration:
     configuration = Configuration()
     try:
         if kubeconfig is None:
@@ -46,10 +72,7 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
             other = error.filename if error.filename != str(kubeconfig) else None
             reason = f"{other}: {error.strerror}" if other else error.strerror
         raise ConfigurationError(f"{where}: {reason}") from error
-    try:
-        return _login(configuration)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
+    return configuration
 
 
 def _login(configuration: Configuration) -> Login:
@@ -57,7 +80,7 @@ def _login(configuration: Configuration) -> Login:
         return {setting["key"]: setting["value"] for setting in (await configuration.auth_settings()).values()}
 
     address = str(configuration.host)
-    proxy = configuration.proxy or _environment_proxy(address)
+    proxy = configuration.proxy or environment_proxy(address)
     return Login(address, _trust(configuration), credentials, proxy, configuration.tls_server_name or None)
 
 
@@ -71,21 +94,3 @@ def _trust(configuration: Configuration) -> ssl.SSLContext:
     if configuration.disable_strict_ssl_verification:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
-
-
-def _environment_proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for the API server, None when it names none.
-
-    This machine itself is never asked by way of a proxy; kubectl does not either.
-    """
-    url = urlsplit(address)
-    if _is_here(url.hostname or "") or proxy_bypass(url.hostname or ""):
-        return None
-    return getproxies().get(url.scheme)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

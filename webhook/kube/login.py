@@ -6,8 +6,11 @@ It stands apart from `webhook.kube.kubeconfig`, whose library takes longer to lo
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 Credentials = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the headers that let us in; called before every request, so that what expires can be renewed."""
@@ -58,3 +61,51 @@ class Login:
             return {"Authorization": f"Bearer {token}"}
 
         return cls(address, trust, shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An API server as another client can be told of it: all of a login but the credentials.
+
+    Args:
+        server: Its URL, perhaps with a path.
+        authorities: Those that vouch for it, in PEM; empty: those of the system.
+        server_name: The name that its certificate has to bear; empty: the one in the URL.
+        proxy: URL of the proxy in between; empty: the one that the environment of the client names, if it does.
+    """
+
+    server: str
+    authorities: str = ""
+    server_name: str = ""
+    proxy: str = ""
+
+    def login(self, credentials: Credentials) -> Login:
+        """Return the login with *credentials*.
+
+        Raises:
+            ConfigurationError: The authorities are no certificates.
+        """
+        try:
+            trust = ssl.create_default_context(cadata=self.authorities or None)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigurationError(f"the authorities of {self.server} are no certificates in PEM: {error}") from error
+        proxy = self.proxy or environment_proxy(self.server)
+        return Login(self.server, trust, credentials, proxy, self.server_name or None)
+
+
+def environment_proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for the API server, None when it names none.
+
+    This machine itself is never asked by way of a proxy; kubectl does not either.
+    """
+    url = urlsplit(address)
+    if _is_here(url.hostname or "") or proxy_bypass(url.hostname or ""):
+        return None
+    return getproxies().get(url.scheme)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

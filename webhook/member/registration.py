@@ -116,6 +116,15 @@ class Registration:
             await self._settle(each, us)
         self._take_over = False  # only now: a claim that failed halfway is to be repeated as a takeover
 
+    async def refusal(self, hub: str) -> str:
+        """Say why `claim` would not take the cluster, without writing anything; empty: it would.
+
+        Raises:
+            StoreError: The cluster did not answer.
+        """
+        us = HubMember.named(self._cluster, hub)
+        return refusal(_recorded(await self._read()), await self._applied_works(), us)
+
     async def still_ours(self, hub: str) -> None:
         """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
 

@@ -18,13 +18,16 @@ from scorer.api.names import member_namespace
 from scorer.rollout.kind_rules import parse_kind_rules
 from scorer.rollout.never_placed import MemberLimits
 from webhook.kube.client import ApiServer
+from webhook.kube.login import ConfigurationError
 from webhook.kube.paths import ApiPath
-from webhook.kube.ports import StoreError
+from webhook.kube.ports import Key, StoreError
 from webhook.kube.store import HubStore
 from webhook.member.applying import Applying, Time
 from webhook.member.following import follow
 from webhook.member.health import ailment
 from webhook.member.heartbeat import Figures
+from webhook.member.hub_secret import HUB_SECRET
+from webhook.member.hub_token import HubToken, read_access
 from webhook.member.membership import Membership, Rhythm
 from webhook.member.metrics import AgentMetrics
 from webhook.member.prices import PriceFile
@@ -49,7 +52,8 @@ class AgentOptions:
 
     Args:
         cluster: Name of the MemberCluster that this cluster is.
-        hub_kubeconfig, hub_context: The hub; None: the current context.
+        hub_kubeconfig, hub_context: The hub; None: as the Secret `webhook.member.hub_secret.HUB_SECRET` in the agent's
+            own namespace on the member says, and the current context.
         kubeconfig, context: The member; None: the cluster of the pod that this runs in.
         prices: Price list; None: cost is not reported.
         provider: Command that reports further properties; empty: none.
@@ -58,7 +62,7 @@ class AgentOptions:
     """
 
     cluster: str
-    hub_kubeconfig: Path
+    hub_kubeconfig: Path | None = None
     hub_context: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
@@ -77,7 +81,7 @@ class Agent:
         now: The time of day, for what is reported.
 
     Raises (on entering):
-        webhook.kube.login.ConfigurationError: A kubeconfig cannot be used.
+        webhook.kube.login.ConfigurationError: A kubeconfig or the Secret cannot be used.
         webhook.member.prices.PriceError: The price list cannot be used.
     """
 
@@ -91,6 +95,7 @@ class Agent:
         self._stack = AsyncExitStack()
         self._applying: Applying | None = None
         self._own_namespace = ""
+        self._token: HubToken | None = None
 
     async def __aenter__(self) -> Self:
         options = self.options
@@ -98,12 +103,12 @@ class Agent:
         if prices is not None:
             await prices.open()
         async with AsyncExitStack() as stack:
-            hub = await stack.enter_async_context(await ApiServer.connect(options.hub_kubeconfig, options.hub_context))
             self._member_server = await stack.enter_async_context(
                 await ApiServer.connect(options.kubeconfig, options.context)
             )
-            self._hub = HubStore(hub)
             self._member = RemoteMember(self._member_server)
+            self._hub_server = await stack.enter_async_context(await self._connect_hub())
+            self._hub = HubStore(self._hub_server)
             self._observed = Observed()
             self._collector = Collector(
                 self._observed,
@@ -127,6 +132,8 @@ class Agent:
                 beaten=counts.beaten,
             )
             self.health.require("hub", lambda: self.membership.problem)
+            if (token := self._token) is not None:
+                self.health.require("hub-token", lambda: token.problem)
             self.health.require("identity", lambda: self.membership.refused)
             self.health.require("member", lambda: self._observed.problem)
             self.server = ProbeServer(self.settings, self.health, metrics, self.run)
@@ -144,7 +151,28 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             for kind, listener in self._observed.listeners:
                 group.create_task(follow(observer, kind, listener))
+            if self._token is not None:
+                group.create_task(self._token.keep_valid(self._hub_server))
             group.create_task(self.membership.run())
+
+    async def _connect_hub(self) -> ApiServer:
+        """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""
+        options = self.options
+        if options.hub_kubeconfig is not None:
+            return await ApiServer.connect(options.hub_kubeconfig, options.hub_context)
+        try:
+            home = await self._home()
+        except StoreError as error:
+            raise ConfigurationError(f"the member does not say whose namespace this is: {error}") from error
+        key = Key(HUB_SECRET, home)
+        self._token = HubToken(
+            self._member,
+            key,
+            await read_access(self._member, key, options.cluster),
+            life_seconds=self.settings.hub_token_seconds,
+            renewal_seconds=self.settings.hub_token_renewal_seconds,
+        )
+        return ApiServer(self._token.login())
 
     def _works(self) -> int:
         return 0 if self._applying is None or not self.membership.joined else self._applying.works

@@ -33,6 +33,7 @@ from webhook.gate.members import WATCHED as GATED_KINDS
 from webhook.gate.pools import COUNTED as COUNTED_KINDS
 from webhook.gate.pools import WATCHED as POOL_KINDS
 from webhook.kube.ca_bundles import CONFIGURATIONS
+from webhook.member.hub_secret import HUB_SECRET
 from webhook.member.registration import RECORD
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -359,7 +360,7 @@ def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac
 
     Args:
         applied: What it may apply.
-        namespace: Its own, where it records which hub the member belongs to.
+        namespace: Its own, where it records which hub the member belongs to, and keeps its token for the hub.
         apply_rbac: Whether it may place roles and bind them: with that it can give itself any right.
     """
     rules = [
@@ -387,6 +388,7 @@ def agent_roles(applied: Selected, namespace: str = OWN_NAMESPACE, *, apply_rbac
     record = (
         Rule(f"{why}; create cannot be limited to a name", ("create",), (Resource.of(_CONFIG_MAP),)),
         Rule(why, ("get", "update"), (Resource.of(_CONFIG_MAP),), (RECORD,)),
+        Rule("its token for the hub, which it renews", ("get", "update"), (Resource.of(SECRET),), (HUB_SECRET,)),
     )
     return Role("harbormaster-agent", tuple(rules)), Role("harbormaster-agent", record, namespace)
 

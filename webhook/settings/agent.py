@@ -4,9 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from webhook.settings.environment import Settings
 from webhook.settings.installation import NamespaceSettings
 from webhook.settings.selection import AllowedKindSettings
-from webhook.settings.values import COMMAS, NamespacePattern
+from webhook.settings.values import COMMAS, NamespacePattern, SecondsWithin
 
 
 class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
@@ -17,4 +18,24 @@ class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
         max_length=100,
         description="Namespaces in which an agent does nothing, besides its own and `fleet-member-*`; `*` at the end "
         "stands for any rest.",
+    )
+
+
+class HubTokenSettings(Settings):
+    """How long the credentials of an agent for its hub last."""
+
+    hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=2**31)] = Field(
+        default=604_800,
+        description="Life of an agent's token for the hub, which is also how long the hub may be away until the agent "
+        "needs `harbormaster join` again; a hub may grant less.",
+    )
+
+
+class HubTokenRenewalSettings(HubTokenSettings):
+    """How an agent renews them."""
+
+    hub_token_renewal_seconds: Annotated[SecondsWithin, Field(ge=0.1, le=86_400)] = Field(
+        default=3600,
+        description="How often an agent renews its token for the hub, at the latest; it does so after a third of the "
+        "token's life, too, and whenever it starts.",
     )

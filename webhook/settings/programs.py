@@ -7,7 +7,7 @@ from pydantic import Field
 
 from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
 from webhook.settings.admission import MemberNetworkSettings, ReviewSettings
-from webhook.settings.agent import MemberLimitSettings
+from webhook.settings.agent import HubTokenRenewalSettings, HubTokenSettings, MemberLimitSettings
 from webhook.settings.certificates import (
     AuthorityPlaceSettings,
     AuthoritySettings,
@@ -49,7 +49,7 @@ class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, Log
     """``harbormaster reconcile``."""
 
 
-class AgentSettings(PlainListenerSettings, MemberLimitSettings, LogSettings):
+class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, LogSettings):
     """``harbormaster agent``."""
 
 
@@ -78,6 +78,10 @@ class CertsSettings(NamespaceSettings, AuthoritySettings):
     """``harbormaster certs``: where the certificate authority is, and how long the next one lasts."""
 
 
+class JoinSettings(NamespaceSettings, HubTokenSettings):
+    """``harbormaster join`` and ``leave``: where harbormaster is installed on the hub, and what a new member gets."""
+
+
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
@@ -89,6 +93,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "up": UpSettings,
     "rbac": RbacSettings,
     "certs": CertsSettings,
+    "join": JoinSettings,
     "webhook-configuration": RegistrationSettings,
     "cli": CommandLineSettings,
 }

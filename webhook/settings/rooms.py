@@ -114,7 +114,11 @@ ROOMS: Final = (
         "How the controllers work.",
         (loop.LeaseSettings, loop.ControllerSettings, loop.HubLoopSettings),
     ),
-    Room("Agent", "What an agent leaves alone in its member.", (agent.MemberLimitSettings,)),
+    Room(
+        "Agent",
+        "What an agent leaves alone in its member, and its token for the hub, where `join` has made one.",
+        (agent.MemberLimitSettings, agent.HubTokenSettings, agent.HubTokenRenewalSettings),
+    ),
     Room("Log", "What a process writes to standard error.", (telemetry.LogSettings,)),
     Room(
         "Hub",

@@ -25,7 +25,6 @@ def kubeconfig(tmp_path):
     ("words", "complaint"),
     [
         pytest.param([], "Missing option '--cluster'", id="no-cluster"),
-        pytest.param(["--cluster", "a"], "Missing option '--hub-kubeconfig'", id="no-hub"),
         pytest.param(
             ["--cluster", "Berlin"], "--cluster: 'Berlin' is not the name of a MemberCluster", id="capital-letters"
         ),
@@ -42,11 +41,18 @@ def kubeconfig(tmp_path):
     ],
 )
 def test_what_cannot_be_used_is_named(cli, kubeconfig, words, complaint):
-    hub = ["--hub-kubeconfig", kubeconfig] if "Missing option '--hub" not in complaint else []
-    done = cli("agent", *hub, "--kubeconfig", kubeconfig, *words)
+    done = cli("agent", "--hub-kubeconfig", kubeconfig, "--kubeconfig", kubeconfig, *words)
     assert done.exit_code == 1
     assert complaint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_a_kubeconfig_of_the_hub_the_member_is_asked(cli, kubeconfig):
+    done = cli("agent", "--cluster", "a", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 1
+    assert "error: the member does not say whose namespace this is: http://127.0.0.1:1 does not answer" in done.stderr
+    done = cli("agent", "--cluster", "a", "--kubeconfig", kubeconfig, "--hub-context", "x")
+    assert "error: --hub-context 'x': is a context of a file: add --hub-kubeconfig FILE" in done.stderr
 
 
 def test_a_missing_kubeconfig_is_named(cli, tmp_path, kubeconfig, monkeypatch):

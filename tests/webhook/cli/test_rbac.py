@@ -81,6 +81,11 @@ rules:
   resources: ["configmaps"]
   resourceNames: ["harbormaster-member"]
   verbs: ["get", "update"]
+# its token for the hub, which it renews
+- apiGroups: [""]
+  resources: ["secrets"]
+  resourceNames: ["harbormaster-hub"]
+  verbs: ["get", "update"]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -1,12 +1,15 @@
 """What a kubeconfig says of the way to an API server, besides tokens."""
 
+import base64
 import json
 import ssl
+from datetime import UTC, datetime
 
 import pytest
 
-from webhook.kube.kubeconfig import read_login
-from webhook.kube.login import ConfigurationError
+from certs.authority import Authority
+from webhook.kube.kubeconfig import read_endpoint, read_login
+from webhook.kube.login import ConfigurationError, Endpoint, no_credentials
 
 
 @pytest.fixture
@@ -60,6 +63,24 @@ async def test_what_stands_in_between(write, monkeypatch, cluster, environment, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert (await read_login(write(**cluster), None)).proxy == proxy
+    told = await read_endpoint(write(**cluster), None)  # to another client, which has an environment of its own
+    assert told.proxy == cluster.get("proxy-url", "")
+    assert told.login(no_credentials).proxy == proxy
+
+
+async def test_what_another_client_is_told_has_the_authorities_and_no_credentials(write):
+    pem = Authority.new(datetime.now(UTC)).pem
+    data = base64.b64encode(pem).decode()
+    told = await read_endpoint(write(**{"certificate-authority-data": data, "tls-server-name": "kubernetes"}), None)
+    assert told == Endpoint("https://hub:6443", pem.decode(), "kubernetes")
+    login = told.login(no_credentials)
+    assert (login.address, login.server_name) == ("https://hub:6443", "kubernetes")
+    assert isinstance(login.trust, ssl.SSLContext)
+    assert len(login.trust.get_ca_certs()) == 1
+    with pytest.raises(
+        ConfigurationError, match="insecure-skip-tls-verify: true: nothing vouches for https://hub:6443"
+    ):
+        await read_endpoint(write(**{"insecure-skip-tls-verify": True}), None)
 
 
 async def test_an_authority_that_cannot_be_read_is_named(write, tmp_path):

@@ -15,6 +15,8 @@ DEFAULTS = {
     "HARBORMASTER_AUTHORITY_LIFE_SECONDS": 365 * 86400,
     "HARBORMASTER_BLOCKED_KINDS": "",
     "HARBORMASTER_BLOCKED_NAMESPACES": ["kube-*"],
+    "HARBORMASTER_HUB_TOKEN_SECONDS": 604_800.0,
+    "HARBORMASTER_HUB_TOKEN_RENEWAL_SECONDS": 3600.0,
     "HARBORMASTER_BLOCK_POD_DISRUPTION_BUDGETS": False,
     "HARBORMASTER_BLOCK_WORKLOADS": False,
     "HARBORMASTER_BODIES_BYTES": 64 * 1024**2,
@@ -142,7 +144,7 @@ def defaults(program: type[Settings]) -> dict[str, object]:
 
 def test_names_and_defaults_stay_as_they_are():
     found = {}
-    for name in ("cli", "up", "webhook-configuration", "rbac", "certs", "agent", "reconcile", "serve"):
+    for name in ("cli", "up", "webhook-configuration", "rbac", "certs", "join", "agent", "reconcile", "serve"):
         found |= defaults(PROGRAMS[name])
     assert found == DEFAULTS | TYPED | HUB
 
@@ -169,6 +171,8 @@ def test_every_program_reads_what_it_has_use_for():
             "NAMESPACE",
             "ALLOWED_KINDS",
             "BLOCKED_NAMESPACES",
+            "HUB_TOKEN_SECONDS",
+            "HUB_TOKEN_RENEWAL_SECONDS",
             "LOG_FORMAT",
             "LOG_LEVEL",
         )
@@ -197,7 +201,9 @@ def test_every_program_reads_what_it_has_use_for():
     }
     assert read["reconcile"] < read["serve"]
     assert read["webhook-configuration"] < read["serve"] & read["up"]
-    assert read["serve"] == set(DEFAULTS) - {PREFIX + "BLOCKED_NAMESPACES"} | set(HUB)
+    of_members = {PREFIX + name for name in ("BLOCKED_NAMESPACES", "HUB_TOKEN_SECONDS", "HUB_TOKEN_RENEWAL_SECONDS")}
+    assert read["serve"] == set(DEFAULTS) - of_members | set(HUB)
+    assert read["join"] == {PREFIX + name for name in ("NAMESPACE", "HUB_TOKEN_SECONDS")}
     assert read["up"] - read["serve"] == set(FOLDER)
     assert read["serve"] - read["up"] == set(HUB) | {
         PREFIX + name

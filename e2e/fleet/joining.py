@@ -1,0 +1,230 @@
+"""A hub and a cluster that ``harbormaster join`` makes its member, and how an administrator calls the commands."""
+
+import base64
+import json
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from e2e.controlplane.cluster import ADMIN, Cluster, Etcd, User
+from e2e.controlplane.process import kill
+from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.bed import ACCOUNT, COLLECTORS, grant
+from e2e.fleet.objects import Objects
+from e2e.fleet.processes import SYSTEM, Reconciler, Role
+from e2e.fleet.waiting import wait_until
+from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
+from scorer.membership.access import RBAC_GROUP
+
+MEMBER = "berlin"
+ACCOUNT_ON_HUB = f"member-{MEMBER}"
+AGENT = "harbormaster-agent"
+HUB_SECRET = "harbormaster-hub"
+SECRET, ACCOUNTS, CONFIG_MAP = KINDS["", "Secret"], KINDS["", "ServiceAccount"], KINDS["", "ConfigMap"]
+ROLE, ROLE_BINDING = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"]
+CLUSTER_ROLE, CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "ClusterRole"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
+DEPLOYMENT, NAMESPACE = KINDS["apps", "Deployment"], KINDS["", "Namespace"]
+DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
+WRITTEN = (
+    SECRET,
+    ACCOUNTS,
+    CONFIG_MAP,
+    ROLE,
+    ROLE_BINDING,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    DEPLOYMENT,
+    NAMESPACE,
+    DEFINITION,
+    MEMBER_CLUSTER,
+)
+"""What the two commands can write."""
+NOBODY = "lion"
+"""A user of both clusters without rights."""
+
+
+class Pair:
+    """A hub where harbormaster is installed, and a cluster where it is not.
+
+    Args:
+        programs: Of the control plane.
+        folder: For keys and logs.
+        etcd: Below both.
+        install: Installs our definitions on the hub.
+    """
+
+    def __init__(
+        self, programs: Mapping[str, Path], folder: Path, etcd: Etcd, install: Callable[[Cluster], None]
+    ) -> None:
+        self.folder = folder
+        self._install = install
+        self.hub = Cluster(programs, folder / "hub", etcd, "join-hub", [User(NOBODY)])
+        self.member = Cluster(programs, folder / "member", etcd, "join-member", [User(NOBODY)])
+        self.on_hub, self.in_member = Objects(self.hub), Objects(self.member)
+        self.loop: Reconciler | None = None
+        self.agent: Role | None = None
+
+    def start(self) -> None:
+        """Start both clusters; neither loop nor agent runs yet."""
+        for cluster in (self.hub, self.member):
+            cluster.start()
+            cluster.start_controller_manager(COLLECTORS)
+        self._install(self.hub)
+        grant(self.hub, "reconcile", ACCOUNT)
+
+    def stop(self) -> None:
+        """Stop everything."""
+        kill(*(role.program for role in (self.loop, self.agent) if role is not None))
+        self.hub.stop()
+        self.member.stop()
+
+    def kubeconfig(self, hub_user: str = ADMIN, member_user: str = ADMIN, **changes: Any) -> Path:
+        """A kubeconfig with the contexts ``hub`` and ``member``, as *hub_user* and as *member_user*.
+
+        Args:
+            hub_user: Who asks the hub.
+            member_user: Who asks the member.
+            changes: Fields of the hub's cluster; None takes one away.
+        """
+        users = {"hub": (self.hub, hub_user), "member": (self.member, member_user)}
+        found: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+        for name, (cluster, user) in users.items():
+            read = json.loads(cluster.kubeconfigs[user].read_text(encoding="utf-8"))
+            more = changes if name == "hub" else {}
+            about = {**read["clusters"][0]["cluster"], **more}
+            about = {field: value for field, value in about.items() if value is not None}
+            found["clusters"].append({"name": name, "cluster": about})
+            found["users"].append({"name": name, "user": read["users"][0]["user"]})
+            found["contexts"].append({"name": name, "context": {"cluster": name, "user": name}})
+        path = self.folder / f"{hub_user}-{member_user}-{len(changes)}.kubeconfig"
+        path.write_text(json.dumps(found), encoding="utf-8")
+        return path
+
+    def run(
+        self, command: str, *words: str, kubeconfig: Path | None = None, name: str = MEMBER, reached: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``join`` or ``leave``; *words* replace those that every call has, and *reached* names the member."""
+        given: list[str | Path] = [
+            HARBORMASTER,
+            command,
+            name,
+            "--context=hub",
+            *(["--member-context=member"] if reached else []),
+        ]
+        given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *words]
+        return subprocess.run(given, capture_output=True, text=True, check=False, timeout=300)
+
+    def join(self, *words: str) -> str:
+        """Join without waiting, unless *words* say otherwise; returns what it printed."""
+        done = self.run("join", "--timeout=0", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def leave(self, *words: str) -> str:
+        """Leave; returns what it printed."""
+        done = self.run("leave", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def start_loop(self) -> None:
+        """Start the loop of the hub, which waits half a minute, the least, for members that do not answer."""
+        kubeconfig = self.hub.write_kubeconfig("loop", self.hub.token_of(SYSTEM, ACCOUNT))
+        settings = {"force_delete_seconds": 30, "resource_snapshot_interval_seconds": 0}
+        self.loop = Reconciler(kubeconfig, self.folder, "loop", settings)
+        self.loop.start()
+
+    def stop_loop(self) -> None:
+        """End it."""
+        if self.loop is not None:
+            self.loop.stop()
+            self.loop = None
+
+    def start_agent(self, *, wait: bool = True, words: tuple[str, ...] = (), **settings: Any) -> Role:
+        """Start the agent as its Deployment would, in place of one that runs; it has only what ``join`` gave it.
+
+        Args:
+            wait: Until it is ready.
+            words: More options.
+            settings: Given as ``HARBORMASTER_<NAME>``.
+        """
+        self.stop_agent()
+        token = self.member.token_of(SYSTEM, AGENT)
+        kubeconfig = self.member.write_kubeconfig("agent", token)
+        called = ["agent", f"--cluster={MEMBER}", f"--kubeconfig={kubeconfig}", *words]
+        self.agent = Role(called, self.folder / "agent.log", settings)
+        self.agent.start(wait=wait)
+        return self.agent
+
+    def stop_agent(self, *, killed: bool = False) -> None:
+        """End it."""
+        if self.agent is not None:
+            if killed:
+                kill(self.agent.program)
+            self.agent.stop()
+            self.agent = None
+
+    def token(self) -> str:
+        """The agent's token for the hub, as the Secret has it."""
+        return base64.b64decode(self.in_member.get(SECRET, HUB_SECRET, SYSTEM)["data"]["token"]).decode()
+
+    def set_token(self, token: str) -> None:
+        """Write a token into the Secret."""
+        data = {"token": base64.b64encode(token.encode()).decode()}
+        self.in_member.patch(SECRET, HUB_SECRET, {"data": data}, SYSTEM)
+
+    def user_of(self, token: str) -> str:
+        """Whose a token is on the hub; empty: the hub does not accept it."""
+        question = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        answer, _ = self.hub.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", question)
+        return str(answer["status"].get("user", {}).get("username", "")) if "status" in answer else ""
+
+    def everything(self) -> dict[str, str]:
+        """The versions of all objects on both sides that the commands could write."""
+        found = {}
+        for cluster, objects in (("hub", self.on_hub), ("member", self.in_member)):
+            for kind in WRITTEN:
+                for item in objects.all(kind):
+                    about = item["metadata"]
+                    found[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
+        return found
+
+    def clear(self) -> None:
+        """Take away what a test has left: the member first, then all that ``join`` can have made."""
+        self.stop_agent()
+        self.stop_loop()
+        for kind, space in ((MEMBER_CLUSTER, ""), (WORK, f"fleet-member-{MEMBER}")):
+            for item in self.on_hub.all(kind, space):
+                name = item["metadata"]["name"]
+                self.on_hub.patch(kind, name, {"metadata": {"finalizers": None}}, space)
+                self.on_hub.delete(kind, name, space)
+        self.on_hub.delete(NAMESPACE, f"fleet-member-{MEMBER}")
+        for kind in (ROLE_BINDING, ROLE, ACCOUNTS):
+            self.on_hub.delete(kind, ACCOUNT_ON_HUB, SYSTEM)
+        for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
+            self.in_member.delete(kind, AGENT)
+        self._clear_definitions()
+        self.in_member.delete(NAMESPACE, SYSTEM)
+        _wait_gone(self.in_member, NAMESPACE, SYSTEM)
+        _wait_gone(self.on_hub, NAMESPACE, f"fleet-member-{MEMBER}")
+
+    def _clear_definitions(self) -> None:
+        for item in self.in_member.all(APPLIED_WORK):
+            self.in_member.patch(APPLIED_WORK, item["metadata"]["name"], {"metadata": {"finalizers": None}})
+        self.in_member.delete(DEFINITION, APPLIED_WORK.resource)
+        _wait_gone(self.in_member, DEFINITION, APPLIED_WORK.resource)
+
+
+def _wait_gone(objects: Objects, kind: Kind, name: str) -> None:
+    wait_until(f"{kind} {name} is gone", lambda: "it is there" if objects.find(kind, name) else "")
+
+
+def only_error(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line by which a command refused; fails if it did something else."""
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("waiting: ")]
+    assert len(lines) == 1, done.stderr
+    assert re.match(r"error: ", lines[0]), lines
+    return lines[0].removeprefix("error: ")

@@ -1,0 +1,57 @@
+"""Whether a member has joined and is well, and if not, what is missing: in the order in which it comes about.
+
+Source: rollout.md 21.1; scheduling.md 5 and 19.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.documents import dicts_at, is_deleting, status_of, text_at
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.eligibility import EligibilityLimits
+from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.member_status import JOINED, READY_TO_JOIN
+
+HEALTHY = "Healthy"
+IDENTITY_ACCEPTED = "IdentityAccepted"
+
+
+def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
+    """Say what a member still lacks to be joined and healthy; empty: nothing.
+
+    Args:
+        member: The MemberCluster; None: there is none.
+        internal: The InternalMemberCluster; None: there is none.
+        now: The age of the last heartbeat is measured from then.
+    """
+    if member is None:
+        return "there is no MemberCluster of that name"
+    if is_deleting(member):
+        return "the MemberCluster is being deleted"
+    conditions = dicts_at(member, "status", "conditions")
+    ready = _named(conditions, READY_TO_JOIN)
+    if not ready:
+        return "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?"
+    if ready.get("status") != TRUE:
+        return f"the hub is not ready for it: {ready.get('message', '')}"
+    refused = _named(dicts_at(internal or {}, "status", "conditions"), IDENTITY_ACCEPTED)
+    if refused.get("status") == FALSE:
+        return f"its agent does not join: {refused.get('message', '')}"
+    if _named(conditions, JOINED).get("status") != TRUE:
+        return "its agent has not reported to the hub"
+    agent = next((each for each in agents_of(status_of(member)) if each["type"] == MEMBER_AGENT), {})
+    heartbeat = read_time(text_at(agent, "lastReceivedHeartbeat"))
+    limit = EligibilityLimits().heartbeat
+    if heartbeat is None or now - heartbeat > limit:
+        since = f" since {text_at(agent, 'lastReceivedHeartbeat')}" if heartbeat else ""
+        return f"it had joined, but its agent has not reported{since}"
+    healthy = _named(dicts_at(agent, "conditions"), HEALTHY)
+    if healthy.get("status") != TRUE:
+        return f"its agent reports that the cluster is not healthy: {healthy.get('message', '')}"
+    return ""
+
+
+def _named(conditions: list[dict[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next((each for each in conditions if each.get("type") == kind), {})

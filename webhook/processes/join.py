@@ -1,0 +1,305 @@
+"""``harbormaster join``: makes a cluster a member, on both sides, with the rights of the one who calls it.
+
+Everything is checked before anything is written: both API servers answer, the caller may write there, the cluster and
+the name belong to no other member. The order of writes is such that a run that ends in between can be repeated: what
+the agent needs comes first, then its account on the hub, then the MemberCluster, and the token last; each object is
+written whole or not at all, and one that is as it should be is left alone.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scorer.api.conditions import TRUE
+from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
+from scorer.api.meta import JsonObject
+from scorer.api.names import member_namespace
+from scorer.membership.identity import HubMember
+from scorer.membership.joined import missing
+from scorer.membership.member_status import JOINED
+from webhook.kube.login import Endpoint
+from webhook.kube.paths import ApiPath
+from webhook.kube.ports import Key, StoreError
+from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
+from webhook.member.hub_token import SERVICE_ACCOUNT, request_token
+from webhook.member.registration import CONFIG_MAP, RECORD, Registration
+from webhook.processes.member_objects import (
+    AGENT,
+    DEPLOYMENT,
+    Wanted,
+    account_of,
+    deployment,
+    identity_of,
+    member_cluster,
+    on_hub,
+    on_member,
+    secret,
+)
+from webhook.processes.rbac import Role
+from webhook.processes.sides import JoinError, Outcome, Report, Side, told
+from webhook.settings.clock import utc_now
+
+CHART: Final = "charts/harbormaster-agent"
+
+_TOKEN_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
+_LEAVE_FIRST: Final = "let it leave there first (harbormaster leave), or if that hub is lost, add --take-over"
+_NO_TOKEN: Final = "none-yet"  # noqa: S105 - stands for a token in a dry run
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOptions:
+    """How a cluster becomes a member.
+
+    Args:
+        member: Name of the MemberCluster.
+        endpoint: The hub, as the agent reaches it.
+        hub_namespace: Of harbormaster on the hub.
+        namespace: Of the agent in the member.
+        roles: What the agent may do there.
+        labels: Of the MemberCluster; labels that it has besides stay.
+        image: The agent's, if its Deployment is to be made; empty: it comes from elsewhere.
+        token_seconds: How long the first token lasts.
+        take_over: Prepare the cluster even if it belongs to another hub or is another member; the agent has to be told
+            that as well.
+    """
+
+    member: str
+    endpoint: Endpoint
+    hub_namespace: str
+    namespace: str
+    roles: tuple[Role, ...]
+    labels: Mapping[str, str]
+    image: str
+    token_seconds: float
+    take_over: bool = False
+
+
+class Join:
+    """One cluster that is to be one member.
+
+    Args:
+        hub: The hub.
+        cluster: The member.
+        options: How.
+        report: Takes a line about each object.
+    """
+
+    def __init__(self, hub: Side, cluster: Side, options: JoinOptions, report: Report) -> None:
+        self._hub = hub
+        self._cluster = cluster
+        self._options = options
+        self._report = report
+
+    async def run(self, *, dry_run: bool) -> bool:
+        """Check everything, then write what is missing; return whether anything had to be (or would be) written.
+
+        Args:
+            dry_run: Only check, and report what would be written.
+
+        Raises:
+            JoinError: Something is in the way. If that is found before anything is written, nothing is.
+        """
+        hub_uid = await self._hub.uid()
+        await self._check_hub()
+        if not self._options.take_over:
+            await self._check_cluster(hub_uid)
+        if dry_run:
+            return await self._settle_all(hub_uid, dry_run=True, report=self._report)
+        await self._settle_all(hub_uid, dry_run=True, report=lambda _: None)
+        return await self._settle_all(hub_uid, dry_run=False, report=self._report)
+
+    async def missing(self) -> str:
+        """Say what the member lacks to be joined and healthy; empty: nothing. Raises `JoinError`."""
+        name = self._options.member
+        member = await self._hub.find(MEMBER_CLUSTER, name)
+        internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
+        found = missing(member, internal, utc_now())
+        return f"{found}{await self._about_agent()}" if found and "agent has not reported" in found else found
+
+    async def has_deployment(self) -> bool:
+        """Say whether the agent is installed. Raises `JoinError`."""
+        return await self._cluster.find(DEPLOYMENT, AGENT, self._options.namespace) is not None
+
+    async def _about_agent(self) -> str:
+        space = self._options.namespace
+        found = await self._cluster.find(DEPLOYMENT, AGENT, space)
+        if found is None:
+            return f"; {self._cluster} has no Deployment {space}/{AGENT}"
+        if not status_of(found).get("availableReplicas"):
+            return f"; no Pod of Deployment {space}/{AGENT} in {self._cluster} is available"
+        return ""
+
+    async def _check_hub(self) -> None:
+        options, hub = self._options, self._hub
+        if await hub.find(CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER.resource) is None:
+            raise JoinError(f"{hub}: does not know MemberClusters; install harbormaster there first")
+        if await hub.find(NAMESPACE, options.hub_namespace) is None:
+            raise JoinError(
+                f"{hub}: has no namespace {options.hub_namespace!r}; install harbormaster there first, or name its "
+                "namespace: --hub-namespace"
+            )
+        found = await hub.find(MEMBER_CLUSTER, options.member)
+        if found is None:
+            return
+        if is_deleting(found):
+            raise JoinError(f"{hub}: MemberCluster {options.member} is being deleted; wait until it is gone")
+        given, ours = dict_at(spec_of(found), "identity"), identity_of(options.member, options.hub_namespace)
+        if {**given, "apiGroup": given.get("apiGroup") or ""} != ours:
+            raise JoinError(
+                f"{hub}: MemberCluster {options.member}: spec.identity is {_named(given)}, not {_named(ours)}; set it "
+                "to that if the member is to log in with a token that join makes"
+            )
+
+    async def _check_cluster(self, hub_uid: str) -> None:
+        """Check that the cluster is no other member, and the member no other cluster."""
+        options, cluster = self._options, self._cluster
+
+        async def home() -> str:
+            return options.namespace
+
+        try:
+            why = await Registration(options.member, cluster.store, home).refusal(hub_uid)
+        except StoreError as error:
+            raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
+        if why:
+            raise JoinError(f"{cluster}: {why}; {_LEAVE_FIRST}")
+        access = await self._stored()
+        if access is not None and (access.member, access.hub) != (options.member, hub_uid):
+            theirs = HubMember.named(access.member, access.hub)
+            raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
+        record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
+        if access is not None or (record is not None and record.get("data")):  # a member that has left has an empty one
+            return
+        found = await self._hub.find(MEMBER_CLUSTER, options.member)
+        if found is not None and _is_joined(found):
+            raise JoinError(
+                f"{self._hub}: member {options.member} has joined already, and {cluster} does not know of it in "
+                f"namespace {options.namespace!r}: it is another cluster, or its agent is in another namespace "
+                "(--namespace)"
+            )
+
+    async def _settle_all(self, hub_uid: str, *, dry_run: bool, report: Report) -> bool:
+        options, changed = self._options, False
+
+        def tell(side: Side, wanted: Wanted, outcome: Outcome) -> None:
+            nonlocal changed
+            changed = changed or outcome is not Outcome.UNCHANGED
+            metadata = wanted.document["metadata"]
+            key = Key(metadata["name"], metadata.get("namespace", ""))
+            report(told(side, wanted.kind, key, outcome, dry_run=dry_run))
+
+        async def settle(side: Side, steps: Sequence[Wanted]) -> None:
+            for wanted in steps:
+                tell(side, wanted, await side.settle(wanted, dry_run=dry_run))
+
+        await settle(self._cluster, [*on_member(options.namespace, options.roles)])
+        await settle(self._hub, [*on_hub(options.member, options.hub_namespace)])
+        tell(self._hub, *await self._settle_member(dry_run=dry_run))
+        await settle(self._cluster, [secret(await self._access(hub_uid, dry_run=dry_run), options.namespace)])
+        if options.image:
+            await settle(
+                self._cluster,
+                [deployment(options.member, options.namespace, options.image, take_over=options.take_over)],
+            )
+        return changed
+
+    async def _settle_member(self, *, dry_run: bool) -> tuple[Wanted, Outcome]:
+        """Make the MemberCluster, or give it the labels that it lacks."""
+        options = self._options
+        found = await self._hub.find(MEMBER_CLUSTER, options.member)
+        if found is None:
+            new = member_cluster(options.member, options.hub_namespace, options.labels)
+            await self._hub.write("POST", MEMBER_CLUSTER, new, dry_run=dry_run)
+            return Wanted(MEMBER_CLUSTER, new), Outcome.CREATED
+        labels = {**labels_of(found), **options.labels}
+        if labels == labels_of(found):
+            return Wanted(MEMBER_CLUSTER, found), Outcome.UNCHANGED
+        labelled = {**found, "metadata": {**found["metadata"], "labels": labels}}
+        await self._hub.write("PUT", MEMBER_CLUSTER, labelled, dry_run=dry_run)
+        return Wanted(MEMBER_CLUSTER, labelled), Outcome.CHANGED
+
+    async def _access(self, hub_uid: str, *, dry_run: bool) -> HubAccess:
+        """Return what the Secret has to say; its token stays if the hub still accepts it."""
+        options, stored = self._options, await self._stored()
+        access = HubAccess(
+            options.member,
+            hub_uid,
+            options.hub_namespace,
+            account_of(options.member),
+            "" if stored is None else stored.token,
+            options.endpoint.server,
+            options.endpoint.authorities,
+            options.endpoint.server_name,
+            options.endpoint.proxy,
+        )
+        if access.token and await self._is_accepted(access):
+            return access
+        account = Key(access.account, access.namespace)
+        await self._hub.check_right("create", SERVICE_ACCOUNT, account, "token")
+        if dry_run:
+            return access.renewed(_NO_TOKEN)
+        try:
+            token = await request_token(self._hub.server, account, options.token_seconds)
+        except StoreError as error:
+            raise self._hub.error(
+                f"create a token of ServiceAccount {account.namespace}/{account.name}", error
+            ) from error
+        return access.renewed(token.text)
+
+    async def _stored(self) -> HubAccess | None:
+        """Return what the Secret says; None: there is none, or it cannot be used and is written anew."""
+        found = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
+        try:
+            return None if found is None else HubAccess.read(found)
+        except InvalidSecretError:
+            return None
+
+    async def _is_accepted(self, access: HubAccess) -> bool:
+        """Ask the hub whether it accepts a token as one of the member's account."""
+        question: JsonObject = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": access.token},
+        }
+        try:
+            answer = await self._hub.server.request("POST", _TOKEN_REVIEW, question)
+        except StoreError as error:
+            raise self._hub.error("create TokenReviews", error) from error
+        status = status_of(answer)
+        return status.get("authenticated") is True and dict_at(status, "user").get("username") == access.username
+
+
+def helm_line(options: JoinOptions, context: str, kubeconfig: Path | None) -> str:
+    """Return the command that installs the agent from its chart, where ``join`` has made everything else.
+
+    Args:
+        options: How the cluster becomes a member.
+        context: Of the member.
+        kubeconfig: With that context; None: helm's own.
+    """
+    words = ["helm", "upgrade", "--install", AGENT, CHART, f"--kube-context={context}"]
+    words.append(f"--namespace={options.namespace}")
+    if kubeconfig is not None:
+        words.append(f"--kubeconfig={kubeconfig}")
+    values = {
+        "cluster": options.member,
+        "serviceAccount.create": "false",
+        "serviceAccount.name": AGENT,
+        "rbac.create": "false",
+        "crds.install": "false",
+        **({"takeOver": "true"} if options.take_over else {}),
+    }
+    return shlex.join([*words, *(word for name, value in values.items() for word in ("--set", f"{name}={value}"))])
+
+
+def _named(identity: JsonObject) -> str:
+    space = identity.get("namespace") or ""
+    return f"{identity.get('kind')} {space}{'/' if space else ''}{identity.get('name')}"
+
+
+def _is_joined(member: JsonObject) -> bool:
+    conditions = dicts_at(member, "status", "conditions")
+    return any(each.get("type") == JOINED and each.get("status") == TRUE for each in conditions)

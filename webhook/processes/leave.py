@@ -1,0 +1,155 @@
+"""``harbormaster leave``: lets a member go, and removes what ``join`` made for it, the credentials last.
+
+The MemberCluster goes first. Its agent lets go of what was placed, which stays, and reports that; the loop removes the
+member's namespace, and only then the MemberCluster is gone. Until then the agent needs its account, its rights and its
+login, so nothing else is removed before. A run that ends in between can be repeated.
+
+The definition of AppliedWorks and the AppliedWorks stay in the cluster: what was placed would go with them.
+"""
+
+from dataclasses import dataclass
+
+from scorer.api.documents import is_deleting
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
+from scorer.api.names import member_namespace
+from scorer.membership.identity import HubMember
+from webhook.kube.ports import Key, NotFoundError, StoreError
+from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
+from webhook.member.membership import has_left
+from webhook.member.registration import CONFIG_MAP, RECORD, Registration
+from webhook.processes.member_objects import AGENT, DEPLOYMENT, made_on_hub, made_on_member
+from webhook.processes.sides import JoinError, Outcome, Report, Side, told
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOptions:
+    """Which member leaves.
+
+    Args:
+        member: Name of the MemberCluster.
+        hub_namespace: Of harbormaster on the hub.
+        namespace: Of the agent in the member.
+    """
+
+    member: str
+    hub_namespace: str
+    namespace: str
+
+
+class Leave:
+    """One member that is to leave.
+
+    Args:
+        hub: The hub.
+        cluster: The member; None: it cannot be reached any more, and nothing is removed there.
+        options: Which.
+        report: Takes a line about each object.
+    """
+
+    def __init__(self, hub: Side, cluster: Side | None, options: LeaveOptions, report: Report) -> None:
+        self._hub = hub
+        self._cluster = cluster
+        self._options = options
+        self._report = report
+
+    async def check(self) -> None:
+        """Check that the cluster is this member of this hub, or none.
+
+        Raises:
+            JoinError: It is another's, or an API server refuses or does not answer.
+        """
+        options, cluster, hub_uid = self._options, self._cluster, await self._hub.uid()
+        if cluster is None:
+            return
+
+        async def home() -> str:
+            return options.namespace
+
+        try:
+            why = await Registration(options.member, cluster.store, home).refusal(hub_uid)
+        except StoreError as error:
+            raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
+        if why:
+            raise JoinError(f"{cluster}: {why}")
+        found = await cluster.find(SECRET, HUB_SECRET, options.namespace)
+        try:
+            access = None if found is None else HubAccess.read(found)
+        except InvalidSecretError:
+            return
+        if access is not None and (access.member, access.hub) != (options.member, hub_uid):
+            theirs, ours = HubMember.named(access.member, access.hub), HubMember.named(options.member, hub_uid)
+            raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}, not of {ours}")
+
+    async def ask(self, *, dry_run: bool) -> bool:
+        """Delete the MemberCluster; return whether there was one. Raises `JoinError`."""
+        key = Key(self._options.member)
+        found = await self._hub.find(MEMBER_CLUSTER, key.name)
+        if found is None:
+            return False
+        await self._hub.check_right("delete", MEMBER_CLUSTER, key)
+        if not dry_run and not is_deleting(found):
+            try:
+                await self._hub.store.delete(MEMBER_CLUSTER, key, uid=found["metadata"]["uid"])
+            except NotFoundError:
+                pass
+            except StoreError as error:
+                raise self._hub.error(f"delete MemberCluster {key.name}", error) from error
+        self._report(told(self._hub, MEMBER_CLUSTER, key, Outcome.REMOVED, dry_run=dry_run))
+        return True
+
+    async def waited_on(self) -> str:
+        """Say what the departure waits for; empty: the MemberCluster is gone. Raises `JoinError`."""
+        name, space = self._options.member, member_namespace(self._options.member)
+        if await self._hub.find(MEMBER_CLUSTER, name) is None:
+            return ""
+        internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, space)
+        if internal is not None and not has_left(internal):
+            return (
+                "its agent has not reported that it has let go of what was placed; the loop waits for that for 15 "
+                "minutes (HARBORMASTER_FORCE_DELETE_SECONDS)"
+            )
+        if await self._hub.find(NAMESPACE, space) is not None:
+            return f"namespace {space} on the hub is not gone yet"
+        return "the loop has not released the MemberCluster: does `harbormaster reconcile` run on the hub?"
+
+    async def clear(self, *, dry_run: bool) -> bool:
+        """Remove what ``join`` made; return whether there was anything.
+
+        Args:
+            dry_run: Remove nothing, and report what would be.
+
+        Raises:
+            JoinError: An API server refuses, or does not answer.
+        """
+        options, any_removed = self._options, False
+        hub = [(self._hub, *each) for each in made_on_hub(options.member, options.hub_namespace)]
+        cluster = self._cluster
+        steps = list(hub[:-1])
+        if cluster is not None:
+            steps = [(cluster, *each) for each in made_on_member(options.namespace)] + steps
+            steps.append((cluster, SECRET, Key(HUB_SECRET, options.namespace)))
+        for side, kind, key in (*steps, hub[-1]):
+            outcome = await side.remove(kind, key, dry_run=dry_run)
+            if outcome is not None:
+                any_removed = True
+                self._report(told(side, kind, key, outcome, dry_run=dry_run))
+        return any_removed
+
+    async def remarks(self) -> list[str]:
+        """Return what the caller should still do, a line each. Raises `JoinError`."""
+        options, cluster = self._options, self._cluster
+        if cluster is None:
+            return ["nothing was removed from the member itself; to do that, add --member-context"]
+        found = []
+        record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
+        if record is not None and record.get("data"):
+            found.append(
+                f"{cluster}: the agent has not let go of the cluster: AppliedWorks there keep their finalizers, and "
+                "another hub needs --take-over"
+            )
+        if await cluster.find(DEPLOYMENT, AGENT, options.namespace) is not None:
+            found.append(
+                f"{cluster}: Deployment {options.namespace}/{AGENT} was not made by join; if Helm has, run: "
+                f"helm uninstall {AGENT} --namespace {options.namespace} --kube-context {cluster.context}"
+            )
+        return found

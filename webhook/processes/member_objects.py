@@ -1,0 +1,187 @@
+"""What a member consists of, on the hub and in the cluster itself, so that its agent can join.
+
+On the hub, harbormaster's namespace has a ServiceAccount for each member, with a Role that lets it ask for tokens of
+itself; what it may do for its member, the loop grants. In the member, there are the definition of AppliedWorks, the
+agent's namespace, its ServiceAccount with the rights that ``harbormaster rbac agent`` prints, and the Secret with its
+login for the hub. What ``join`` makes for the agent has a label that says so: ``leave`` removes nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from scorer.api.crd import custom_resource_definitions
+from scorer.api.documents import label, labels_of
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import MADE_BY
+from scorer.membership.access import ROLE
+from webhook.kube.ports import Key
+from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess
+from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.processes.rbac import Resource, Role, Rule, agent_roles, default_applied, documents, service_account
+
+AGENT: Final = "harbormaster-agent"
+"""The agent's ServiceAccount, roles, Deployment and Helm release in a member."""
+DEPLOYMENT: Final = KINDS["apps", "Deployment"]
+PROBES: Final = 8081
+"""Port of the agent's probes and metrics."""
+
+_NAME: Final = "app.kubernetes.io/name"
+_JOIN: Final = "join"
+_LABELS: Final[Mapping[str, str]] = {_NAME: AGENT, MADE_BY: _JOIN}
+
+
+class Wanted(NamedTuple):
+    """An object as it should be."""
+
+    kind: Kind
+    document: JsonObject
+
+
+def is_from_join(document: JsonObject) -> bool:
+    """Say whether ``join`` has made an object."""
+    return label(document, MADE_BY) == _JOIN
+
+
+def unmarked(document: JsonObject) -> JsonObject:
+    """Return an object without the label that says who has made it: another has, and ``leave`` is to leave it alone."""
+    labels = {name: value for name, value in labels_of(document).items() if name not in _LABELS}
+    metadata = {name: value for name, value in document["metadata"].items() if name != "labels"}
+    return {**document, "metadata": {**metadata, "labels": labels} if labels else metadata}
+
+
+def account_of(member: str) -> str:
+    """Return the name of a member's ServiceAccount on the hub: no process of ours runs as one of that name."""
+    return f"member-{member}"
+
+
+def identity_of(member: str, namespace: str) -> JsonObject:
+    """Return ``spec.identity`` of a MemberCluster.
+
+    Args:
+        member: Its name.
+        namespace: Of harbormaster on the hub.
+    """
+    return {"kind": "ServiceAccount", "name": account_of(member), "namespace": namespace, "apiGroup": ""}
+
+
+def member_cluster(member: str, namespace: str, labels: Mapping[str, str]) -> JsonObject:
+    """Return a new MemberCluster; arguments as `identity_of`."""
+    return _object(MEMBER_CLUSTER, member, "", dict(labels), spec={"identity": identity_of(member, namespace)})
+
+
+def on_hub(member: str, namespace: str) -> Iterator[Wanted]:
+    """Yield what the hub has to have before the MemberCluster; arguments as `identity_of`."""
+    name = account_of(member)
+    labels = {**_LABELS}
+    yield Wanted(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, namespace, labels))
+    rule = Rule("its own tokens", ("create",), (Resource.of(SERVICE_ACCOUNT, "token"),), (name,))
+    yield from _roles((Role(name, (rule,), namespace),), service_account(namespace, name))
+
+
+def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[Wanted]:
+    """Yield what the member has to have before the Secret.
+
+    Args:
+        namespace: Of the agent.
+        roles: Of the agent; empty: those for all that it applies by default.
+    """
+    found = (each for each in custom_resource_definitions() if each["metadata"]["name"] == APPLIED_WORK.resource)
+    yield Wanted(CUSTOM_RESOURCE_DEFINITION, next(found))
+    yield Wanted(NAMESPACE, _object(NAMESPACE, namespace))
+    yield Wanted(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, AGENT, namespace, {**_LABELS}))
+    yield from _roles(roles or agent_roles(default_applied(), namespace), service_account(namespace, AGENT))
+
+
+def secret(access: HubAccess, namespace: str) -> Wanted:
+    """Return the agent's login for the hub; *namespace* is the agent's."""
+    return Wanted(SECRET, _object(SECRET, HUB_SECRET, namespace, {**_LABELS}, type="Opaque", data=access.data()))
+
+
+def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> Wanted:
+    """Return the agent's Deployment; it fits Pod Security "restricted".
+
+    Args:
+        member: Name of the MemberCluster.
+        namespace: Of the agent.
+        image: With harbormaster on its path.
+        take_over: Make the cluster this member, even if it was another member before.
+    """
+    words = [f"--cluster={member}", "--http-host=0.0.0.0", f"--http-port={PROBES}"]
+    container = {
+        "name": "agent",
+        "image": image,
+        "command": ["harbormaster", "agent"],
+        "args": [*words, "--take-over"] if take_over else words,
+        "ports": [{"name": "http", "containerPort": PROBES}],
+        "resources": {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "512Mi"}},
+        "startupProbe": _probe("/livez", 2, 30),
+        "livenessProbe": _probe("/livez", 10, 6),
+        "readinessProbe": _probe("/readyz", 5, 2),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    pod = {
+        "serviceAccountName": AGENT,
+        "enableServiceLinks": False,
+        "containers": [container],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    spec = {
+        "replicas": 1,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": {_NAME: AGENT}},
+        "template": {"metadata": {"labels": {_NAME: AGENT}}, "spec": pod},
+    }
+    return Wanted(DEPLOYMENT, _object(DEPLOYMENT, AGENT, namespace, {**_LABELS}, spec=spec))
+
+
+def made_on_member(namespace: str) -> Iterator[tuple[Kind, Key]]:
+    """Yield what ``leave`` removes from the member before the Secret: the definition stays, and what was placed."""
+    yield DEPLOYMENT, Key(AGENT, namespace)
+    for wanted in reversed([*on_member(namespace)]):
+        if wanted.kind not in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION):
+            yield wanted.kind, _key(wanted)
+
+
+def made_on_hub(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
+    """Yield what ``leave`` removes from the hub, the account last; arguments as `identity_of`."""
+    for wanted in reversed([*on_hub(member, namespace)]):
+        yield wanted.kind, _key(wanted)
+
+
+def _key(wanted: Wanted) -> Key:
+    metadata = wanted.document["metadata"]
+    return Key(metadata["name"], metadata.get("namespace", ""))
+
+
+def _roles(roles: tuple[Role, ...], subject: JsonObject) -> Iterator[Wanted]:
+    for document, _ in documents(roles, subject):
+        document["metadata"] = {**document["metadata"], "labels": {**_LABELS}}
+        yield Wanted(KINDS[ROLE.group, document["kind"]], document)
+
+
+def _object(kind: Kind, name: str, namespace: str = "", labels: JsonObject | None = None, **rest: object) -> JsonObject:
+    metadata: JsonObject = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if labels:
+        metadata["labels"] = labels
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
+
+
+def _probe(path: str, seconds: int, failures: int) -> JsonObject:
+    return {
+        "httpGet": {"path": path, "port": "http"},
+        "periodSeconds": seconds,
+        "failureThreshold": failures,
+        "timeoutSeconds": 2,
+    }

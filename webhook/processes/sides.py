@@ -1,0 +1,202 @@
+"""The hub and a member's cluster, as ``join`` and ``leave`` write to both with the rights of the one who calls them.
+
+Each object is read, then applied as a server-side dry run, and written only if that would change it: so a second run
+changes nothing, and a run with ``dry_run`` says the same as the run that follows it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from scorer.api.documents import text_at
+from scorer.api.kinds import NAMESPACE, Kind
+from scorer.api.meta import JsonObject
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath, path_of, path_of_object
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError, UnavailableError
+from webhook.kube.store import HubStore
+from webhook.processes.member_objects import Wanted, is_from_join, unmarked
+
+MANAGER: Final = "harbormaster-join"
+"""Field manager of what ``join`` writes."""
+
+_CHANGING: Final = frozenset({"resourceVersion", "generation", "managedFields"})
+_REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+
+Report = Callable[[str], None]
+"""Takes one line about what was done."""
+
+
+class JoinError(Exception):
+    """A member cannot join or leave so; the message is one line for the user."""
+
+
+class Outcome(StrEnum):
+    """What became of an object."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two clusters.
+
+    Args:
+        name: ``hub`` or ``member``, for messages.
+        context: How the user named it, for messages.
+        server: The connection.
+    """
+
+    name: str
+    context: str
+    server: ApiServer
+
+    @property
+    def store(self) -> HubStore:
+        """Its objects."""
+        return HubStore(self.server)
+
+    async def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
+        """Return an object; None: there is none, or no such kind.
+
+        Raises:
+            JoinError: It cannot be read.
+        """
+        key = Key(name, namespace)
+        try:
+            return await self.store.get(kind, key)
+        except NotFoundError:
+            return None
+        except StoreError as error:
+            raise self.error(f"get {described(kind, key)}", error) from error
+
+    async def uid(self) -> str:
+        """Return what identifies the cluster. Raises `JoinError`."""
+        found = await self.find(NAMESPACE, "kube-system")
+        if found is None:
+            raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
+        return text_at(found, "metadata", "uid")
+
+    async def settle(self, wanted: Wanted, *, dry_run: bool) -> Outcome:
+        """Make an object what it should be.
+
+        Args:
+            wanted: The object; fields that it does not name stay.
+            dry_run: Write nothing. If the object or its namespace does not exist, only the right to write is checked.
+
+        Raises:
+            JoinError: The API server refuses, or does not answer.
+        """
+        kind, document = wanted
+        key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
+        current = await self.find(kind, key.name, key.namespace)
+        if current is not None and not is_from_join(current):
+            document = unmarked(document)
+        try:
+            planned = await self.store.apply(kind, document, manager=MANAGER, force=True, dry_run=True)
+        except NotFoundError as error:
+            if current is not None or not dry_run:  # else its namespace is still to be made
+                raise self.error(f"apply {described(kind, key)}", error) from error
+            return Outcome.CREATED
+        except StoreError as error:
+            raise self.error(f"apply {described(kind, key)}", error) from error
+        if current is not None and _plain(current) == _plain(planned):
+            return Outcome.UNCHANGED
+        if not dry_run:
+            try:
+                await self.store.apply(kind, document, manager=MANAGER, force=True)
+            except StoreError as error:
+                raise self.error(f"apply {described(kind, key)}", error) from error
+        return Outcome.CREATED if current is None else Outcome.CHANGED
+
+    async def write(self, method: str, kind: Kind, document: JsonObject, *, dry_run: bool) -> None:
+        """Create an object (``POST``) or write it over the version that it was read at (``PUT``).
+
+        Raises:
+            JoinError: The API server refuses, or does not answer.
+        """
+        key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
+        path = path_of(kind, key.namespace) if method == "POST" else path_of_object(kind, key)
+        try:
+            await self.server.request(method, path, document, query={"dryRun": "All"} if dry_run else None)
+        except StoreError as error:
+            raise self.error(f"write {described(kind, key)}", error) from error
+
+    async def remove(self, kind: Kind, key: Key, *, dry_run: bool) -> Outcome | None:
+        """Remove an object that ``join`` has made; return None if there is none, or it is another's.
+
+        Raises:
+            JoinError: The API server refuses, or does not answer.
+        """
+        found = await self.find(kind, key.name, key.namespace)
+        if found is None or not is_from_join(found):
+            return None
+        if not dry_run:
+            try:
+                await self.store.delete(kind, key, uid=found["metadata"]["uid"])
+            except NotFoundError:
+                return None
+            except StoreError as error:
+                raise self.error(f"delete {described(kind, key)}", error) from error
+        return Outcome.REMOVED
+
+    async def check_right(self, verb: str, kind: Kind, key: Key, subresource: str = "") -> None:
+        """Check that the caller may do something that has no dry run.
+
+        Raises:
+            JoinError: They may not, or the API server does not say.
+        """
+        wanted = {
+            "verb": verb,
+            "group": kind.group,
+            "resource": kind.plural,
+            "subresource": subresource,
+            "namespace": key.namespace,
+            "name": key.name,
+        }
+        question = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {name: value for name, value in wanted.items() if value}},
+        }
+        what = f"{verb} {described(kind, key)}{f' ({subresource})' if subresource else ''}"
+        try:
+            answer = await self.server.request("POST", _REVIEW, question)
+        except StoreError as error:
+            raise self.error(what, error) from error
+        if (answer.get("status") or {}).get("allowed") is not True:
+            raise JoinError(f"{self}: you may not {what}")
+
+    def error(self, what: str, error: StoreError) -> JoinError:
+        """Return the one line for an error of the API server; *what* was tried."""
+        reason = " ".join(str(error).split())
+        match error:
+            case UnavailableError():
+                return JoinError(f"{self}: {reason}")
+            case ForbiddenError():
+                return JoinError(f"{self}: you may not {what}: {reason}")
+            case _:
+                return JoinError(f"{self}: {what}: {reason}")
+
+    def __str__(self) -> str:
+        return f"{self.name} (context {self.context!r})"
+
+
+def described(kind: Kind, key: Key) -> str:
+    """Name an object in a line."""
+    return f"{kind.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}"
+
+
+def told(side: Side, kind: Kind, key: Key, outcome: Outcome, *, dry_run: bool) -> str:
+    """Return the line about one object."""
+    word = f"would be {outcome.value}" if dry_run and outcome is not Outcome.UNCHANGED else outcome.value
+    return f"{side.name + ':':8}{described(kind, key)} {word}"
+
+
+def _plain(document: JsonObject) -> JsonObject:
+    metadata = {name: value for name, value in document["metadata"].items() if name not in _CHANGING}
+    return {**document, "metadata": metadata}
