@@ -83,8 +83,9 @@ docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are m
 	@$(BIN)/python -m tests.docs
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
-charts: $(VENV)/.development  ## Write what of the charts is made from the code
+charts: $(VENV)/.development  ## Write what of the charts is made from the code, and their golden renderings
 	@$(BIN)/python -m tests.charts
+	@$(BIN)/python -m e2e.charts
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

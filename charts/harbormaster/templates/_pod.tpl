@@ -12,10 +12,6 @@ imagePullSecrets:
 {{- with $.Values.pod.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- if $.Values.pod.hostNetwork }}
-hostNetwork: true
-dnsPolicy: ClusterFirstWithHostNet
-{{- end }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
