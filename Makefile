@@ -13,7 +13,7 @@ ONCE ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak bench lint fmt openapi docs clean controlplane programs lock
+.PHONY: help setup run test check soak bench lint fmt openapi docs charts clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -82,6 +82,10 @@ openapi: $(VENV)/.development  ## Describe /v1 anew: examples from a real server
 docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are made from the code
 	@$(BIN)/python -m tests.docs
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
+
+charts: $(VENV)/.development  ## Write what of the charts is made from the code, and their golden renderings
+	@$(BIN)/python -m tests.charts
+	@$(BIN)/python -m e2e.charts
 
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -19,6 +19,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_authorization.py",
         "e2e/test_bad_input.py",
         "e2e/test_certificates.py",
+        "e2e/test_charts_accepted.py",
         "e2e/test_clients.py",
         "e2e/test_deletion_guard.py",
         "e2e/test_evictions_and_back_reports.py",

@@ -17,7 +17,10 @@ DOCS: Final = ROOT / "docs"
 REFERENCE: Final = DOCS / "reference"
 
 DOCUMENTS: Final = tuple(
-    sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md"), *DOCS.rglob("*.md")], key=lambda path: str(path))
+    sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/README.md"), *ROOT.glob("charts/*/README.md"), *DOCS.rglob("*.md")],
+        key=lambda path: str(path),
+    )
 )
 """Every document that people are to read."""
 

@@ -1,0 +1,10 @@
+{{- /* Made from the code by `make charts`; a test compares. */}}
+{{- define "harbormaster.settings.agent" -}}
+{{- include "harbormaster.setting" (list "HARBORMASTER_CONNECTIONS" .Values.settings.connections "1000") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKES_PER_ADDRESS" .Values.settings.handshakesPerAddress "200") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKE_SECONDS" .Values.settings.handshakeSeconds "3") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_ALLOWED_KINDS" .Values.settings.allowedKinds "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_BLOCKED_NAMESPACES" .Values.settings.blockedNamespaces "kube-*") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
+{{- end }}

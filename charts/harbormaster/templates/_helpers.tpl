@@ -1,0 +1,186 @@
+{{/* What names of objects begin with. */}}
+{{- define "harbormaster.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{/* The same for objects without a namespace: agents never place what is named harbormaster or harbormaster-*. */}}
+{{- define "harbormaster.clusterName" -}}
+{{- $name := include "harbormaster.fullname" . -}}
+{{- or (eq $name "harbormaster") (hasPrefix "harbormaster-" $name) | ternary $name (printf "harbormaster-%s" $name) -}}
+{{- end }}
+
+{{- define "harbormaster.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ include "harbormaster.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: harbormaster
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "harbormaster.name" -}}
+{{- default .Chart.Name .Values.nameOverride -}}
+{{- end }}
+
+{{/* The labels that select the pods of a component: never its version. (list $ component) */}}
+{{- define "harbormaster.selector" -}}
+{{- $ := index . 0 -}}
+app.kubernetes.io/name: {{ include "harbormaster.name" $ }}
+app.kubernetes.io/instance: {{ $.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "harbormaster.loopAccount" -}}
+{{- default (printf "%s-reconcile" (include "harbormaster.fullname" .)) .Values.reconcile.serviceAccount.name -}}
+{{- end }}
+
+{{/* The server runs as the loop where the loop is in it. */}}
+{{- define "harbormaster.serveAccount" -}}
+{{- if eq .Values.reconcile.mode "Server" -}}
+{{- include "harbormaster.loopAccount" . -}}
+{{- else -}}
+{{- default (printf "%s-serve" (include "harbormaster.fullname" .)) .Values.serve.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{- define "harbormaster.image" -}}
+{{- with .Values.image -}}
+{{- .digest | empty | ternary (printf "%s:%s" .repository (default $.Chart.AppVersion .tag)) (printf "%s@%s" .repository .digest) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether policies are made: "" is no. */}}
+{{- define "harbormaster.policies" -}}
+{{- if and .Values.rbac.policies (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
+{{- end }}
+
+{{/* The users who may go beyond budgets, as a list of CEL within single quotes of YAML. */}}
+{{- define "harbormaster.exemptUsers" -}}
+{{- .Values.settings.enforcementExemptUsers | sortAlpha | toRawJson | replace "\",\"" "\", \"" | replace "'" "''" -}}
+{{- end }}
+
+{{- define "harbormaster.hooksPath" -}}
+{{- with .Values.webhook.secrets }}/hooks/{{ first . }}{{ end -}}
+{{- end }}
+
+{{- define "harbormaster.givenBundle" -}}
+{{- if eq .Values.certs.mode "files" }}{{ .Values.certs.files.caBundle }}{{ end -}}
+{{- end }}
+
+{{- define "harbormaster.hookAnnotations" -}}
+{{- $annotations := .Values.webhook.annotations -}}
+{{- if eq .Values.certs.mode "cert-manager" -}}
+{{- $from := printf "%s/%s" .Release.Namespace (include "harbormaster.fullname" .) -}}
+{{- $annotations = merge (dict "cert-manager.io/inject-ca-from" $from) $annotations -}}
+{{- end -}}
+{{- with $annotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret with the certificate in a pod; empty: the server has an authority of its own. */}}
+{{- define "harbormaster.tlsSecret" -}}
+{{- if eq .Values.certs.mode "cert-manager" }}{{ include "harbormaster.fullname" . }}-tls{{ end -}}
+{{- if eq .Values.certs.mode "files" }}{{ .Values.certs.files.secretName }}{{ end -}}
+{{- end }}
+
+{{/* The names in the certificate; the first is that by which the server checks itself. */}}
+{{- define "harbormaster.dnsNames" -}}
+{{- $name := include "harbormaster.fullname" . -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $own := list (printf "%s.%s.svc" $name $namespace) (printf "%s.%s" $name $namespace) $name (printf "%s.%s.svc.%s" $name $namespace .Values.clusterDomain) -}}
+{{- concat $own .Values.certs.extraDNSNames | uniq | toJson -}}
+{{- end }}
+
+{{/* Seconds that the server may take to stop: what its drain may take, requests under way, the Lease, and some to spare. */}}
+{{- define "harbormaster.servingGracePeriod" -}}
+{{- addf .Values.settings.drainLimitSeconds .Values.settings.shutdownSeconds 20 | ceil | int -}}
+{{- end }}
+
+{{/* One variable, where its value differs from the default: (list variable value default). */}}
+{{- define "harbormaster.setting" -}}
+{{- $text := include "harbormaster.text" (index . 1) -}}
+{{- if ne $text (index . 2) }}
+- name: {{ index . 0 }}
+  value: {{ $text | quote }}
+{{- end -}}
+{{- end }}
+
+{{/* A value as the environment spells it. */}}
+{{- define "harbormaster.text" -}}
+{{- if kindIs "string" . -}}
+{{- . -}}
+{{- else if not (kindIs "slice" .) -}}
+{{- toRawJson . -}}
+{{- else if not . -}}
+{{- else if kindIs "map" (first .) -}}
+{{- toRawJson . -}}
+{{- else -}}
+{{- join "," . -}}
+{{- end -}}
+{{- end }}
+
+{{/* What placements may select, as words: plural.group. */}}
+{{- define "harbormaster.selected" -}}
+{{- $selected := default (include "harbormaster.selectable" . | fromJsonArray) .Values.reconcile.select -}}
+{{- .Values.reconcile.secrets | ternary (append $selected "secrets") $selected | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/* The rules for what placements select. */}}
+{{- define "harbormaster.reading" -}}
+{{- if .Values.reconcile.selectEverything }}
+  # placements select these: every kind there is, Secrets too
+  - apiGroups: ["*"]
+    resources: ["*"]
+    verbs: ["get", "list", "watch"]
+{{- if .Values.reconcile.backReport }}
+  # the status that a placed object has on its member, written back to the hub
+  - apiGroups: ["*"]
+    resources: ["*/status"]
+    verbs: ["update"]
+{{- end }}
+{{- else }}
+{{- $without := include "harbormaster.withoutStatus" . | fromJsonArray }}
+{{- $selected := include "harbormaster.selected" . | fromJsonArray }}
+{{- range $group, $plurals := include "harbormaster.byGroup" $selected | fromJson }}
+  # placements select these
+  - apiGroups: [{{ $group | quote }}]
+    resources: {{ toJson $plurals }}
+    verbs: ["get", "list", "watch"]
+{{- end }}
+{{- if .Values.reconcile.backReport }}
+{{- $reported := list }}
+{{- range $selected }}
+{{- $reported = has . $without | ternary $reported (append $reported .) }}
+{{- end }}
+{{- range $group, $plurals := include "harbormaster.byGroup" $reported | fromJson }}
+{{- $statuses := list }}
+{{- range $plurals }}{{ $statuses = append $statuses (printf "%s/status" .) }}{{ end }}
+  # the status that a placed object has on its member, written back to the hub
+  - apiGroups: [{{ $group | quote }}]
+    resources: {{ toJson $statuses }}
+    verbs: ["update"]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Words plural.group, as plurals by group. */}}
+{{- define "harbormaster.byGroup" -}}
+{{- $groups := dict -}}
+{{- range . -}}
+{{- $parts := splitn "." 2 . -}}
+{{- $group := default "" $parts._1 -}}
+{{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}
+{{- end -}}
+{{- toJson $groups -}}
+{{- end }}

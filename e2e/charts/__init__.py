@@ -1,0 +1,1 @@
+"""The Helm charts as helm renders them."""

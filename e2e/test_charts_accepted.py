@@ -1,0 +1,152 @@
+"""A real API server accepts every rendering of the charts, and ``helm test`` finds what it is to find."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from e2e.charts.changes import AGENT_VALUES
+from e2e.charts.golden import cases
+from e2e.charts.rendering import NAMESPACE, Helm, read_case
+from e2e.controlplane.cluster import ApiError
+from e2e.fleet.objects import APPLY, Objects
+from scorer.api.kinds import KINDS
+from scorer.api.kinds import NAMESPACE as NAMESPACES
+from tests.charts.made import AGENT, HUB
+
+OF_OTHERS = ("monitoring.coreos.com/", "cert-manager.io/")
+"""Groups whose definitions are not on these hubs."""
+CASES = {f"{chart.name}-{path.stem}": (chart, path) for chart, path, _ in cases()}
+PLURALS = {
+    "ConfigMap": "configmaps",
+    "Pod": "pods",
+    "ResourceQuota": "resourcequotas",
+    "Secret": "secrets",
+    "Service": "services",
+    "ServiceAccount": "serviceaccounts",
+}
+HOOK = "clusterresourceplacements.validate.harbormaster.dev"
+
+
+@pytest.fixture(scope="session")
+def helm(programs):
+    """The real helm."""
+    return Helm(programs["helm"])
+
+
+@pytest.fixture(scope="module")
+def quay(bare_hub):
+    """The namespace of the release, where nothing but restricted pods may run."""
+    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+    Objects(bare_hub).create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": levels}}
+    )
+    yield bare_hub
+    Objects(bare_hub).delete(NAMESPACES, NAMESPACE)
+
+
+def apply(cluster, document, query="dryRun=All&"):
+    """Apply an object on the server's side, by default as a dry run; return the warnings."""
+    group, _, version = document["apiVersion"].rpartition("/")
+    metadata = document["metadata"]
+    plural = PLURALS.get(document["kind"]) or KINDS[group, document["kind"]].plural
+    base = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    scope = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    path = f"{base}{scope}/{plural}/{metadata['name']}?{query}fieldManager=helm&force=true"
+    return cluster.request("PATCH", path, document, content_type=APPLY)[1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_api_server_accepts_a_rendering(helm, quay, case):
+    """All of it, without a warning where only restricted Pods may run, but for one about the network of the host."""
+    chart, values = CASES[case]
+    documents = [each for each in helm.render(chart, read_case(values)) if not each["apiVersion"].startswith(OF_OTHERS)]
+    accounts = [each for each in documents if each["kind"] == "ServiceAccount"]
+    for account in accounts:  # a Pod is refused where its account is not there
+        apply(quay, account, query="")
+    try:
+        for document in documents:
+            warnings = apply(quay, document)
+            of_the_host = "hostNetwork" in json.dumps(document)
+            assert [each for each in warnings if not of_the_host or "host namespaces" not in each] == []
+    finally:
+        for account in accounts:
+            Objects(quay).delete(KINDS["", "ServiceAccount"], account["metadata"]["name"], NAMESPACE)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"])
+def test_the_api_server_would_notice(helm, quay, kind):
+    """What is wrong in any of these does not pass as a dry run."""
+    document = next(each for each in helm.render(HUB) if each["kind"] == kind)
+    spoilt = {
+        "Deployment": {"spec": {**document.get("spec", {}), "template": {"metadata": {}, "spec": {"containers": []}}}},
+        "ValidatingWebhookConfiguration": {"webhooks": [{**document.get("webhooks", [{}])[0], "sideEffects": "Some"}]},
+        "ValidatingAdmissionPolicy": {
+            "spec": {**document.get("spec", {}), "validations": [{"expression": "no such(", "message": "no"}]}
+        },
+    }[kind]
+    with pytest.raises(ApiError, match=r"422|400|Invalid|invalid"):
+        apply(quay, {**document, **spoilt})
+
+
+@pytest.fixture
+def tested(helm, quay, tmp_path):
+    """What the Pod of ``helm test`` has: its account with its rights, and its program; returns how to run that."""
+    documents = [each for each in helm.render(HUB) if "helm.sh/hook" in each["metadata"].get("annotations", {})]
+    for document in documents:
+        if document["kind"] in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}:
+            apply(quay, document, query="")
+    account = next(each["metadata"]["name"] for each in documents if each["kind"] == "ServiceAccount")
+    wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    token = quay.request("POST", path, wanted)[0]["status"]["token"]
+    (tmp_path / "token").write_text(token, encoding="ascii")
+    (tmp_path / "ca.crt").write_bytes(quay.ca_file.read_bytes())
+    program = next(each["data"]["check.py"] for each in documents if each["kind"] == "ConfigMap")
+    (tmp_path / "check.py").write_text(program, encoding="utf-8")
+    pod = next(each for each in documents if each["kind"] == "Pod")
+    hook = pod["spec"]["containers"][0]["command"][-1]
+    environment = {**os.environ, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(quay.port)}
+
+    def run(readiness):
+        return subprocess.run(
+            [sys.executable, tmp_path / "check.py", readiness, tmp_path, hook],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env=environment,
+        )
+
+    return run
+
+
+def test_helm_test_passes_where_admission_works(hub, service, tested):
+    done = tested(f"http://127.0.0.1:{service.http_port}/readyz?verbose")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "admission works" in done.stdout
+
+
+def test_helm_test_fails_where_the_api_server_does_not_ask(hub, service, tested, left_registered):
+    for kind in ("validating", "mutating"):
+        path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/harbormaster"
+        hub.request("DELETE", path)
+    left_registered.clear()
+    done = tested(f"http://127.0.0.1:{service.http_port}/readyz?verbose")
+    assert done.returncode == 1
+    assert "the API server does not ask harbormaster" in done.stdout
+
+
+def test_helm_test_names_the_hook_of_the_chart(helm):
+    pod = next(each for each in helm.render(HUB) if each["kind"] == "Pod")
+    hooks = next(each["webhooks"] for each in helm.render(HUB) if each["kind"] == "ValidatingWebhookConfiguration")
+    assert pod["spec"]["containers"][0]["command"][-1] == HOOK
+    assert HOOK in {hook["name"] for hook in hooks}
+
+
+def test_the_agent_chart_runs_beside_the_hub_chart(helm, quay):
+    """A hub may be its own member: both charts in one namespace, each accepted."""
+    for document in helm.render(AGENT, AGENT_VALUES):
+        assert apply(quay, document) == []

@@ -1,0 +1,223 @@
+"""The Grafana dashboards, one JSON document each."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+_WIDTH, _HEIGHT, _COLUMNS = 12, 8, 2
+_OPENING: Final = "harbormaster_disruption_next_opening_timestamp_seconds"
+OWN: Final = 'namespace="$namespace",job=~"$job"'
+"""Chooses the series of one installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One graph.
+
+    Args:
+        title: Above it.
+        unit: Of its axis, as Grafana names it.
+        legend: Of its lines.
+        expression: What they show, in PromQL.
+    """
+
+    title: str
+    unit: str
+    legend: str
+    expression: str
+
+
+def _rate(metric: str, by: str, more: str = "") -> str:
+    return f"sum by ({by}) (rate({metric}{{{OWN}{more}}}[$__rate_interval]))"
+
+
+def _quantile(metric: str, by: str) -> str:
+    inner = f"sum by (le, {by}) (rate({metric}_bucket{{{OWN}}}[$__rate_interval]))"
+    return f"histogram_quantile(0.99, {inner})"
+
+
+DASHBOARDS: Final[dict[str, tuple[str, tuple[Panel, ...]]]] = {
+    "admission": (
+        "harbormaster: admission and placement",
+        (
+            Panel(
+                "Reviews",
+                "reqps",
+                "{{hook}} {{result}}",
+                _rate("harbormaster_admission_requests_total", "hook, result"),
+            ),
+            Panel(
+                "Time of a review, p99", "s", "{{hook}}", _quantile("harbormaster_admission_duration_seconds", "hook")
+            ),
+            Panel(
+                "Refused unread",
+                "reqps",
+                "{{surface}} {{reason}}",
+                _rate("harbormaster_http_rejected_total", "surface, reason"),
+            ),
+            Panel(
+                "Requests being handled",
+                "short",
+                "{{surface}}",
+                f"sum by (surface) (harbormaster_http_in_flight{{{OWN}}})",
+            ),
+            Panel(
+                "Requests to /v1",
+                "reqps",
+                "{{route}} {{code}}",
+                _rate("harbormaster_api_requests_total", "route, code"),
+            ),
+            Panel(
+                "Time of a question to /v1, p99",
+                "s",
+                "{{route}}",
+                _quantile("harbormaster_api_duration_seconds", "route"),
+            ),
+            Panel(
+                "Calls of schedulers",
+                "reqps",
+                "{{verb}} {{result}}",
+                _rate("harbormaster_extender_requests_total", "verb, result"),
+            ),
+            Panel(
+                "Clusters turned away", "short", "{{plugin}}", _rate("harbormaster_filter_rejections_total", "plugin")
+            ),
+            Panel(
+                "Certificates end in",
+                "s",
+                "{{role}}",
+                f"min by (role) (harbormaster_certificate_expiration_timestamp_seconds{{{OWN}}} - time())",
+            ),
+            Panel("Lag of the event loop", "s", "{{pod}}", f"harbormaster_event_loop_lag_seconds{{{OWN}}}"),
+        ),
+    ),
+    "rollouts": (
+        "harbormaster: rollouts and runs",
+        (
+            Panel("Leaders", "short", "leaders", f"sum(harbormaster_leader{{{OWN}}})"),
+            Panel(
+                "Reconciles",
+                "ops",
+                "{{controller}} {{result}}",
+                _rate("harbormaster_reconcile_total", "controller, result"),
+            ),
+            Panel(
+                "Time of a reconcile, p99",
+                "s",
+                "{{controller}}",
+                _quantile("harbormaster_reconcile_duration_seconds", "controller"),
+            ),
+            Panel(
+                "Keys in the queues",
+                "short",
+                "{{controller}}",
+                f"sum by (controller) (harbormaster_workqueue_depth{{{OWN}}})",
+            ),
+            Panel(
+                "Longest wait in a queue",
+                "s",
+                "{{controller}}",
+                f"max by (controller) (harbormaster_workqueue_longest_wait_seconds{{{OWN}}})",
+            ),
+            Panel(
+                "Keys put back", "ops", "{{controller}}", _rate("harbormaster_workqueue_retries_total", "controller")
+            ),
+            Panel(
+                "Age of the caches", "s", "{{resource}}", f"max by (resource) (harbormaster_cache_age_seconds{{{OWN}}})"
+            ),
+            Panel("Changes from the hub", "ops", "{{resource}}", _rate("harbormaster_watch_events_total", "resource")),
+            Panel("Memory", "bytes", "{{pod}}", f"process_resident_memory_bytes{{{OWN}}}"),
+            Panel("Processor", "short", "{{pod}}", _rate("process_cpu_seconds_total", "pod")),
+        ),
+    ),
+    "budgets": (
+        "harbormaster: budgets",
+        (
+            Panel(
+                "Nodes that may be disrupted",
+                "short",
+                "{{nodepool}} {{reason}}",
+                f"max by (nodepool, reason) (harbormaster_disruption_allowed{{{OWN}}})",
+            ),
+            Panel(
+                "Nodes that count against budgets",
+                "short",
+                "{{nodepool}} {{reason}}",
+                f"max by (nodepool, reason) (harbormaster_disruption_active{{{OWN}}})",
+            ),
+            Panel(
+                "Until the next opening",
+                "s",
+                "{{nodepool}} {{reason}}",
+                f"max by (nodepool, reason) ({_OPENING}{{{OWN}}}) - time() > 0",
+            ),
+            Panel(
+                "Questions to the gate",
+                "reqps",
+                "{{route}} {{code}}",
+                _rate("harbormaster_api_requests_total", "route, code", ',route=~"/v1/gate.*"'),
+            ),
+        ),
+    ),
+}
+"""File to title and panels."""
+
+
+def dashboard_page(name: str) -> str:
+    """Return one dashboard as Grafana imports it."""
+    title, panels = DASHBOARDS[name]
+    source = {"type": "prometheus", "uid": "${source}"}
+    return json.dumps(
+        {
+            "uid": f"harbormaster-{name}",
+            "title": title,
+            "tags": ["harbormaster"],
+            "schemaVersion": 39,
+            "time": {"from": "now-6h", "to": "now"},
+            "refresh": "1m",
+            "templating": {"list": _variables()},
+            "panels": [_panel(number, panel, source) for number, panel in enumerate(panels)],
+        },
+        indent=1,
+    )
+
+
+def _variables() -> list[dict[str, Any]]:
+    build = "harbormaster_build_info"
+    return [
+        {"name": "source", "type": "datasource", "query": "prometheus"},
+        *(
+            {
+                "name": name,
+                "type": "query",
+                "datasource": {"type": "prometheus", "uid": "${source}"},
+                "query": f"label_values({series}, {name})",
+                "refresh": 2,
+                "includeAll": several,
+                "multi": several,
+            }
+            for name, series, several in (
+                ("namespace", build, False),
+                ("job", f'{build}{{namespace="$namespace"}}', True),
+            )
+        ),
+    ]
+
+
+def _panel(number: int, panel: Panel, source: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": number + 1,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": source,
+        "gridPos": {
+            "x": number % _COLUMNS * _WIDTH,
+            "y": number // _COLUMNS * _HEIGHT,
+            "w": _WIDTH,
+            "h": _HEIGHT,
+        },
+        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "targets": [
+            {"refId": "A", "legendFormat": panel.legend, "expr": panel.expression, "datasource": source},
+        ],
+    }

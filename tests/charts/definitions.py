@@ -1,0 +1,47 @@
+"""The templates of the CustomResourceDefinitions: those that ``harbormaster crds`` prints, behind switches."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from scorer.api import kinds
+from scorer.api.crd import custom_resource_definitions
+from scorer.api.meta import JsonObject
+from tests.charts.templates import HEADER, fill
+from webhook.cli.yaml_text import format_yaml
+
+OWNERS: Final = {
+    "placement.kubernetes-fleet.io": "fleet",
+    "cluster.kubernetes-fleet.io": "fleet",
+    "karpenter.sh": "karpenter",
+    "upgrade.harbormaster.dev": "harbormaster",
+}
+"""Whose definitions those of a group are, as the values name them."""
+_KEEP: Final = "helm.sh/resource-policy"
+
+
+def hub_definitions() -> Iterator[tuple[str, str]]:
+    """Yield the name of each file and its text."""
+    for found in custom_resource_definitions():
+        owner = OWNERS[found["spec"]["group"]]
+        yield _file(found), _page(found, f".Values.crds.{owner}.install")
+
+
+def member_definitions() -> Iterator[tuple[str, str]]:
+    """Yield the same of what an agent needs in its member."""
+    for found in custom_resource_definitions():
+        if found["metadata"]["name"] == kinds.APPLIED_WORK.resource:
+            yield _file(found), _page(found, ".Values.crds.install")
+
+
+def _file(found: JsonObject) -> str:
+    return f"{found['metadata']['name']}.yaml"
+
+
+def _page(found: JsonObject, condition: str) -> str:
+    metadata = found["metadata"]
+    annotations = {**metadata.get("annotations", {}), _KEEP: "keep"}
+    made = {**found, "metadata": {**metadata, "labels": "@LABELS@", "annotations": annotations}}
+    text = format_yaml(made)
+    if "{{" in text:
+        raise ValueError(f"{metadata['name']}: Helm would read braces in it as its own")
+    return f"{HEADER}{{{{- if {condition} }}}}\n{fill(text)}{{{{- end }}}}\n"
