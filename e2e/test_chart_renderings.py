@@ -32,6 +32,7 @@ CHANGES = {
     **{f"hub-{change.name}": (HUB, {}, change) for change in HUB_CHANGES},
     **{f"agent-{change.name}": (AGENT, AGENT_VALUES, change) for change in AGENT_CHANGES},
 }
+OF_AUTHORITY = ("HARBORMASTER_CERTIFICATE_SECRET", "HARBORMASTER_WEBHOOK_CONFIGURATION")
 MOST = 1024 * 1024
 """Bytes that a Secret may hold: helm keeps a release in one."""
 
@@ -184,10 +185,20 @@ def test_the_loop_has_the_rights_that_the_program_prints(helm, name):
 
 
 @pytest.mark.parametrize("networking", [False, True], ids=["without-networking-agents", "with-networking-agents"])
-def test_the_server_has_the_rights_that_the_program_prints(helm, networking):
-    rendered = helm.render(HUB, {"settings": {"networkingAgents": networking}})
-    roles = serve_roles(NAMESPACE, networking_agents=networking)
+@pytest.mark.parametrize("mode", ["own", "cert-manager"])
+def test_the_server_has_the_rights_that_the_program_prints(helm, networking, mode):
+    """Those to an authority only where it keeps one, in its Secret, and to its own webhook configurations."""
+    rendered = helm.render(HUB, {"settings": {"networkingAgents": networking}, "certs": {"mode": mode}})
+    secret = "hb-harbormaster-ca" if mode == "own" else ""
+    configuration = "harbormaster-hb-harbormaster"
+    roles = serve_roles(
+        NAMESPACE, networking_agents=networking, certificate_secret=secret, webhook_configuration=configuration
+    )
     assert rights_of(rendered, "serve") == rights(rule.document() for role in roles for rule in role.rules)
+    pod = {
+        name: found_at(rendered, SERVE, f"spec.template.spec.containers.0.env.{name}.value") for name in OF_AUTHORITY
+    }
+    assert list(pod.values()) == ([secret, configuration] if mode == "own" else [None, None])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,13 @@ from typing import Any, Final
 from tests.charts.templates import HEADER, document, entries, fill, metadata
 from tests.charts.variants import merge
 from webhook.cli.yaml_text import format_yaml
-from webhook.processes.account_policies import Policy, policy_documents, reconcile_policies, serve_policies
+from webhook.processes.account_policies import (
+    Policy,
+    certificate_policies,
+    policy_documents,
+    reconcile_policies,
+    serve_policies,
+)
 from webhook.processes.rbac import (
     AUTHORITIES_READER,
     Resource,
@@ -25,6 +31,8 @@ from webhook.processes.rbac import (
 )
 
 PREFIX: Final = "harbormaster-"
+AUTHORITY: Final = "@FULLNAME@-ca"
+"""Secret in which the server keeps an authority of its own."""
 _LONGEST: Final = 100
 
 MakeRoles = Callable[[frozenset[str]], Iterable[Role]]
@@ -41,12 +49,21 @@ def reconcile_page() -> str:
 
 def serve_page() -> str:
     """Return the template of what the server may do."""
-    switches = {"networking_agents": ".Values.settings.networkingAgents"}
-    text = _roles(
-        switches, lambda on: serve_roles("@NAMESPACE@", networking_agents="networking_agents" in on), "@SERVER@"
-    )
+    own_authority = '(eq .Values.certs.mode "own")'
+    switches = {"networking_agents": ".Values.settings.networkingAgents", "own_authority": own_authority}
+    text = _roles(switches, _serve_roles, "@SERVER@")
     text += _policies(serve_policies(), "@SERVER@", 'ne .Values.reconcile.mode "Server"')
+    text += _policies(certificate_policies(AUTHORITY), "@SERVER@", own_authority.strip("()"))
     return _wrapped(text, ".Values.rbac.create")
+
+
+def _serve_roles(on: frozenset[str]) -> tuple[Role, ...]:
+    return serve_roles(
+        "@NAMESPACE@",
+        networking_agents="networking_agents" in on,
+        certificate_secret=AUTHORITY if "own_authority" in on else "",
+        webhook_configuration="@CLUSTER@",
+    )
 
 
 def agent_page() -> str:

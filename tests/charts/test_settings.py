@@ -17,3 +17,8 @@ def test_a_setting_means_the_same_to_all_programs_of_a_chart():
     serve, reconcile = (settings_of((program,)) for program in HUB_PROGRAMS)
     differing = [name for name in serve.keys() & reconcile.keys() if serve[name] != reconcile[name]]
     assert differing == []
+
+
+def test_the_charts_decide_nothing_that_is_no_setting():
+    read = {name for program in (*HUB_PROGRAMS, *AGENT_PROGRAMS) for name in PROGRAMS[program].model_fields}
+    assert sorted(OF_THE_CHART - read) == []
