@@ -311,7 +311,7 @@ def test_wrong_values_are_refused_by_name(helm, values, said):
     ("values", "said"),
     [
         pytest.param({}, "cluster: name the MemberCluster", id="no-cluster"),
-        pytest.param({"cluster": "berlin"}, "hub.kubeconfigSecret", id="no-kubeconfig"),
+        pytest.param({"cluster": "berlin", "hub": {"context": "fleet"}}, "hub.context: fleet", id="no-kubeconfig"),
         pytest.param({**AGENT_VALUES, "cluster": "Berlin"}, "/cluster", id="no-name"),
         pytest.param({**AGENT_VALUES, "hubs": {}}, "hubs", id="misspelled"),
     ],

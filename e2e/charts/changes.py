@@ -10,7 +10,9 @@ AGENT: Final = "Deployment/hb-harbormaster-agent"
 SCHEDULER: Final = "Deployment/hb-harbormaster-scheduler"
 POD: Final = "spec.template.spec"
 CONTAINER: Final = f"{POD}.containers.0"
-SCHEDULED: Final[Mapping[str, Any]] = {"scheduler": {"enabled": True, "clientCertificateSecret": "client"}}
+SCHEDULED: Final[Mapping[str, Any]] = {
+    "scheduler": {"enabled": True, "image": "kube-scheduler:v1", "clientCertificateSecret": "client"}
+}
 MONITORED: Final[Mapping[str, Any]] = {
     "metrics": {
         "serviceMonitor": {"enabled": True},
@@ -89,8 +91,8 @@ HUB_CHANGES: Final = (
         _MANAGED,
     ),
     Change("image.repository", "example.com/hb", SERVE, f"{CONTAINER}.image", "example.com/hb:0.1.0"),
-    Change("image.tag", "9", LOOP, f"{CONTAINER}.image", "ghcr.io/harbormaster/harbormaster:9"),
-    Change("image.digest", DIGEST, SERVE, f"{CONTAINER}.image", f"ghcr.io/harbormaster/harbormaster@{DIGEST}"),
+    Change("image.tag", "9", LOOP, f"{CONTAINER}.image", "harbormaster:9"),
+    Change("image.digest", DIGEST, SERVE, f"{CONTAINER}.image", f"harbormaster@{DIGEST}"),
     Change("image.pullPolicy", "Never", SERVE, f"{CONTAINER}.imagePullPolicy", "Never"),
     Change("image.pullSecrets", [{"name": "pull"}], SERVE, f"{POD}.imagePullSecrets", [{"name": "pull"}]),
     Change("crds.harbormaster.install", False, _RUNS, "", None),
@@ -234,7 +236,7 @@ HUB_CHANGES: Final = (
         SCHEDULER,
         f"{CONTAINER}.command.0",
         "kube-scheduler",
-        {"scheduler": {"clientCertificateSecret": "client"}},
+        {"scheduler": {"image": "kube-scheduler:v1", "clientCertificateSecret": "client"}},
     ),
     Change("scheduler.image", "example.com/ks:1", SCHEDULER, f"{CONTAINER}.image", "example.com/ks:1", SCHEDULED),
     Change("scheduler.replicas", 3, SCHEDULER, "spec.replicas", 3, SCHEDULED),
@@ -294,8 +296,8 @@ AGENT_CHANGES: Final = (
     Change("fullnameOverride", "pier", "Deployment/pier", "metadata.name", "pier"),
     Change("commonLabels", NEW, AGENT, "metadata.labels.example~com/new", "yes"),
     Change("image.repository", "example.com/hb", AGENT, f"{CONTAINER}.image", "example.com/hb:0.1.0"),
-    Change("image.tag", "9", AGENT, f"{CONTAINER}.image", "ghcr.io/harbormaster/harbormaster:9"),
-    Change("image.digest", DIGEST, AGENT, f"{CONTAINER}.image", f"ghcr.io/harbormaster/harbormaster@{DIGEST}"),
+    Change("image.tag", "9", AGENT, f"{CONTAINER}.image", "harbormaster:9"),
+    Change("image.digest", DIGEST, AGENT, f"{CONTAINER}.image", f"harbormaster@{DIGEST}"),
     Change("image.pullPolicy", "Never", AGENT, f"{CONTAINER}.imagePullPolicy", "Never"),
     Change("image.pullSecrets", [{"name": "pull"}], AGENT, f"{POD}.imagePullSecrets", [{"name": "pull"}]),
     Change("crds.install", False, f"{_DEFINITION}/appliedworks.placement.kubernetes-fleet.io", "", None),

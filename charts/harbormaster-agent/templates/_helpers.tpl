@@ -35,6 +35,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default (include "harbormaster.fullname" .) .Values.serviceAccount.name -}}
 {{- end }}
 
+{{/* The annotation of an alert that leads to its section, up to the anchor. */}}
+{{- define "harbormaster.runbook" -}}
+{{- with .Values.metrics.prometheusRule.runbook }}runbook_url: {{ . }}{{ else }}runbook: docs/troubleshooting.md{{ end -}}
+{{- end }}
+
 {{- define "harbormaster.image" -}}
 {{- with .Values.image -}}
 {{- .digest | empty | ternary (printf "%s:%s" .repository (default $.Chart.AppVersion .tag)) (printf "%s@%s" .repository .digest) -}}

@@ -5,6 +5,8 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKE_SECONDS" .Values.settings.handshakeSeconds "3") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ALLOWED_KINDS" .Values.settings.allowedKinds "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_BLOCKED_NAMESPACES" .Values.settings.blockedNamespaces "kube-*") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HUB_TOKEN_SECONDS" .Values.settings.hubTokenSeconds "604800") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_HUB_TOKEN_RENEWAL_SECONDS" .Values.settings.hubTokenRenewalSeconds "3600") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
 {{- end }}

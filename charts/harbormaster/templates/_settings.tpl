@@ -7,6 +7,8 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_CONNECTIONS" .Values.settings.connections "1000") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKES_PER_ADDRESS" .Values.settings.handshakesPerAddress "200") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HANDSHAKE_SECONDS" .Values.settings.handshakeSeconds "3") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_AUTHORITY_LIFE_SECONDS" .Values.settings.authorityLifeSeconds "31536000") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_LEAF_LIFE_SECONDS" .Values.settings.leafLifeSeconds "604800") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_CERTIFICATE_CHECK_SECONDS" .Values.settings.certificateCheckSeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REQUIRE_CLIENT_CERTIFICATE" .Values.settings.requireClientCertificate "false") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_ADMISSION_CLIENT_NAMES" .Values.settings.admissionClientNames "kube-apiserver") }}
