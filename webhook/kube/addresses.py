@@ -1,6 +1,7 @@
-"""Checks that a text is the address of a server, wherever a user names one; what is allowed differs by place."""
+"""Addresses of servers: whether a text is one, wherever a user names it, and whether it leads off this machine."""
 
 from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -27,3 +28,11 @@ def check_address(
     if parts.scheme not in schemes or not parts.hostname or not text.isprintable() or " " in text or (bare and beyond):
         raise ValueError(expected)
     return parts
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host, without brackets and port, is this machine's loopback interface."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -6,11 +6,12 @@ It stands apart from `webhook.kube.kubeconfig`, whose library takes longer to lo
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from webhook.kube.addresses import is_loopback
 
 Credentials = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the headers that let us in; called before every request, so that what expires can be renewed."""
@@ -99,13 +100,6 @@ def environment_proxy(address: str) -> str | None:
     This machine itself is never asked by way of a proxy; kubectl does not either.
     """
     url = urlsplit(address)
-    if _is_here(url.hostname or "") or proxy_bypass(url.hostname or ""):
+    if is_loopback(url.hostname or "") or proxy_bypass(url.hostname or ""):
         return None
     return getproxies().get(url.scheme)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

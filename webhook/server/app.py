@@ -9,7 +9,6 @@ Source: serving.md 0 (D1) and 3.3.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
 from typing import Final
 
 from aiohttp import web
@@ -41,6 +40,7 @@ from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.problems import Problem, ProblemError, problem_response
 from webhook.endpoints.services import Answers, Services
 from webhook.gate.assembly import Disruption
+from webhook.kube.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.settings.hook_secrets import read_secrets
 from webhook.settings.programs import ServerSettings
@@ -215,9 +215,4 @@ def is_this_machine(host: str) -> bool:
         name = host
     elif not (port.isascii() and port.isdigit()):
         return False
-    if name.lower() == "localhost":
-        return True
-    try:
-        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(name.removeprefix("[").removesuffix("]"))
