@@ -37,7 +37,6 @@ from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
 from webhook.gate.pools import HubNodePools
 from webhook.kube.hub import Hub
-from webhook.kube.ports import ServedKinds
 from webhook.settings.loop import LoopSettings
 
 REQUIRED: Final[tuple[Kind, ...]] = (
@@ -64,7 +63,7 @@ def required(settings: LoopSettings) -> tuple[Kind, ...]:
 def make_loop(
     hub: Hub,
     now: Callable[[], datetime],
-    served: ServedKinds,
+    selectables: Selectables,
     settings: LoopSettings,
     observer: QueueObserver = UNOBSERVED,
 ) -> Loop:
@@ -73,24 +72,24 @@ def make_loop(
     Args:
         hub: Where everything is.
         now: The clock.
-        served: What the hub serves.
+        selectables: The kinds that placements select; what they need is kept from term to term.
         settings: What the operator decided.
         observer: Is told what the queues do.
     """
     events = EventRecorder(hub, now)
-    controllers = _controllers(hub, now, served, settings, events.record)
+    controllers = _controllers(hub, now, selectables, settings, events.record)
     return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
 
 
 def _controllers(
     hub: Hub,
     now: Callable[[], datetime],
-    served: ServedKinds,
+    selectables: Selectables,
     settings: LoopSettings,
     record: Callable[[JsonObject, Event], None],
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
-    selectables = Selectables(hub.cache, served, settings.selection)
+    served = selectables.served
     turns = turns_of(hub, settings, now)
     yield MemberController(hub, now, record, settings.force_delete_after).wiring()
     yield OverrideController(hub, record).wiring()

@@ -89,7 +89,7 @@ class PlacementController:
             resync=self._everything,
             polls=(Poll(LOOK_AGAIN, self._selectables.recovered),),
             makes=[kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot)],
-            ends=(self._selectables.end,),
+            ends=(self._selectables.pause,),
         )
 
     def _watches(self) -> Iterator[Waker[PlacementRef]]:

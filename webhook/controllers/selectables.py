@@ -1,7 +1,8 @@
 """Watches on the hub exactly the kinds that placements select.
 
-A kind is watched from when the first placement selects it until the last one that did is gone. A placement waits only
-for a while for a kind that the hub does not let us read: then `Selectables.unreadable` names it, and says why.
+A kind is watched from when the first placement selects it until the last one that did is gone, and for a while beyond a
+term of leadership: a replica that regains its Lease need not list everything again. A placement waits only for a while
+for a kind that the hub does not let us read: then `Selectables.unreadable` names it, and says why.
 
 Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """
@@ -21,7 +22,7 @@ from scorer.api.placement import SelectionScope
 from scorer.api.references import PlacementRef
 from scorer.rollout.selectable_kinds import SelectionSettings
 from scorer.rollout.selection import is_concerned
-from webhook.controllers.inventory import all_placements
+from webhook.controllers.inventory import all_placements, placement_refs
 from webhook.kube.cache import Cache
 from webhook.kube.change import Change
 from webhook.kube.channel import Channel
@@ -39,6 +40,9 @@ PATIENCE_SECONDS: Final = 60.0
 
 NEXT_LOOK = timedelta(seconds=1)
 """When to try again in the meantime."""
+
+KEPT_SECONDS: Final = 60.0
+"""How long kinds are still watched after the end of a term: longer than it takes to regain a Lease."""
 
 _ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
 
@@ -88,7 +92,7 @@ class Touched(NamedTuple):
 
 
 class Selectables:
-    """The selected kinds of one hub.
+    """The selected kinds of one hub, over all terms of a process.
 
     Args:
         cache: Where they are watched.
@@ -97,8 +101,8 @@ class Selectables:
     """
 
     def __init__(self, cache: Cache, served: ServedKinds, settings: SelectionSettings) -> None:
+        self.served = served
         self._cache = cache
-        self._served = served
         self._settings = settings
         self._touched = Channel[Touched]()
         self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
@@ -109,6 +113,8 @@ class Selectables:
         self._stale = True
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
+        self._ending: asyncio.TimerHandle | None = None
+        """Ends all watches, some time after the end of a term."""
 
     def subscribe(self, handler: Callable[[Touched], None]) -> Callable[[], None]:
         """Call *handler* for every placement when an object that it selects changes; returns what ends that."""
@@ -131,11 +137,12 @@ class Selectables:
             RetryError: A kind that is needed is not served, or not listed, now.
             StoreError: The hub does not say what it serves.
         """
+        self._resume()
         kept = [item for item in placed if self._may_reach(terms, item)]
         if self._stale or any(map(self._is_unknown, terms)) or not all(map(self._is_served, kept)):
             await self._refresh()
         left_out = self._lost(terms, kept)
-        served = self._served.kinds
+        served = self.served.kinds
         wanted = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
         self._wanted[ref] = frozenset(wanted)
         for kind in wanted.values():
@@ -156,7 +163,7 @@ class Selectables:
         for item in (*filter(self._is_unknown, terms), *lost):
             identity = _identity(item)
             is_placed = item in lost
-            exists = identity[0] in self._served.silent or self._is_defined(item, in_any_version=is_placed)
+            exists = identity[0] in self.served.silent or self._is_defined(item, in_any_version=is_placed)
             if not exists and not is_placed:
                 continue
             if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
@@ -218,12 +225,12 @@ class Selectables:
         Raises:
             StoreError: The hub does not say what it serves.
         """
-        if any(identity not in self._served.kinds for left_out in self._left_out.values() for identity in left_out):
+        if any(identity not in self.served.kinds for left_out in self._left_out.values() for identity in left_out):
             await self._refresh()
         return [ref for ref, left_out in self._left_out.items() if any(map(self._is_readable, left_out))]
 
     def _is_readable(self, identity: Identity) -> bool:
-        kind = self._served.kinds.get(identity)
+        kind = self.served.kinds.get(identity)
         if kind is None or identity not in self._watched:
             return kind is not None
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
@@ -239,8 +246,23 @@ class Selectables:
         """Ask the hub again what it serves, when it is needed next."""
         self._stale = True
 
+    def pause(self) -> None:
+        """End a term: watch nothing any more, unless the next term of this process begins soon."""
+        self._stale = True
+        self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
+
+    def _resume(self) -> None:
+        if self._ending is None:
+            return
+        self._ending.cancel()
+        self._ending = None
+        there = set(placement_refs(self._cache))
+        for ref in self._wanted.keys() - there:  # it has gone between the terms, when nothing told us
+            self.forget(ref)
+
     def end(self) -> None:
-        """Stop watching everything."""
+        """Watch nothing any more."""
+        self._ending = None
         self._left_out.clear()
         self._wanted.clear()
         self._release()
@@ -253,10 +275,10 @@ class Selectables:
         return any(_identity(term) == identity or _is_whole_namespace(term) for term in terms)
 
     def _is_served(self, item: Mapping[str, Any]) -> bool:
-        return _identity(item) in self._served.kinds
+        return _identity(item) in self.served.kinds
 
     def _is_unknown(self, term: Mapping[str, Any]) -> bool:
-        kind = self._served.kinds.get(_identity(term))
+        kind = self.served.kinds.get(_identity(term))
         return kind is None or term.get("version") not in kind.versions
 
     async def _refresh(self) -> None:
@@ -265,12 +287,12 @@ class Selectables:
             if self._stale or now - self._asked >= REFRESH_SECONDS:  # else a placement before us in the lock has asked
                 self._stale = False  # before the request: a definition that changes meanwhile makes it stale again
                 try:
-                    await self._served.refresh()
+                    await self.served.refresh()
                 except StoreError:
                     self._stale = True
                     raise
                 self._asked = now
-                served = self._served.kinds
+                served = self.served.kinds
                 self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
     def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.kube.client import ApiServer
+from webhook.kube.client import REQUEST_SECONDS, ApiServer
 from webhook.kube.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import (
     EventType,
@@ -35,6 +35,16 @@ Shorter than the silence after which a connection counts as dead: a quiet kind g
 
 SHORTEST_WATCH_SECONDS: Final = 0.5
 """After a watch that ends sooner, there is a pause before the next."""
+
+READS: Final = ((10.0, 0.1), (10.0, 0.4), (REQUEST_SECONDS, 0.0))
+"""Seconds for a read, and for the pause after it, before it is tried once more, once again, and no more.
+
+A server that is busy or restarting often answers the next request, and a connection that was dropped on the way never
+does; a caller that gives up has to do its other requests again, too. The last try has the time of any other request,
+for a server that is slow. Writes are not repeated here: one that failed may have taken place.
+"""
+LONGEST_PAUSE_SECONDS: Final = 5.0
+"""A server that asks for more is not waited for here: the caller is told."""
 
 
 class HubStore:
@@ -59,7 +69,7 @@ class HubStore:
             path = path_of_object(kind, key)
         except InvalidObjectError as error:  # no object can have that name
             raise NotFoundError(str(error)) from error
-        return self._read(await self._server.request("GET", path))
+        return self._read(await self._ask(path))
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `webhook.kube.ports.Store`."""
@@ -69,7 +79,7 @@ class HubStore:
         items: list[JsonObject] = []
         while True:
             path = path_of(kind, namespace or "")
-            page = await self._server.request("GET", path, query=query)
+            page = await self._ask(path, query)
             metadata = _metadata(page, path)
             items += [self._typed(kind, item) for item in page.get("items") or ()]
             if not metadata.get("continue"):
@@ -147,6 +157,18 @@ class HubStore:
             "preconditions": {name: value for name, value in conditions.items() if value},
         }
         await self._server.request("DELETE", path_of_object(kind, key), options, fence=self._fence)
+
+    async def _ask(self, path: ApiPath, query: Mapping[str, str] | None = None) -> JsonObject:
+        *others, (last, _) = READS
+        for seconds, pause in others:
+            try:
+                return await self._server.request("GET", path, query=query, seconds=seconds)
+            except UnavailableError as error:
+                pause = max(pause, error.retry_after or 0.0)
+                if pause > LONGEST_PAUSE_SECONDS:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._server.request("GET", path, query=query, seconds=last)
 
     async def _write(self, method: str, path: ApiPath, document: JsonObject) -> JsonObject:
         return self._read(await self._server.request(method, path, document, fence=self._fence))

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from scorer.api.kinds import WORK
 from webhook.controllers.assembly import make_loop, required
+from webhook.controllers.selectables import Selectables
 from webhook.controllers.work_generator import without_manifests
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
@@ -77,7 +78,7 @@ class Reconciliation:
         self._cache = cache
         self._settings = settings.loop()
         self._now = now
-        self._served = Discovery(server)
+        self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
@@ -116,7 +117,7 @@ class Reconciliation:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
-        loop = make_loop(hub, self._now, self._served, self._settings, self._metrics)
+        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics)
         try:
             await loop.run()
         finally:

@@ -28,6 +28,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.views import placement_view
 from webhook.controllers.assembly import make_loop
+from webhook.controllers.selectables import Selectables
 from webhook.embedded.api import add_routes
 from webhook.embedded.members import SimulatedMembers
 from webhook.embedded.owner import OWNER, OwnerToken
@@ -100,9 +101,9 @@ class Up:
             self.cache = Cache(self.store)
             context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
             self.hub = Hub(self.store, self.cache)
-            self.loop = make_loop(
-                self.hub, self._now, EmbeddedKinds(self.store.kinds), replace(self.settings.loop(), snapshots=THROTTLE)
-            )
+            settings = replace(self.settings.loop(), snapshots=THROTTLE)
+            selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
+            self.loop = make_loop(self.hub, self._now, selectables, settings)
             self.members = SimulatedMembers(self.store, self.data, now=self._now)
             self.nodes = SimulatedNodes(self.store)
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):

@@ -8,6 +8,7 @@ from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.selectable_kinds import SelectionSettings
 from tests.webhook.controllers.by_hand import Served
 from webhook.controllers.assembly import REQUIRED, make_loop, required
+from webhook.controllers.selectables import Selectables
 from webhook.controllers.wiring import Watch
 from webhook.embedded.store import EmbeddedStore
 from webhook.gate.holds import seen_in
@@ -25,7 +26,9 @@ def make():
     store = EmbeddedStore.open(None)
 
     def made(**settings):
-        return make_loop(Hub(store, Cache(store)), utc_now, Served(*KINDS.values()), LoopSettings(**settings))
+        cache, how = Cache(store), LoopSettings(**settings)
+        selectables = Selectables(cache, Served(*KINDS.values()), how.selection)
+        return make_loop(Hub(store, cache), utc_now, selectables, how)
 
     yield made
     store.close()

@@ -12,6 +12,7 @@ from tests.webhook.gate.gates import put_pool
 from webhook.controllers.assembly import make_loop, required
 from webhook.controllers.node_pools import LOOK_AGAIN, NodePoolController
 from webhook.controllers.result import DONE
+from webhook.controllers.selectables import Selectables
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.stored_kinds import EmbeddedKinds
 from webhook.gate.pools import HubNodePools
@@ -235,7 +236,7 @@ async def test_a_term_of_the_loop_counts_nodes_without_pods_and_leaves_nothing_b
         assert not world.cache.watches(POD)
         handlers = {kind: list(world.cache.shelf(kind).handlers) for kind in (NODE_POOL, NODE_CLAIM, NODE)}
         settings = LoopSettings(snapshots=AT_ONCE)
-        following = make_loop(world.hub, utc_now, EmbeddedKinds(world.store.kinds), settings)
+        following = make_loop(world.hub, utc_now, world.selectables, settings)
         term = asyncio.create_task(following.run())
         await world.until(lambda: following.idle)
         assert len(world.cache.shelf(NODE).handlers) == len(handlers[NODE]) + 1
@@ -261,7 +262,9 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
         store = Denied(world.store)
         cache = Cache(store)
         reconciliation = Reconciliation(store, store, cache, HubLoopSettings(), Metrics())
-        make_loop(Hub(store, cache), utc_now, EmbeddedKinds(world.store.kinds), LoopSettings(snapshots=AT_ONCE))
+        settings = LoopSettings(snapshots=AT_ONCE)
+        selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), settings.selection)
+        make_loop(Hub(store, cache), utc_now, selectables, settings)
         assert reconciliation.trouble() == "not filled yet"
         watching = asyncio.create_task(cache.run())
         await cache.wait_answered((NODE_POOL, NODE_CLAIM, NODE))

@@ -10,6 +10,7 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOU
 from scorer.api.references import PlacementRef
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
+from webhook.controllers import selectables
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
 
 EVENT = KINDS["events.k8s.io", "Event"]
@@ -186,16 +187,16 @@ class Forgetful:
     """The kinds of a hub that loses sight of some of them, as an API server that is just starting."""
 
     def __init__(self, served):
-        self._served = served
+        self.served = served
         self.lost = set()
         self.silent = frozenset()
 
     @property
     def kinds(self):
-        return {identity: kind for identity, kind in self._served.kinds.items() if identity not in self.lost}
+        return {identity: kind for identity, kind in self.served.kinds.items() if identity not in self.lost}
 
     async def refresh(self):
-        await self._served.refresh()
+        await self.served.refresh()
 
 
 @asynccontextmanager
@@ -203,7 +204,7 @@ async def placed_machine():
     """A world in which a Machine has been placed with its namespace, and what tells its hub's kinds."""
     async with running() as world:
         selectables = world.selectables
-        served = selectables._served = Forgetful(selectables._served)
+        served = selectables.served = Forgetful(selectables.served)
         await world.add(MACHINES, make_member("a"), make_placement("p"))
         kind = world.store.kinds.find("example.com", "Machine")
         machine = {"apiVersion": "example.com/v1", "kind": "Machine", "metadata": {"name": "m", "namespace": "shop"}}
@@ -324,3 +325,36 @@ async def test_a_right_that_is_given_later_is_noticed(closed):
         await world.until(lambda: scheduled(world, "one").get("status") == "False")
         kinds["StorageClass"] = False
         await world.until(lambda: scheduled(world, "one").get("status") == "True")
+
+
+async def test_a_replica_that_leads_again_soon_lists_nothing_anew():
+    async with running() as world:
+        await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")
+        shelf = world.cache.shelf(STORAGE_CLASS)
+        world.selectables.pause()
+        await look_again(world, "one")
+        assert world.cache.watches(STORAGE_CLASS)
+        assert world.cache.shelf(STORAGE_CLASS) is shelf
+
+
+async def test_what_a_replica_watched_is_given_up_when_it_does_not_lead_again(monkeypatch):
+    monkeypatch.setattr(selectables, "KEPT_SECONDS", 0.1)
+    async with running() as world:
+        await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")
+        world.selectables.pause()
+        await world.until(lambda: not world.cache.watches(STORAGE_CLASS))
+
+
+async def test_a_placement_that_went_between_two_terms_keeps_nothing_watched():
+    async with running() as world:
+        await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")
+        terms = [{"group": "", "version": "v1", "kind": "ConfigMap"}]
+        await world.selectables.watch(PlacementRef("ClusterResourcePlacement", "gone"), terms)
+        assert world.cache.watches(CONFIG_MAP)
+        world.selectables.pause()
+        await look_again(world, "one")
+        assert not world.cache.watches(CONFIG_MAP)
+        assert world.cache.watches(STORAGE_CLASS)

@@ -43,14 +43,9 @@ class Waking:
 
         patch.setattr(WorkQueue, "add", add)
         patch.setattr(WorkQueue, "add_after", add_after)
-        served = Served(*KINDS.values())
-        self.loop = make_loop(Hub(store, self.cache), lambda: NOW, served, LoopSettings(**settings))
-
-    @property
-    def selectables(self) -> Selectables:
-        """What knows the kinds that placements select."""
-        found: Selectables = controller(self.loop, "placement")._selectables
-        return found
+        how = LoopSettings(**settings)
+        self.selectables = Selectables(self.cache, Served(*KINDS.values()), how.selection)
+        self.loop = make_loop(Hub(store, self.cache), lambda: NOW, self.selectables, how)
 
     @property
     def leases(self) -> Shelf:

@@ -37,16 +37,10 @@ class World:
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
-        self.loop = make_loop(
-            self.hub, utc_now, EmbeddedKinds(self.store.kinds), LoopSettings(snapshots=AT_ONCE, **settings)
-        )
+        how = LoopSettings(snapshots=AT_ONCE, **settings)
+        self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), how.selection)
+        self.loop = make_loop(self.hub, utc_now, self.selectables, how)
         self.members = SimulatedMembers(self.store, None)
-
-    @property
-    def selectables(self) -> Selectables:
-        """What knows the kinds that placements select."""
-        found: Selectables = controller(self.loop, "placement")._selectables
-        return found
 
     async def add(self, *documents: JsonObject) -> None:
         """Create objects."""

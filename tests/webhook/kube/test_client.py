@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from scorer.api.kinds import BINDING
-from webhook.kube import client
+from webhook.kube import client, store
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.login import Login
@@ -86,6 +86,72 @@ async def test_only_an_api_server_can_say_that_an_object_is_not_there():
             await HubStore(server).get(BINDING, Key("b"))
 
 
+def failing(times, respond):
+    """Return a handler that hands the first requests to *respond*, then answers; and the list of what was asked."""
+    asked = []
+
+    async def answer(request):
+        asked.append(request.method)
+        if len(asked) <= times:
+            return await respond(request)
+        return web.json_response({"metadata": {"name": "a", "resourceVersion": "1"}, "items": []})
+
+    return answer, asked
+
+
+async def busy(request):
+    return web.Response(status=503)
+
+
+async def gone_quiet(request):
+    await asyncio.sleep(60)
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr(store, "READS", ((0.2, 0.0), (0.2, 0.0), (5.0, 0.0)))
+
+
+@pytest.mark.parametrize("respond", [pytest.param(busy, id="busy"), pytest.param(gone_quiet, id="never")])
+async def test_a_read_that_fails_is_tried_twice_more(respond, hasty):
+    answer, asked = failing(2, respond)
+    async with answering(answer) as server:
+        assert await HubStore(server).get(BINDING, Key("a"))
+        assert len(asked) == 3
+        del asked[:]
+        assert not (await HubStore(server).list(BINDING)).items
+        assert len(asked) == 3
+
+
+async def test_a_read_fails_when_all_its_tries_have(hasty):
+    answer, asked = failing(9, busy)
+    async with answering(answer) as server:
+        with pytest.raises(UnavailableError):
+            await HubStore(server).get(BINDING, Key("a"))
+    assert len(asked) == 3
+
+
+async def test_a_write_is_never_repeated(hasty):
+    """It may have taken place."""
+    answer, asked = failing(1, busy)
+    async with answering(answer) as server:
+        with pytest.raises(UnavailableError):
+            await HubStore(server).create(BINDING, {"metadata": {"name": "a"}})
+    assert asked == ["POST"]
+
+
+async def test_a_server_that_asks_for_a_long_pause_is_not_asked_again():
+    async def later(request):
+        return web.Response(status=429, headers={"Retry-After": "60"})
+
+    answer, asked = failing(9, later)
+    async with answering(answer) as server:
+        with pytest.raises(UnavailableError) as refused:
+            await HubStore(server).get(BINDING, Key("a"))
+    assert refused.value.retry_after == 60
+    assert len(asked) == 1
+
+
 async def test_watches_leave_connections_for_everything_else():
     """A hub with more selected kinds than there are connections: their watches must not hold up every write."""
     watching, done = [], asyncio.Event()
@@ -100,11 +166,11 @@ async def test_watches_leave_connections_for_everything_else():
         return response
 
     async with answering(answer, connections=2) as server, asyncio.timeout(10):
-        store = HubStore(server)
-        tasks = [asyncio.create_task(anext(store.watch(BINDING, "1"))) for _ in range(4)]
+        objects = HubStore(server)
+        tasks = [asyncio.create_task(anext(objects.watch(BINDING, "1"))) for _ in range(4)]
         while len(watching) < len(tasks):
             await asyncio.sleep(0.01)
-        assert await store.get(BINDING, Key("a"))
+        assert await objects.get(BINDING, Key("a"))
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
