@@ -21,6 +21,7 @@ import orjson
 from yarl import URL
 
 from scorer.api.meta import JsonObject, dump_json
+from webhook.kube.connector import LoopConnector
 from webhook.kube.fence import Fence, FencedBody
 from webhook.kube.login import ConfigurationError, Login
 from webhook.kube.paths import ApiPath
@@ -67,7 +68,7 @@ class ApiServer:
         self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
         self._turns = asyncio.Semaphore(connections)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
+            connector=LoopConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
             read_bufsize=LONGEST_EVENT_BYTES // 2,
         )
 

@@ -1,8 +1,10 @@
 """The client of a real API server, against a server that answers what it was sent."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 
+import aiohappyeyeballs
 import pytest
 from aiohttp import web
 
@@ -53,6 +55,30 @@ async def answering(respond, connections=8):
             yield server
     finally:
         await runner.cleanup()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("localhost", id="of which the first address may be ::1")])
+async def test_connections_are_made_by_the_event_loop(monkeypatch, host):
+    def handed_over(*_, **__):
+        raise AssertionError("two owners of one descriptor")
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", handed_over)
+
+    async def answer(request):
+        return web.json_response({"ok": True})
+
+    async with answering(answer) as server:
+        _, _, port = server.address.rpartition(":")
+        async with ApiServer(Login(f"http://{host}:{port}")) as other:
+            assert await other.request("GET", ApiPath("x")) == {"ok": True}
+
+
+async def test_a_server_that_is_not_there_is_no_answer():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        async with ApiServer(Login(f"http://localhost:{nobody.getsockname()[1]}")) as server:
+            with pytest.raises(UnavailableError, match="Connect"):
+                await server.request("GET", ApiPath("x"))
 
 
 async def test_a_page_in_place_of_a_document_is_no_answer():
