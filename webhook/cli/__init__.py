@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit; *arguments* default to those of the process."""
+    from webhook.cli.core_dumps import leave_none
     from webhook.cli.interrupts import end_at_once
 
+    leave_none()
     end_at_once()
     from webhook.cli.root import root
 

@@ -7,7 +7,6 @@ import asyncio
 import errno
 import logging
 import os
-import resource
 import signal
 import socket
 import ssl
@@ -298,8 +297,6 @@ async def serve(server: Running, started: Callable[[Addresses], None] = lambda _
             hurry.set()
         stop.set()
 
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a core dump would hold the keys
     started(await server.start())
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
