@@ -173,7 +173,7 @@ async def _join(hub: Connection, member: Connection, options: "JoinOptions", wis
 
 
 async def _endpoint(hub: Connection, server: str | None) -> "Endpoint":
-    from webhook.kube.addresses import check_address
+    from webhook.kube.addresses import check_remote
     from webhook.kube.kubeconfig import read_endpoint
     from webhook.kube.login import ConfigurationError
 
@@ -182,13 +182,15 @@ async def _endpoint(hub: Connection, server: str | None) -> "Endpoint":
         found = await read_endpoint(hub.kubeconfig, hub.context)
     except ConfigurationError as error:
         raise UserError(str(error)) from error
-    if server is None:
-        return found
+    if server is not None:
+        found = replace(found, server=server, server_name="", proxy="")
     try:
-        check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)
+        check_remote(found.server)
     except ValueError as error:
-        raise UserError(f"--hub-server {server[:64]!r}: {error}") from error
-    return replace(found, server=server, server_name="", proxy="")
+        named = f"--hub-server {found.server[:64]!r}: {error}"
+        given = f"kubeconfig {hub.kubeconfig}: server {found.server[:64]!r}: {error}; name another: --hub-server URL"
+        raise UserError(given if server is None else named) from error
+    return found
 
 
 async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str:

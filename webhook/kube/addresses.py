@@ -30,6 +30,34 @@ def check_address(
     return parts
 
 
+def check_remote(text: str) -> None:
+    """Check the address of an API server that is read from a cluster, where others than its operator may write.
+
+    What is sent there is a token. Loopback is allowed, because a hub and a member may share a machine.
+
+    Args:
+        text: As it is stored; perhaps with a path.
+
+    Raises:
+        ValueError: Nothing may be sent there; the message says why, without repeating the text.
+    """
+    expected = "expected an https URL such as https://10.0.0.7:6443, without user, query and fragment"
+    parts = check_address(text, expected, schemes=("https",), bare=False)
+    if _BEYOND_THE_HOST & set(text):
+        raise ValueError(expected)
+    if _is_link_local(parts.hostname or ""):
+        raise ValueError("is a link-local address, where clouds answer for the machine itself")
+
+
+def _is_link_local(host: str) -> bool:
+    try:
+        found = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return found.is_link_local
+
+
 def is_loopback(host: str) -> bool:
     """Say whether a host, without brackets and port, is this machine's loopback interface."""
     try:

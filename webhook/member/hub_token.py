@@ -23,6 +23,7 @@ from scorer.api.documents import dict_at, status_of, text_at
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from scorer.membership.heartbeats import read_time
+from webhook.kube.addresses import check_remote
 from webhook.kube.client import ApiServer
 from webhook.kube.login import ConfigurationError, Login
 from webhook.kube.paths import path_of
@@ -173,7 +174,7 @@ async def read_access(member: Store, key: Key, cluster: str) -> HubAccess:
         cluster: The member that it must be for.
 
     Raises:
-        ConfigurationError: It cannot be read or used, or is for another member.
+        ConfigurationError: It cannot be read or used, is for another member, or no token may be sent to its hub.
     """
     where = f"Secret {key.namespace}/{key.name} on the member"
     try:
@@ -183,4 +184,8 @@ async def read_access(member: Store, key: Key, cluster: str) -> HubAccess:
         raise ConfigurationError(f"{where}: {error}; {advice}") from error
     if found.member != cluster:
         raise ConfigurationError(f"{where}: data.member: {found.member!r}: this is the agent of {cluster!r}")
+    try:
+        check_remote(found.server)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: data.server: {found.server[:128]!r}: {error}") from error
     return found

@@ -17,7 +17,7 @@ def kubeconfig(tmp_path):
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": "http://127.0.0.1:1"}} for name in names],
+        "clusters": [{"name": name, "cluster": {"server": "https://127.0.0.1:1"}} for name in names],
         "users": [{"name": "u", "user": {"token": "t"}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": "u"}} for name in names],
     }
@@ -37,11 +37,14 @@ def kubeconfig(tmp_path):
         pytest.param(["join", "a", "--deploy=a b"], "--deploy 'a b': is not the name of an image", id="image"),
         pytest.param(["join", "a", "--apply=boats"], "--apply 'boats' is no kind known here", id="kind"),
         pytest.param(["join", "a", "--hub-server=hub"], "--hub-server 'hub': ", id="address"),
+        pytest.param(
+            ["join", "a", "--hub-server=https://ann:secret@hub"], "without user, query and fragment", id="user"
+        ),
         pytest.param(["join", "a", "--hub-namespace=A"], "namespace: 'A': ", id="namespace"),
         pytest.param(["join", "a", "--kubeconfig=none.yaml"], "kubeconfig none.yaml: no such file", id="file"),
-        pytest.param(["join", "a"], "hub (context 'hub'): http://127.0.0.1:1 does not answer GET", id="no-answer"),
+        pytest.param(["join", "a"], "hub (context 'hub'): https://127.0.0.1:1 does not answer GET", id="no-answer"),
         pytest.param(
-            ["leave", "a"], "hub (context 'hub'): http://127.0.0.1:1 does not answer GET", id="leave-no-answer"
+            ["leave", "a"], "hub (context 'hub'): https://127.0.0.1:1 does not answer GET", id="leave-no-answer"
         ),
     ],
 )
@@ -52,6 +55,14 @@ def test_what_cannot_be_used_is_named_in_one_line(cli, kubeconfig, words, compla
     assert done.stderr.startswith("error: ")
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_no_member_is_told_to_send_its_token_without_tls(cli, kubeconfig):
+    plain = kubeconfig.read_text(encoding="utf-8").replace("https://127.0.0.1:1", "http://127.0.0.1:1")
+    kubeconfig.write_text(plain, encoding="utf-8")
+    done = cli("join", "a", "--context=hub", "--member-context=member", f"--kubeconfig={kubeconfig}")
+    assert done.exit_code == 1
+    assert "server 'http://127.0.0.1:1': expected an https URL" in done.stderr
 
 
 def test_the_line_for_helm_is_one_that_a_shell_takes():

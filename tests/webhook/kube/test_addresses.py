@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.kube.addresses import check_address
+from webhook.kube.addresses import check_address, check_remote
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,26 @@ def test_what_cannot_be_read_says_so_itself(text, reason):
 def test_the_scheme_can_be_fixed():
     with pytest.raises(ValueError, match=r"^no$"):
         check_address("http://hub", "no", schemes=("https",))
+
+
+@pytest.mark.parametrize("text", ["https://hub", "https://127.0.0.1:6443", "https://hub/clusters/a", "https://[::1]:1"])
+def test_what_a_token_may_be_sent_to(text):
+    check_remote(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("http://hub", "expected an https URL"),
+        ("https://ann:x@hub", "without user"),
+        ("https://hub?a=b", "without user"),
+        ("https://hub/x#y", "without user"),
+        ("https://169.254.169.254", "link-local"),
+        ("https://[fe80::1]:6443", "link-local"),
+        ("https://[::ffff:a9fe:a9fe]", "link-local"),
+    ],
+)
+def test_what_no_token_may_be_sent_to(text, reason):
+    with pytest.raises(ValueError, match=reason) as refused:
+        check_remote(text)
+    assert "hub" not in str(refused.value)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -233,10 +234,49 @@ def test_a_secret_that_cannot_be_used_is_refused_by_key(change, complaint):
 async def test_the_secret_of_another_member_is_not_used(hub, member):
     with pytest.raises(ConfigurationError, match="`harbormaster join berlin` writes it"):
         await read_access(member, KEY, "berlin")
+    hub.url = "https://hub:6443"
     await write(member, access_to(hub))
     assert await read_access(member, KEY, "berlin") == access_to(hub)
     with pytest.raises(ConfigurationError, match=r"data\.member: 'berlin': this is the agent of 'paris'"):
         await read_access(member, KEY, "paris")
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "http://hub:6443",
+        "https://ann@hub",
+        "https://hub/clusters/a?as=system:masters",
+        "https://169.254.169.254/latest",
+        "https://[fe80::1%eth0]:6443",
+        "https://[::ffff:169.254.169.254]",
+    ],
+)
+async def test_the_token_is_sent_to_no_address_but_that_of_an_api_server(hub, member, server):
+    hub.url = server
+    await write(member, access_to(hub))
+    with pytest.raises(ConfigurationError, match=r"data\.server: '"):
+        await read_access(member, KEY, "berlin")
+
+
+async def test_nothing_in_the_secret_switches_off_a_check_or_runs_a_program(hub, member):
+    """It has no such fields: what a kubeconfig could say beside them is not read."""
+    hub.url = "https://hub:6443"
+    written = await write(member, access_to(hub))
+    more = {
+        "insecure-skip-tls-verify": "true",
+        "tokenFile": "/etc/shadow",
+        "exec": "{command: /bin/sh}",
+        "kubeconfig": "clusters: []",
+    }
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in more.items()}
+    await member.replace(SECRET, {**written, "data": {**written["data"], **encoded}})
+    found = await read_access(member, KEY, "berlin")
+    assert found == access_to(hub)
+    login = make_token(member, hub).login()
+    assert login.trust.verify_mode is ssl.CERT_REQUIRED
+    assert login.trust.check_hostname
+    assert await login.credentials() == {"Authorization": "Bearer first"}
 
 
 async def test_authorities_that_are_no_certificates_are_named(hub, member):
