@@ -5,7 +5,7 @@ Source: serving.md 6.1 and 6.4.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -15,6 +15,9 @@ from webhook.server.server import Addresses, listen
 from webhook.settings.listener import PlainListenerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
+
+KEEPALIVE_SECONDS: Final = 120.0
+"""How long a connection may be without a whole request: as long as the server's."""
 
 
 class ProbeServer:
@@ -41,7 +44,7 @@ class ProbeServer:
         app = make_plain_app(health)
         probes.add_routes(app, health, metrics)
         add_last_route(app)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=KEEPALIVE_SECONDS, shutdown_timeout=1.0)
         metrics.watch_lag(lambda: health.lag_seconds)
 
     async def start(self) -> Addresses:

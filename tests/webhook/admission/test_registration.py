@@ -148,6 +148,20 @@ def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
     assert [condition["name"] for condition in guarded["matchConditions"]] == ["not-our-own-controller"]
 
 
+def test_no_label_of_an_object_keeps_a_rule_from_being_asked():
+    """Its author could set it; only budgets look at labels, which the controllers of nodes set."""
+    everything = AdmissionSettings(
+        placement_authorization=PlacementAuthorization.ENFORCE,
+        guard_rail=True,
+        block_workloads=True,
+        block_pod_disruption_budgets=True,
+        enforce_budgets=True,
+    )
+    validating, mutating = hooks(everything)
+    selecting = {name for name, hook in {**validating, **mutating}.items() if "objectSelector" in hook}
+    assert selecting == {f"{plural}.disruption.validate.harbormaster.dev" for plural in ("nodeclaims", "nodes")}
+
+
 def test_all_served_versions_are_listed():
     for name, versions in (("clusterresourceplacements", ["v1", "v1beta1"]), ("nodepools", ["v1"])):
         [rule] = hooks()[0][f"{name}.validate.harbormaster.dev"]["rules"]

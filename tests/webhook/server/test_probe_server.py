@@ -38,6 +38,17 @@ async def test_probes_and_metrics_are_answered_and_everything_else_is_a_problem(
     await server.stop()
 
 
+async def test_who_sends_half_a_request_head_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("webhook.server.probe_server.KEEPALIVE_SECONDS", 0.2)
+    server, _ = make_server(for_ever)
+    host, port = (await server.start()).http
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\nSlow: ")
+    assert await reader.read() == b""
+    writer.close()
+    await server.stop()
+
+
 async def test_the_work_is_cancelled_and_waited_for_and_probes_are_answered_until_then():
     steps = []
 

@@ -93,6 +93,16 @@ async def test_the_oldest_idle_connection_makes_room(launch, review_bytes):
                 assert (await busy.answer()).status == 200
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["http", "https"])
+@pytest.mark.parametrize("before", [False, True], ids=["at-the-start", "after-a-request"])
+async def test_who_sends_half_a_request_head_is_not_waited_for(launch, plain, before):
+    async with launch(keepalive_seconds=0.2) as port, port.dial(plain=plain) as slow:
+        if before:
+            await slow.get("/livez")
+        await slow.send(b"GET /livez HTTP/1.1\r\nHost: a\r\nSlow: ")
+        assert await slow.ended()
+
+
 async def test_while_draining_everything_is_answered_and_every_connection_is_closed(launch, review_bytes):
     body = review_bytes()
     members = f"Host: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
