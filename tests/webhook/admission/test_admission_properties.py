@@ -210,6 +210,15 @@ def test_mutation_is_a_patch_and_idempotent(new, old):
 
 
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
+@given(kind=st.sampled_from([entry for entry in RULED if entry.default]), new=damaged(), old=st.none() | damaged())
+def test_a_patch_fills_in_and_takes_away_below_the_spec_and_replaces_nothing(kind, new, old):
+    document, stored = document_of(kind, new), document_of(kind, old) if old is not None else None
+    for operation in mutate(document, stored, "CREATE" if old is None else "UPDATE").patch:
+        assert operation["op"] in {"add", "remove"}
+        assert operation["path"].startswith("/spec/")
+
+
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(new=damaged())
 def test_defaults_do_not_change_the_verdict(new):
     """The same object, defaulted by a hook or not, is judged the same, but for a renamed sorter."""

@@ -14,7 +14,7 @@ from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
 from webhook.kube.login import Login
 from webhook.kube.paths import ApiPath
-from webhook.kube.ports import Key, NotFoundError, NotServedError, UnavailableError
+from webhook.kube.ports import Key, NotFoundError, NotServedError, StoreError, UnavailableError
 from webhook.kube.store import HubStore
 
 
@@ -79,6 +79,32 @@ async def test_a_server_that_is_not_there_is_no_answer():
         async with ApiServer(Login(f"http://localhost:{nobody.getsockname()[1]}")) as server:
             with pytest.raises(UnavailableError, match="Connect"):
                 await server.request("GET", ApiPath("x"))
+
+
+async def test_nobody_is_followed_elsewhere_and_no_token_goes_there(address):
+    async def away(_):
+        raise web.HTTPTemporaryRedirect(f"{address}/echo")
+
+    async with answering(away) as server:
+        with pytest.raises(StoreError) as refused:
+            await server.request("POST", ApiPath("echo"), {"user": "a"})
+    assert "got" not in str(refused.value)
+
+
+async def test_the_environment_names_no_proxy_and_no_credentials(address, monkeypatch, tmp_path):
+    """What is asked by way of a proxy is decided with the login, where NO_PROXY and loopback count."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login ann password secret", encoding="ascii")
+    seen = []
+
+    async def note(request):
+        seen.append(request.headers.get("Authorization"))
+        return web.json_response({})
+
+    async with answering(note) as server:
+        await server.request("POST", ApiPath("echo"), {})
+    assert seen == [None]
 
 
 async def test_a_page_in_place_of_a_document_is_no_answer():

@@ -1,0 +1,51 @@
+"""Where requests of ours go: to addresses that an operator has named, and to no other."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contracts.sources import PACKAGES, sources
+
+OPENS = frozenset(
+    {"ClientSession", "open_connection", "create_connection", "urlopen", "HTTPConnection", "HTTPSConnection"}
+    | {"WsApiClient", "ApiClient"}
+)
+"""What opens a connection to somewhere else."""
+OPENING = {
+    "webhook/kube/client.py": "the server of a kubeconfig, of an option or of the Pod, and the hub of an agent",
+    "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",
+    "webhook/server/server.py": "its own listener",
+}
+READS_KUBECONFIGS = frozenset({"load_kube_config", "load_incluster_config", "read_login", "read_endpoint"})
+KUBECONFIGS_FROM = ("webhook/cli/", "webhook/processes/", "webhook/kube/")
+"""Where the path of a kubeconfig comes from the command line; no store, handler or controller reads one."""
+
+
+def called(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            match node.func:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    yield name
+
+
+CALLED = {path: frozenset(called(source)) for path, source in sources(*PACKAGES)}
+
+
+def test_connections_are_opened_in_few_places():
+    assert {path for path, names in CALLED.items() if OPENS & names} == OPENING.keys()
+
+
+def test_kubeconfigs_are_files_that_an_operator_has_named():
+    """One that is found in the cluster could run programs and read files with our rights."""
+    reading = {path for path, names in CALLED.items() if READS_KUBECONFIGS & names}
+    assert {path for path in reading if not path.startswith(KUBECONFIGS_FROM)} == set()
+    assert "webhook/kube/kubeconfig.py" in reading
+    others = {"load_kube_config_from_dict", "new_client_from_config_dict", "KubeConfigLoader"}
+    assert not [path for path, names in CALLED.items() if others & names]
+
+
+@pytest.mark.parametrize("source", ["aiohttp.ClientSession()", "async def f():\n    await open_connection(a, 1)"])
+def test_an_opened_connection_is_seen(source):
+    assert OPENS & set(called(source))
