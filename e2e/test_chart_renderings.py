@@ -65,11 +65,21 @@ def test_every_value_has_its_change(chart, changes):
     assert named == {change.name for change in changes}
 
 
+@pytest.fixture(scope="module")
+def changed(helm, request):
+    """helm, which has made the renderings of all changes that are asked about: two of each, side by side."""
+    mine = [item for item in request.session.items if "changed" in item.fixturenames]
+    asked = [CHANGES[item.callspec.params["name"]] for item in mine]
+    helm.prepare((chart, (given, change.base)) for chart, given, change in asked)
+    helm.prepare((chart, (given, change.base, change.values())) for chart, given, change in asked)
+    return helm
+
+
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_value_changes_what_it_says(helm, name):
+def test_a_value_changes_what_it_says(changed, name):
     chart, given, change = CHANGES[name]
-    before = helm.render(chart, given, change.base)
-    after = helm.render(chart, given, change.base, change.values())
+    before = changed.render(chart, given, change.base)
+    after = changed.render(chart, given, change.base, change.values())
     assert found_at(after, change.target, change.place) == change.found
     assert found_at(before, change.target, change.place) != change.found
 

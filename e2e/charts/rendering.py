@@ -5,6 +5,8 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +47,7 @@ class Helm:
         namespace: str = NAMESPACE,
         kubernetes: str = "1.36.3",
     ) -> list[Document]:
-        """Return all objects of a release, hooks included.
+        """Return all objects of a release, hooks included; not to be changed, since renderings share equal ones.
 
         Args:
             chart: Its folder.
@@ -57,9 +59,14 @@ class Helm:
         Raises:
             HelmError: The values are refused.
         """
-        return list(
-            self._loaded(self.render_text(chart, *values, release=release, namespace=namespace, kubernetes=kubernetes))
-        )
+        text = self.render_text(chart, *values, release=release, namespace=namespace, kubernetes=kubernetes)
+        return [document for each in f"\n{text}".split("\n---\n") if (document := _read(each))]
+
+    def prepare(self, questions: Iterable[tuple[Path, tuple[Mapping[str, Any], ...]]]) -> None:
+        """Render charts with values side by side, so that `render` finds them made. Raises `HelmError`."""
+        with ThreadPoolExecutor(os.cpu_count()) as workers:
+            for done in [workers.submit(self.render_text, chart, *values) for chart, values in questions]:
+                done.result()
 
     def render_text(
         self,
@@ -101,9 +108,12 @@ class Helm:
             raise HelmError(f"{done.stdout}{done.stderr}")
         return done.stdout
 
-    @staticmethod
-    def _loaded(text: str) -> Iterable[Document]:
-        return (each for each in yaml.load_all(text, Loader=_Loader) if each)
+
+@cache
+def _read(text: str) -> Document | None:
+    """Read one document; most of a rendering is the same as in the one before."""
+    document: Document | None = yaml.load(text, Loader=_Loader)
+    return document
 
 
 def read_case(path: Path) -> Document:
