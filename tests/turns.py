@@ -32,6 +32,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_rbac.py",
         "e2e/test_refused_examples.py",
         "e2e/test_reservations.py",
+        "e2e/test_rights.py",
         "e2e/test_samples.py",
         "e2e/test_strangers.py",
         "e2e/test_tree.py",
