@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
 from e2e.controlplane.cluster import ADMIN, Cluster, Etcd, User
 from e2e.controlplane.process import kill
 from e2e.controlplane.service import HARBORMASTER
@@ -17,6 +19,7 @@ from e2e.fleet.processes import SYSTEM, Reconciler, Role
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
 from scorer.membership.access import RBAC_GROUP
+from webhook.cli.root import root
 
 MEMBER = "berlin"
 ACCOUNT_ON_HUB = f"member-{MEMBER}"
@@ -103,9 +106,24 @@ class Pair:
         return path
 
     def run(
-        self, command: str, *words: str, kubeconfig: Path | None = None, name: str = MEMBER, reached: bool = True
+        self,
+        command: str,
+        *words: str,
+        kubeconfig: Path | None = None,
+        name: str = MEMBER,
+        reached: bool = True,
+        in_process: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``join`` or ``leave``; *words* replace those that every call has, and *reached* names the member."""
+        """Run ``join`` or ``leave``.
+
+        Args:
+            command: Which of the two.
+            words: Replace those that every call has.
+            kubeconfig: Names both clusters; None: that of the administrator.
+            name: Of the member.
+            reached: Name the member's cluster, too.
+            in_process: In this process: one of its own takes longer to begin than the command takes.
+        """
         given: list[str | Path] = [
             HARBORMASTER,
             command,
@@ -114,17 +132,19 @@ class Pair:
             *(["--member-context=member"] if reached else []),
         ]
         given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *words]
+        if in_process:
+            return run_here(*given[1:])
         return subprocess.run(given, capture_output=True, text=True, check=False, timeout=300)
 
-    def join(self, *words: str) -> str:
+    def join(self, *words: str, in_process: bool = True) -> str:
         """Join without waiting, unless *words* say otherwise; returns what it printed."""
-        done = self.run("join", "--timeout=0", *words)
+        done = self.run("join", "--timeout=0", *words, in_process=in_process)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def leave(self, *words: str) -> str:
+    def leave(self, *words: str, in_process: bool = True) -> str:
         """Leave; returns what it printed."""
-        done = self.run("leave", *words)
+        done = self.run("leave", *words, in_process=in_process)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -191,7 +211,10 @@ class Pair:
         return found
 
     def clear(self) -> None:
-        """Take away what a test has left: the member first, then all that ``join`` can have made."""
+        """Take away what a test has left: the member first, then all that ``join`` can have made.
+
+        What no test asks about stays in the member: its namespace, which takes five seconds to end, and the definition.
+        """
         self.stop_agent()
         self.stop_loop()
         for kind, space in ((MEMBER_CLUSTER, ""), (WORK, f"fleet-member-{MEMBER}")):
@@ -204,20 +227,25 @@ class Pair:
             self.on_hub.delete(kind, ACCOUNT_ON_HUB, SYSTEM)
         for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
             self.in_member.delete(kind, AGENT)
-        self._clear_definitions()
-        self.in_member.delete(NAMESPACE, SYSTEM)
-        _wait_gone(self.in_member, NAMESPACE, SYSTEM)
-        _wait_gone(self.on_hub, NAMESPACE, f"fleet-member-{MEMBER}")
-
-    def _clear_definitions(self) -> None:
+        for kind in (DEPLOYMENT, ROLE_BINDING, ROLE, SECRET, CONFIG_MAP, ACCOUNTS):
+            for item in self.in_member.all(kind, SYSTEM):
+                self.in_member.delete(kind, item["metadata"]["name"], SYSTEM)
         for item in self.in_member.all(APPLIED_WORK):
             self.in_member.patch(APPLIED_WORK, item["metadata"]["name"], {"metadata": {"finalizers": None}})
-        self.in_member.delete(DEFINITION, APPLIED_WORK.resource)
-        _wait_gone(self.in_member, DEFINITION, APPLIED_WORK.resource)
+            self.in_member.delete(APPLIED_WORK, item["metadata"]["name"])
+        _wait_gone(self.on_hub, NAMESPACE, f"fleet-member-{MEMBER}")
 
 
 def _wait_gone(objects: Objects, kind: Kind, name: str) -> None:
     wait_until(f"{kind} {name} is gone", lambda: "it is there" if objects.find(kind, name) else "")
+
+
+def run_here(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, as if it had one of its own. Raises what the command does not handle."""
+    done = CliRunner().invoke(root, [str(word) for word in words], prog_name="harbormaster")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
 
 
 def only_error(done: subprocess.CompletedProcess[str]) -> str:
