@@ -9,7 +9,6 @@ Source: serving.md 5.3, 6 and 7.
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -25,6 +24,7 @@ from webhook.controllers.work_generator import without_manifests
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
+from webhook.kube.event_documents import own_name
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
 from webhook.kube.ports import Key
@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 
 def own_identity(name: str = "") -> str:
-    """Return who this process is in the Lease: *name*, or that of the machine, and what no other process has."""
-    return f"{name or socket.gethostname()}_{uuid4()}"
+    """Return who this process is in the Lease: its name, and what no other process has."""
+    return f"{own_name(name)}_{uuid4()}"
 
 
 class Reconciliation:
@@ -59,7 +59,7 @@ class Reconciliation:
         cache: Of the hub; the caller runs it.
         settings: How to run.
         metrics: Where to count.
-        identity: Names this process in the Lease; empty: the machine does.
+        identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
     """
 
@@ -78,6 +78,7 @@ class Reconciliation:
         self._cache = cache
         self._settings = settings.loop()
         self._now = now
+        self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
@@ -117,7 +118,7 @@ class Reconciliation:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
-        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics)
+        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics, self._instance)
         try:
             await loop.run()
         finally:
