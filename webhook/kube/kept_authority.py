@@ -161,11 +161,14 @@ class KeptAuthority:
         return ""
 
     def bundles_in_sync(self) -> dict[str, bool]:
-        """Whether each webhook configuration trusts what the Secret says, by kind, as of the last look."""
-        if self._lineage is None:
-            return {}
+        """Whether each webhook configuration trusts what the Secret says, by kind, as of the last look.
+
+        Of one that is not there nothing is said; while the hub has not said what it holds, none does.
+        """
+        if self._lineage is None or self._registered is None:
+            return {kind.kind: False for kind in CONFIGURATIONS}
         pem = pem_of(self._lineage.trusted())
-        return {kind: registered.is_in_sync(pem) for kind, registered in (self._registered or {}).items()}
+        return {kind: registered.is_in_sync(pem) for kind, registered in self._registered.items()}
 
     def _is_accepted_by(self, lineage: Lineage, trusted: frozenset[x509.Certificate]) -> bool:
         if self._signs_as(lineage):

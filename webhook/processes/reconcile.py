@@ -160,7 +160,7 @@ class Reconcile:
             server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(server))
-            metrics = Metrics()
+            metrics = Metrics(commit=self.settings.commit)
             self.reconciliation = Reconciliation(
                 server, lease_server, self.cache, self.settings, metrics, identity=self._identity, now=self._now
             )

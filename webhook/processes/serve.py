@@ -92,7 +92,7 @@ class Serve:
             self.cache = Cache(store)
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
             admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
-            metrics = Metrics()
+            metrics = Metrics(commit=self.settings.commit)
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))

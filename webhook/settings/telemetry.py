@@ -1,4 +1,4 @@
-"""What a process writes to its log."""
+"""What a process tells about itself: its log, and which build it is."""
 
 from typing import Literal
 
@@ -15,4 +15,14 @@ class LogSettings(Settings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The lowest level that is written."
+    )
+
+
+class BuildSettings(Settings):
+    """Which build this is."""
+
+    commit: str = Field(
+        default="",
+        max_length=64,
+        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.observer import Outcome, Queue
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -16,8 +17,8 @@ BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0
 class LoopMetrics:
     """Counts what the controllers do; a `webhook.controllers.observer.QueueObserver`.
 
-    The series of a controller exist from when its queue is first seen, and go on from one term of leadership to the
-    next.
+    The series of all controllers exist from the start, also in a process that never leads, and go on from one term of
+    leadership to the next.
 
     Args:
         registry: Where the metrics are registered.
@@ -52,11 +53,14 @@ class LoopMetrics:
             lambda: float(leading())
         )
         self._queues: dict[str, Queue] = {}
+        for name in CONTROLLERS:
+            self._create_series(name)
 
     def watch(self, queue: Queue) -> None:
         """Read *queue* from now on, in place of an earlier one of that name."""
-        name = queue.name
-        self._queues[name] = queue
+        self._queues[queue.name] = queue
+
+    def _create_series(self, name: str) -> None:
         self._depth.labels(name).set_function(lambda: len(self._queues[name]) if name in self._queues else 0)
         self._longest_wait.labels(name).set_function(
             lambda: self._queues[name].longest_wait_seconds if name in self._queues else 0.0

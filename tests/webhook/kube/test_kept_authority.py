@@ -313,6 +313,7 @@ async def test_a_replica_that_is_kept_out_runs_and_says_so(hub, start, word, com
     replica = await start()
     assert replica.leaf is not None
     assert complaint in replica.kept.bundle_problem()
+    assert list(replica.kept.bundles_in_sync().values()) == [False, False]  # an alert on 0 sees it
     hub.refusal.clear()
     await replica.settle()
     assert replica.kept.bundle_problem() == ""

@@ -96,6 +96,42 @@ def test_a_certificate_that_is_about_to_expire_is_a_problem(port):
     assert certificates.problem() == ""
 
 
+class NextAuthority:
+    """Leaves of one authority, then of another, as a rollover brings them."""
+
+    def __init__(self, clock):
+        self.above = {}
+        self.authorities = [Authority.new(clock(), generation) for generation in (1, 2)]
+
+    @property
+    def trust_pem(self):
+        return b"".join(each.pem for each in self.authorities)
+
+    def first(self, now):
+        return self.authorities[0].issue(("localhost",), ("127.0.0.1",), now)
+
+    def following(self, leaf, now):
+        new = self.authorities[1]
+        return None if leaf.issuer == new.name else new.issue(("localhost",), ("127.0.0.1",), now)
+
+    async def keep(self, changed):
+        pass
+
+
+def issuers(metrics):
+    [found] = [metric for metric in metrics.registry.collect() if metric.name.endswith("certificate_issuer_info")]
+    return [sample.labels["issuer"] for sample in found.samples]
+
+
+def test_metrics_name_who_signed_the_certificate_that_is_served_now(port):
+    """Before an authority leaves the bundles, no replica may serve its leaves any more."""
+    leaves, metrics = NextAuthority(port.clock), Metrics()
+    certificates = Certificates(leaves, None, metrics, port.clock, 0.001)
+    assert issuers(metrics) == [leaves.authorities[0].name]
+    assert certificates.renew_leaf()
+    assert issuers(metrics) == [leaves.authorities[1].name]
+
+
 async def test_the_key_in_use_is_that_of_the_certificate_in_use(port):
     certificates = own(port.clock)
     first = certificates.key_pem

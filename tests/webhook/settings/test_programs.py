@@ -24,6 +24,7 @@ DEFAULTS = {
     "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": 10,
     "HARBORMASTER_CERTIFICATE_SECRET": "",
     "HARBORMASTER_CLIENT_CA": None,
+    "HARBORMASTER_COMMIT": "",
     "HARBORMASTER_CONNECTIONS": 1000,
     "HARBORMASTER_DENY_MEMBER_LABEL_CHANGES": False,
     "HARBORMASTER_DNS_NAMES": ["localhost"],
@@ -173,6 +174,7 @@ def test_every_program_reads_what_it_has_use_for():
             "BLOCKED_NAMESPACES",
             "HUB_TOKEN_SECONDS",
             "HUB_TOKEN_RENEWAL_SECONDS",
+            "COMMIT",
             "LOG_FORMAT",
             "LOG_LEVEL",
         )
