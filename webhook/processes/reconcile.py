@@ -37,6 +37,7 @@ from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import Tracing, tracing_of
 
 AFTER_A_BUG_SECONDS: Final = 15.0
 """How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
@@ -61,6 +62,7 @@ class Reconciliation:
         metrics: Where to count.
         identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
+        tracing: Makes a span of every reconcile; None: nothing does.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Reconciliation:
         *,
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
+        tracing: Tracing | None = None,
     ) -> None:
         self._server = server
         self._cache = cache
@@ -82,7 +85,7 @@ class Reconciliation:
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
-        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
+        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -161,8 +164,18 @@ class Reconcile:
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(server))
             metrics = Metrics(commit=self.settings.commit)
+            tracing = tracing_of(self.settings, "reconcile")
+            if tracing is not None:
+                stack.push_async_callback(tracing.close)
             self.reconciliation = Reconciliation(
-                server, lease_server, self.cache, self.settings, metrics, identity=self._identity, now=self._now
+                server,
+                lease_server,
+                self.cache,
+                self.settings,
+                metrics,
+                identity=self._identity,
+                now=self._now,
+                tracing=tracing,
             )
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)

@@ -43,6 +43,7 @@ from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ServerSettings, ServeSettings
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import tracing_of
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 NODE: Final = KINDS["", "Node"]
@@ -103,7 +104,10 @@ class Serve:
             certificates = Certificates(
                 leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
-            self.server = Server(services, self.settings, certificates, metrics)
+            tracing = tracing_of(self.settings, "serve")
+            if tracing is not None:
+                stack.push_async_callback(tracing.close)
+            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing)
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
@@ -120,7 +124,14 @@ class Serve:
             if self._reconcile_as is not None:
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
                 self.reconciliation = Reconciliation(
-                    hub, lease_server, self.cache, self.settings, metrics, identity=self._reconcile_as, now=self._now
+                    hub,
+                    lease_server,
+                    self.cache,
+                    self.settings,
+                    metrics,
+                    identity=self._reconcile_as,
+                    now=self._now,
+                    tracing=tracing,
                 )
                 loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
                 stack.push_async_callback(_end, loop)

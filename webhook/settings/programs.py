@@ -25,7 +25,7 @@ from webhook.settings.installation import InstallationSettings, NamespaceSetting
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
-from webhook.settings.telemetry import BuildSettings, LogSettings
+from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
 from webhook.settings.values import Seconds
 
 
@@ -46,12 +46,18 @@ class ProcessSettings(LogSettings, BuildSettings):
 
 
 class ServeSettings(
-    ServerSettings, CertificateFileSettings, TokenSettings, HubLoopSettings, HubSettings, ProcessSettings
+    ServerSettings,
+    CertificateFileSettings,
+    TokenSettings,
+    HubLoopSettings,
+    HubSettings,
+    ProcessSettings,
+    TracingSettings,
 ):
     """``harbormaster serve``, which may reconcile as well."""
 
 
-class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, ProcessSettings):
+class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, ProcessSettings, TracingSettings):
     """``harbormaster reconcile``."""
 
 

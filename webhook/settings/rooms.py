@@ -122,7 +122,7 @@ ROOMS: Final = (
     Room(
         "Observability",
         "What a process tells about itself, besides its metrics and probes.",
-        (telemetry.LogSettings, telemetry.BuildSettings),
+        (telemetry.LogSettings, telemetry.TracingSettings, telemetry.BuildSettings),
     ),
     Room(
         "Hub",

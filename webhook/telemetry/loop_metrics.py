@@ -1,15 +1,17 @@
-"""The metrics of the reconcile loop, in the registry of the process.
+"""The metrics and the spans of the reconcile loop.
 
-Source: serving.md 6.1.
+Source: serving.md 6.1 and 6.3.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from webhook.controllers.assembly import CONTROLLERS
-from webhook.controllers.observer import Outcome, Queue
+from webhook.controllers.observer import NOTHING, Outcome, Queue
+from webhook.telemetry.tracing import Tracing
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -23,9 +25,13 @@ class LoopMetrics:
     Args:
         registry: Where the metrics are registered.
         leading: Whether this process leads now.
+        tracing: Makes a span of every reconcile; None: nothing does.
     """
 
-    def __init__(self, registry: CollectorRegistry, leading: Callable[[], bool]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, leading: Callable[[], bool], tracing: Tracing | None = None
+    ) -> None:
+        self._tracing = tracing
         self._reconciles = Counter(
             "harbormaster_reconcile",
             "Reconciled keys by controller and result.",
@@ -69,6 +75,12 @@ class LoopMetrics:
         for outcome in Outcome:
             self._reconciles.labels(name, outcome)
             self._seconds.labels(name, outcome)
+
+    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+        """Return a span to reconcile one key in."""
+        if self._tracing is None:
+            return NOTHING
+        return self._tracing.span("reconcile", controller=controller, key=str(key))
 
     def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
         """Count one reconcile."""

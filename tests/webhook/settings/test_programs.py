@@ -105,6 +105,8 @@ DEFAULTS = {
     "HARBORMASTER_TLS_CERT": None,
     "HARBORMASTER_TLS_KEY": None,
     "HARBORMASTER_TOKEN_AUDIENCE": "",
+    "HARBORMASTER_TRACING_ENDPOINT": "",
+    "HARBORMASTER_TRACING_SHARE": 1,
     "HARBORMASTER_WEBHOOK_CONFIGURATION": "harbormaster",
     "HARBORMASTER_WEBHOOK_SECRET_FILE": None,
     "HARBORMASTER_WORKLOADS_ENABLED": False,
@@ -222,6 +224,8 @@ def test_every_program_reads_what_it_has_use_for():
             "WRITE_CONCURRENCY",
             "RESOURCE_SNAPSHOT_INTERVAL_SECONDS",
             "RESOURCE_COLLECTION_SECONDS",
+            "TRACING_ENDPOINT",
+            "TRACING_SHARE",
         )
     }
 
