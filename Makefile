@@ -100,7 +100,9 @@ lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --group build pyproject.toml -o requirements.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url -c requirements.txt --group dev -o requirements-dev.txt
+		--no-emit-index-url -c requirements.txt --extra otel pyproject.toml -o requirements-otel.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url -c requirements.txt -c requirements-otel.txt --group dev -o requirements-dev.txt
 	@echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --no-emit-index-url - -o requirements-uv.txt
 	@echo pip-audit | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

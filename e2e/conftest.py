@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -220,9 +220,15 @@ def start_service(folder: Path) -> Iterator[StartService]:
     running: list[Service] = []
 
     def start(
-        cluster: Cluster, kubeconfig: Path | None = None, *, clock_seconds: int = 0, wait: bool = True, **settings: Any
+        cluster: Cluster,
+        kubeconfig: Path | None = None,
+        *,
+        clock_seconds: int = 0,
+        wait: bool = True,
+        words: Sequence[str] = (),
+        **settings: Any,
     ) -> Service:
-        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig, clock_seconds)
+        service = Service(cluster, folder / f"serve-{next(NUMBERS)}", settings, kubeconfig, clock_seconds, words)
         running.append(service)
         if wait:
             service.start()

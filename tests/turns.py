@@ -44,6 +44,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_hub_store.py",
         "e2e/test_leader.py",
         "e2e/test_membership.py",
+        "e2e/test_observability.py",
     ),
 }
 """Files by group."""

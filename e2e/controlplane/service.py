@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +55,7 @@ class Service:
         settings: Given as ``HARBORMASTER_<NAME>``; with ``certificate_secret`` it gets no certificate from here.
         kubeconfig: Who it is on the hub; None: somebody who may do everything.
         clock_seconds: How far its clock is ahead.
+        words: More of its command line.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Service:
         settings: Mapping[str, Any] | None = None,
         kubeconfig: Path | None = None,
         clock_seconds: int = 0,
+        words: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.cluster = cluster
@@ -89,6 +91,7 @@ class Service:
                 f"--https-port={self.port}",
                 f"--http-port={self.http_port}",
                 *(() if "certificate_secret" in self.settings else files),
+                *words,
             ],
             folder / "serve.log",
             {**QUICK, **environment},
@@ -140,6 +143,7 @@ class Service:
         token: str = "",
         client: ClientCertificate | None = None,
         seconds: float = 30,
+        traceparent: str = "",
     ) -> Answer:
         """Send it one request over HTTPS, on a connection of its own.
 
@@ -150,6 +154,7 @@ class Service:
             token: Sent as bearer token.
             client: Shown in the handshake.
             seconds: Patience.
+            traceparent: Sent as header of that name.
 
         Raises:
             OSError: There was no answer; a handshake that fails ends that way.
@@ -158,6 +163,7 @@ class Service:
         if client is not None:
             client.show(trust)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        headers |= {"traceparent": traceparent} if traceparent else {}
         connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=seconds, context=trust)
         with contextlib.closing(connection):
             try:

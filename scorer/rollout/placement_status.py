@@ -216,7 +216,18 @@ def invalid_selection(placement: JsonObject, message: str, now: datetime) -> Pla
     over = (scheduled["type"], condition_type(placement, STALLED))
     others = [condition for condition in old if condition.get("type") not in over]
     status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *others]}
-    return PlacementReport(status, (), complete=False)
+    return PlacementReport(status, tuple(_scheduling_events(placement, scheduled)), complete=False)
+
+
+def _scheduling_events(placement: JsonObject, scheduled: JsonObject) -> Iterator[Event]:
+    """Tell that a placement got its clusters, or why not; once for each decision on one generation."""
+    known = find_current(conditions_of(placement), scheduled["type"], generation_of(placement)) or {}
+    if all(known.get(member) == scheduled[member] for member in ("status", "reason")):
+        return
+    if scheduled["status"] == TRUE:
+        yield Event("PlacementScheduled", scheduled["message"])
+    elif scheduled["status"] == FALSE:
+        yield Event("PlacementNotScheduled", scheduled["message"], "Warning")
 
 
 def placement_status(
@@ -322,7 +333,8 @@ class _Reporter:
         before = [condition for condition in old if condition.get("type") != stalled]
         status["conditions"] = [*merge_conditions(before, conditions), *kept]
         complete = is_complete(self._placement, status)
-        events = tuple(self._events(old_status, conditions, complete=complete))
+        changes = self._events(old_status, conditions, complete=complete)
+        events = (*_scheduling_events(self._placement, scheduled), *changes)
         return PlacementReport(status, events, complete, look_again)
 
     def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:

@@ -19,6 +19,7 @@ OF_THE_CHART: Final = frozenset(
     {
         "certificate_secret",
         "client_ca",
+        "commit",
         "dns_names",
         "host",
         "http_host",
@@ -38,7 +39,7 @@ OF_THE_CHART: Final = frozenset(
         "webhook_secret_file",
     }
 )
-"""Settings that the charts decide themselves, or make of other values."""
+"""Settings that the charts decide themselves or make of other values, and one that the image sets."""
 
 BEGIN: Final = "# Made from webhook/settings by `make charts`; a test compares.\nsettings:\n"
 _WIDTH: Final = 116

@@ -21,6 +21,7 @@ from webhook.server.server import Server
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import Tracing
 from webhook.validation.context import Context
 
 TOKEN = "the-token-of-the-owner"
@@ -63,9 +64,10 @@ def make_server(
     leaves: LeafSource | None = None,
     client_authorities: ClientAuthorities | None = None,
     extend: Callable[[web.Application], None] | None = None,
+    tracing: Tracing | None = None,
 ) -> Server:
     """Make a server; its certificates are of an authority made now unless others are given."""
     metrics, now = Metrics(), services.answers.now
     leaves = leaves or own_leaves(settings, now)
     certificates = Certificates(leaves, client_authorities, metrics, now, settings.certificate_check_seconds)
-    return Server(services, settings, certificates, metrics, extend=extend)
+    return Server(services, settings, certificates, metrics, extend=extend, tracing=tracing)

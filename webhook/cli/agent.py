@@ -12,6 +12,7 @@ import click
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
 from webhook.cli.options import grouped
+from webhook.cli.process_options import log_format_option
 
 if TYPE_CHECKING:
     from webhook.processes.agent import AgentOptions
@@ -173,6 +174,7 @@ class AgentArguments:
         help="Command that reports additional properties; run without a shell.",
     ),
 )
+@log_format_option
 def command(agent: AgentArguments, **given: Any) -> int:
     """Run until SIGTERM or SIGINT."""
     options = agent.options()

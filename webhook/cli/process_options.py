@@ -1,9 +1,9 @@
-"""The options that name the hub of a long-running process."""
+"""Options of long-running processes: which hub is meant, and how the log is written."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -38,3 +38,9 @@ def own_hub_options(command: _Command) -> _Command:
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current context]"),
     )(command)
+
+
+log_format_option: Final = click.option(
+    "--log-format", type=click.Choice(["json", "text"]), help="How lines of the log are written.  [default: json]"
+)
+"""A setting of its own name, like every option here that is given to ``Settings.read``."""

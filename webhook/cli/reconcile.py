@@ -7,7 +7,7 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
-from webhook.cli.process_options import OwnHub, own_hub_options
+from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options
 
 if TYPE_CHECKING:
     from webhook.settings.programs import ReconcileSettings
@@ -49,6 +49,7 @@ Exit codes:
     metavar="NAME",
     help="First part of the holder's name in the Lease.  [default: name of the machine]",
 )
+@log_format_option
 def command(hub: OwnHub, identity: str, **given: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
     from webhook.settings.environment import SettingsError

@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.failure import UserError, complain
 from webhook.cli.interrupts import end_in_order
-from webhook.cli.process_options import OwnHub, own_hub_options
+from webhook.cli.process_options import OwnHub, log_format_option, own_hub_options
 
 if TYPE_CHECKING:
     from webhook.settings.programs import ServeSettings
@@ -56,6 +56,7 @@ Exit codes:
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
 @click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
+@log_format_option
 def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:

@@ -20,7 +20,6 @@ from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.placement_status import Event
 from webhook.controllers.back_reports import BackReportController
-from webhook.controllers.events import EventRecorder
 from webhook.controllers.evictions import EvictionController
 from webhook.controllers.loop import Loop
 from webhook.controllers.members import MemberController
@@ -36,6 +35,7 @@ from webhook.controllers.wiring import Wiring
 from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
 from webhook.gate.pools import HubNodePools
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.settings.loop import LoopSettings
 
@@ -53,6 +53,18 @@ REQUIRED: Final[tuple[Kind, ...]] = (
     WORK,
 )
 """What the controllers watch, besides the kinds that placements select and those that only some settings require."""
+CONTROLLERS: Final = (
+    "member",
+    "override",
+    "placement",
+    "scheduler",
+    "rollout",
+    "work",
+    "eviction",
+    "back_report",
+    "node_pool",
+)
+"""Their names, in the order of the pipeline; the last one only where placements select no nodes."""
 
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
@@ -66,6 +78,7 @@ def make_loop(
     selectables: Selectables,
     settings: LoopSettings,
     observer: QueueObserver = UNOBSERVED,
+    instance: str = "harbormaster",
 ) -> Loop:
     """Make the loop of one term of leadership.
 
@@ -75,8 +88,9 @@ def make_loop(
         selectables: The kinds that placements select; what they need is kept from term to term.
         settings: What the operator decided.
         observer: Is told what the queues do.
+        instance: What Events call this process.
     """
-    events = EventRecorder(hub, now)
+    events = EventRecorder(hub.store, now, instance)
     controllers = _controllers(hub, now, selectables, settings, events.record)
     return Loop(hub, now, controllers, events, required(settings), workers=settings.workers, observer=observer)
 

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from scorer.api.kinds import Kind
-from webhook.controllers.events import EventRecorder
 from webhook.controllers.failures import FailureTeller
 from webhook.controllers.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.queue import WorkQueue
 from webhook.controllers.wiring import Wiring
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 
 RESYNC = timedelta(minutes=10)

@@ -2,8 +2,7 @@
 
 An Event is not repeated before the pool has been open. When a pool was shut is computed from its budgets, for a day
 back and with the present nodes; for a pool that was shut all that time, the day begins when this process first sees it.
-So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said: the
-recorder writes an Event of the same text as another occurrence of the first, while the API server keeps that.
+So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said.
 
 Source: nodepool-disruption.md 12; serving.md 6.3.
 """
@@ -117,14 +116,16 @@ class NodePoolController:
     def _tell_shut(
         self, document: JsonObject, pool: PoolView, memory: _Memory, shut: "dict[str, _Shut]", now: datetime
     ) -> None:
-        """Tell of what has been shut for too long: reasons with the same cause in one Event."""
+        """Tell of what has been shut for too long, in one Event: reasons with the same cause in one sentence."""
         by_cause: dict[_Shut, list[str]] = {}
         for reason, cause in shut.items():
             if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
                 by_cause.setdefault(cause, []).append(reason)
-        for cause, reasons in by_cause.items():
+        for reasons in by_cause.values():
             memory.told.update(reasons)
-            self._record(document, Event(BLOCKED, _message(pool, cause, reasons), "Warning"))
+        if by_cause:
+            sentences = (_message(pool, cause, reasons) for cause, reasons in by_cause.items())
+            self._record(document, Event(BLOCKED, ". ".join(sentences), "Warning"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 Source: serving.md 6.1.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -43,6 +44,10 @@ class QueueObserver(Protocol):
         """Read *queue* from now on, in place of an earlier one of that name."""
         ...
 
+    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+        """Return what is entered while one key is reconciled."""
+        ...
+
     def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
         """One key was reconciled."""
         ...
@@ -52,9 +57,16 @@ class QueueObserver(Protocol):
         ...
 
 
+NOTHING: Final = nullcontext()
+"""To be entered where nothing is to happen; by as many as like at once."""
+
+
 class _Unobserved:
     def watch(self, queue: Queue) -> None:
         pass
+
+    def around(self, controller: str, key: object) -> AbstractContextManager[object]:  # noqa: ARG002 - as the others
+        return NOTHING
 
     def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
         pass

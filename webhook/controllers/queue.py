@@ -158,7 +158,8 @@ class WorkQueue(Generic[K]):
         begun = time.monotonic()
         outcome = Outcome.ERROR
         try:
-            result = await self._reconcile(key)
+            with self._observer.around(self.name, key):
+                result = await self._reconcile(key)
         except TerminalError as error:
             self._failures.pop(key, None)
             self._tell(key, error, TOLD_AFTER)

@@ -48,6 +48,7 @@ from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import NO_HEADERS, Tracing
 from webhook.validation.context import Context
 
 Hook = Literal["validate", "mutate"]
@@ -101,9 +102,10 @@ def add_routes(
     metrics: Metrics,
     doorkeeper: Doorkeeper,
     bodies: Bodies,
+    tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies)
+    desk = _Desk(services.answers, settings, health, metrics, doorkeeper, bodies, tracing)
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -210,8 +212,10 @@ class _Desk:
         metrics: Metrics,
         doorkeeper: Doorkeeper,
         bodies: Bodies,
+        tracing: Tracing | None,
     ) -> None:
         self.in_flight = 0
+        self._tracing = tracing
         self._doorkeeper = doorkeeper
         self._bodies = bodies
         self._strangers = _Strangers(settings.admission_in_flight // 2)
@@ -250,8 +254,12 @@ class _Desk:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
+            reviewing = self._review(hook, request, judge, known=known)
+            if self._tracing is not None:
+                headers_of_caller = request.headers if known else NO_HEADERS
+                reviewing = self._tracing.within(f"admission.{hook}", headers_of_caller, reviewing)
             try:
-                response = await self._review(hook, request, judge, known=known)
+                response = await reviewing
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
             # The certificate may have expired while the review was judged. Its answer still counts, but the API server
@@ -397,6 +405,13 @@ class _Desk:
             code,
             seconds,
         )
+        if self._tracing is not None:
+            self._tracing.annotate(
+                uid=asked["uid"],
+                operation=text_at(asked, "operation"),
+                resource=text_at(asked, "resource", "resource"),
+                decision="allowed" if allowed else "denied",
+            )
         level = logging.DEBUG if allowed else logging.INFO
         if _log.isEnabledFor(level):
             _log.log(level, "admission review", extra=_fields(hook, asked, response, code, seconds))

@@ -28,6 +28,7 @@ from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import beside_loop
 from webhook.endpoints.problems import Problem, ProblemError
 from webhook.telemetry.metrics import BUCKETS
+from webhook.telemetry.tracing import Tracing
 
 BUDGET_SECONDS: Final = 1.0
 """How long an answer may take, counted from the end of the request body."""
@@ -40,6 +41,9 @@ RESULTS: Final = ("answered", "error", "refused")
 """An answer; an answer with an ``Error``; a problem instead of an answer."""
 
 _HEADERS: Final = {"Content-Type": JSON}
+
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class ExtenderMetrics:
@@ -68,12 +72,22 @@ class ExtenderMetrics:
         self.nodes = {verb: nodes.labels(verb) for verb in VERBS}
 
 
-def add_routes(api: Api, extender: HubExtender) -> None:
+def add_routes(api: Api, extender: HubExtender, tracing: Tracing | None = None) -> None:
     """Serve filter, prioritize, preempt and bind."""
     desk = _Desk(extender, api)
     for verb in VERBS:
         path = f"/extender/v1/{verb}"
-        api.post(path, path, desk.handler(verb), surface="extender", when_synced=False)
+        handle = desk.handler(verb)
+        if tracing is not None:
+            handle = _traced(handle, verb, tracing)
+        api.post(path, path, handle, surface="extender", when_synced=False)
+
+
+def _traced(handle: Handler, verb: str, tracing: Tracing) -> Handler:
+    async def handle_within(request: web.Request) -> web.Response:
+        return await tracing.within(f"extender.{verb}", request.headers, handle(request))
+
+    return handle_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +114,7 @@ class _Desk:
             "bind": _Verb(lambda document: document, lambda _: 1, lambda _: BIND_REFUSED),
         }
 
-    def handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def handler(self, verb: str) -> Handler:
         """Return the handler of one verb."""
         requests, seconds = self._counts.requests, self._counts.seconds[verb]
 

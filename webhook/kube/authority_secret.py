@@ -76,10 +76,16 @@ class AuthoritySecret:
         self._all = path_of(SECRET, namespace)
         self._path = path_of(SECRET, namespace, name)
         self._metadata = {"name": name, "namespace": namespace}
+        self._uid = ""
         self.key = f"{namespace}/{name}"
 
     def __str__(self) -> str:
         return f"Secret {self.key}"
+
+    @property
+    def reference(self) -> JsonObject:
+        """The Secret as Events are about it, without what it holds."""
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {**self._metadata, "uid": self._uid}}
 
     async def read(self) -> StoredLineage:
         """Read it fresh.
@@ -92,6 +98,7 @@ class AuthoritySecret:
             document = await self._server.request("GET", self._path)
         except NotFoundError:
             return StoredLineage(None, None)
+        self._uid = text_at(document, "metadata", "uid")
         entries, annotations = _entries(document), annotations_of(document)
         try:
             return StoredLineage(document, Lineage.read(entries, annotations))
@@ -124,7 +131,7 @@ class AuthoritySecret:
                 "type": TYPE,
                 "data": entries,
             }
-            await self._server.request("POST", self._all, made)
+            self._uid = text_at(await self._server.request("POST", self._all, made), "metadata", "uid")
             return
         metadata = dict_at(over.document, "metadata")
         others = {name: value for name, value in dict_at(over.document, "data").items() if name not in _ENTRIES}

@@ -13,6 +13,8 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -67,6 +69,7 @@ class ApiServer:
         self.address = login.address.rstrip("/")
         self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
         self._turns = asyncio.Semaphore(connections)
+        self._dated: tuple[str, float] | None = None  # what the last answer said the time was, and when that was
         self._session = aiohttp.ClientSession(
             connector=LoopConnector(limit=0, ssl=login.trust),  # requests take turns, watches need none
             read_bufsize=LONGEST_EVENT_BYTES // 2,
@@ -88,6 +91,21 @@ class ApiServer:
             return cls(login)
         except ValueError as error:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
+
+    def time_of_day(self) -> datetime | None:
+        """Return the time on the server, to a second or two: its last answer's, and what has passed since then.
+
+        None: it has not answered yet, or did not say. The clock of this machine makes no difference.
+        """
+        if self._dated is None:
+            return None
+        said, when = self._dated
+        try:
+            then = parsedate_to_datetime(said)
+        except ValueError:
+            return None
+        passed = timedelta(seconds=asyncio.get_running_loop().time() - when)
+        return then + passed if then.tzinfo is not None else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -209,6 +227,8 @@ class ApiServer:
                 proxy=self.login.proxy,
                 server_hostname=self.login.server_name,
             ) as response:
+                if said := response.headers.get("Date"):
+                    self._dated = said, asyncio.get_running_loop().time()
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             # The library wraps what the body raises into an error of the connection; the refusal is the reason.

@@ -21,10 +21,12 @@ from typing import Final
 
 from cryptography import x509
 
-from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf
+from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf, name_of
 from certs.context import CertificateError
 from certs.lineage import Lineage, fingerprint, pem_of
 from certs.source import is_due
+from scorer.api.meta import JsonObject, format_time
+from scorer.rollout.placement_status import Event
 from webhook.kube.authority_secret import AuthoritySecret, StoredLineage
 from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
 from webhook.kube.ports import AlreadyExistsError, ConflictError, StoreError
@@ -75,6 +77,8 @@ class KeptAuthority:
         now: The clock.
         check_seconds: How often to look whether a rollover is due.
         counted: Called with the outcome of every new authority: ``success`` or ``failure``.
+        tell: Takes an Event about the Secret when another authority takes the place of the one before, also where a
+            user made it.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class KeptAuthority:
         now: Callable[[], datetime],
         check_seconds: float = 10.0,
         counted: Callable[[str], object] = lambda _: None,
+        tell: Callable[[JsonObject, Event], object] = lambda _, __: None,
     ) -> None:
         self._secret = secret
         self._bundles = bundles
@@ -92,6 +97,7 @@ class KeptAuthority:
         self._now = now
         self._check_seconds = check_seconds
         self._counted = counted
+        self._tell = tell
         self._registered: dict[str, Registered] | None = None  # by kind, as last seen; None: not read yet
         self._lineage: Lineage | None = None  # as last read; None: not read yet
         self._signer = Authority.new(now(), PROVISIONAL)  # of the leaf that is served
@@ -161,11 +167,14 @@ class KeptAuthority:
         return ""
 
     def bundles_in_sync(self) -> dict[str, bool]:
-        """Whether each webhook configuration trusts what the Secret says, by kind, as of the last look."""
-        if self._lineage is None:
-            return {}
+        """Whether each webhook configuration trusts what the Secret says, by kind, as of the last look.
+
+        Of one that is not there nothing is said; while the hub has not said what it holds, none does.
+        """
+        if self._lineage is None or self._registered is None:
+            return {kind.kind: False for kind in CONFIGURATIONS}
         pem = pem_of(self._lineage.trusted())
-        return {kind: registered.is_in_sync(pem) for kind, registered in (self._registered or {}).items()}
+        return {kind: registered.is_in_sync(pem) for kind, registered in self._registered.items()}
 
     def _is_accepted_by(self, lineage: Lineage, trusted: frozenset[x509.Certificate]) -> bool:
         if self._signs_as(lineage):
@@ -235,9 +244,11 @@ class KeptAuthority:
             for _ in range(MOST_TRIES):
                 registered, refusal = await self._read_bundles()
                 lineage = await self._agree(registered)
-                if self._lineage is None or lineage.active.certificate != self._lineage.active.certificate:
+                before, self._lineage = self._lineage, lineage
+                if before is None or lineage.active.certificate != before.active.certificate:
                     self._announced = None
-                self._lineage = lineage
+                    if before is not None:
+                        self._tell(self._secret.reference, _rotated(lineage))
                 if refusal is not None:
                     raise refusal
                 self._registered = registered
@@ -322,3 +333,9 @@ class KeptAuthority:
             self._trouble = reason
             extra = {"secret": str(self._secret), "reason": reason}
             _log.warning("certificate authority not followed", extra=extra)
+
+
+def _rotated(lineage: Lineage) -> Event:
+    others = ", ".join(map(name_of, lineage.earlier)) or "no other one"
+    active = f"the certificate authority is {lineage.active.name} now, until {format_time(lineage.active.not_after)}"
+    return Event("CertificateAuthorityRotated", f"{active}; still trusted: {others}")

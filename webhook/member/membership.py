@@ -110,7 +110,7 @@ class Membership:
         self._news = asyncio.Event()
         self._applying: asyncio.Task[None] | None = None
         self._applied_for = ""
-        self._said = ""
+        self._said = ("", "")
         self._due = float("-inf")
         self._period = 0
         self._failures = 0
@@ -227,15 +227,15 @@ class Membership:
     async def _complain(self, reason: str, why: str) -> None:
         """Say in the log, in the readiness check and on the hub why this cluster is not joined."""
         self.refused = why
-        self._say(f"not joined: {why}", "error")
+        self._say("not joined", "error", why)
         with suppress(StoreError):
             await report_refusal(self._hub, self._key, reason, why, self._rhythm.now())
 
-    def _say(self, what: str, level: str) -> None:
+    def _say(self, what: str, level: str, why: str = "") -> None:
         """Log the state of the membership, once each time that it changes."""
-        if what != self._said:
-            self._said = what
-            extra = {"cluster": self._key.name, "namespace": self._key.namespace}
+        if (what, why) != self._said:
+            self._said = what, why
+            extra = {"cluster": self._key.name, "namespace": self._key.namespace} | ({"reason": why} if why else {})
             _log.log(logging.getLevelNamesMapping()[level.upper()], what, extra=extra)
 
     async def _stop_applying(self) -> None:

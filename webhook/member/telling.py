@@ -10,11 +10,9 @@ from datetime import datetime
 from scorer.api.kinds import APPLIED_WORK
 from scorer.api.meta import JsonObject
 from scorer.rollout.placement_status import Event
-from webhook.kube.event_documents import EVENT, event_document
+from webhook.kube.event_documents import EVENT, event_document, own_name
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 from webhook.member.ports import MemberStore
-
-INSTANCE = "harbormaster-agent"
 
 _log = logging.getLogger(__name__)
 
@@ -30,16 +28,16 @@ async def tell(work: JsonObject, event: Event, hub: Store, member: MemberStore, 
         now: The time of day.
     """
     name = work["metadata"]["name"]
-    _log.warning("%s", event.message, extra={"work": name, "reason": event.reason})
+    _log.warning("told on a Work", extra={"work": name, "reason": event.reason, "note": event.message})
     try:
         owner = await member.get(APPLIED_WORK, Key(name))
-        await member.create(EVENT, event_document(owner, event, now, INSTANCE))
+        await member.create(EVENT, event_document(owner, event, now, own_name(), event.message))
     except AlreadyExistsError:
         return  # written by an earlier pass, which also tried the hub
     except StoreError as error:
         _log.warning("cannot write event on the member", extra={"work": name, "error": str(error)})
     try:
-        await hub.create(EVENT, event_document(work, event, now, INSTANCE))
+        await hub.create(EVENT, event_document(work, event, now, own_name(), event.message))
     except AlreadyExistsError:
         return
     except StoreError as error:

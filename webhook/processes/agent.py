@@ -118,7 +118,7 @@ class Agent:
                 region=options.region,
                 provider=ProviderCommand(options.provider) if options.provider else None,
             )
-            metrics = Metrics()
+            metrics = Metrics(commit=self.settings.commit)
             counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
             registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)

@@ -352,6 +352,7 @@ def _keeping(secret: str) -> tuple[Rule, ...]:
     return (
         Rule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
         Rule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
+        _rule("Events tell of another one", ("create", "get", "update"), [_EVENT]),
     )
 
 

@@ -9,7 +9,6 @@ Source: serving.md 5.3, 6 and 7.
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -25,6 +24,7 @@ from webhook.controllers.work_generator import without_manifests
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.discovery import Discovery
+from webhook.kube.event_documents import own_name
 from webhook.kube.hub import Hub
 from webhook.kube.leader import Leader, Term
 from webhook.kube.ports import Key
@@ -37,6 +37,7 @@ from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import Tracing, tracing_of
 
 AFTER_A_BUG_SECONDS: Final = 15.0
 """How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
@@ -45,8 +46,8 @@ log = logging.getLogger(__name__)
 
 
 def own_identity(name: str = "") -> str:
-    """Return who this process is in the Lease: *name*, or that of the machine, and what no other process has."""
-    return f"{name or socket.gethostname()}_{uuid4()}"
+    """Return who this process is in the Lease: its name, and what no other process has."""
+    return f"{own_name(name)}_{uuid4()}"
 
 
 class Reconciliation:
@@ -59,8 +60,9 @@ class Reconciliation:
         cache: Of the hub; the caller runs it.
         settings: How to run.
         metrics: Where to count.
-        identity: Names this process in the Lease; empty: the machine does.
+        identity: Names this process in the Lease and in Events; empty: the machine does.
         now: The clock.
+        tracing: Makes a span of every reconcile; None: nothing does.
     """
 
     def __init__(
@@ -73,15 +75,17 @@ class Reconciliation:
         *,
         identity: str = "",
         now: Callable[[], datetime] = utc_now,
+        tracing: Tracing | None = None,
     ) -> None:
         self._server = server
         self._cache = cache
         self._settings = settings.loop()
         self._now = now
+        self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
         lease = Key(settings.lease_name, settings.namespace)
         self.leader = Leader(HubStore(lease_server), lease, own_identity(identity), now=now)
-        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading)
+        self._metrics = LoopMetrics(metrics.registry, lambda: self.leader.leading, tracing)
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
@@ -117,7 +121,7 @@ class Reconciliation:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, writes_at_once=self._settings.writes_at_once)
-        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics)
+        loop = make_loop(hub, self._now, self._selectables, self._settings, self._metrics, self._instance)
         try:
             await loop.run()
         finally:
@@ -159,9 +163,19 @@ class Reconcile:
             server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
             self.cache = Cache(HubStore(server))
-            metrics = Metrics()
+            metrics = Metrics(commit=self.settings.commit)
+            tracing = tracing_of(self.settings, "reconcile")
+            if tracing is not None:
+                stack.push_async_callback(tracing.close)
             self.reconciliation = Reconciliation(
-                server, lease_server, self.cache, self.settings, metrics, identity=self._identity, now=self._now
+                server,
+                lease_server,
+                self.cache,
+                self.settings,
+                metrics,
+                identity=self._identity,
+                now=self._now,
+                tracing=tracing,
             )
             metrics.watch_cache(self.cache.freshness)
             self.health.require("caches", self.reconciliation.trouble)

@@ -28,6 +28,8 @@ from webhook.kube.ca_bundles import CaBundles
 from webhook.kube.cache import Cache
 from webhook.kube.client import ApiServer
 from webhook.kube.client_authorities import HubAuthorities
+from webhook.kube.event_documents import own_name
+from webhook.kube.events import EventRecorder
 from webhook.kube.kept_authority import LARGEST_JITTER, KeptAuthority, Profile
 from webhook.kube.login import ConfigurationError
 from webhook.kube.reviews import ReviewCounts
@@ -43,6 +45,7 @@ from webhook.settings.clock import utc_now
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ServerSettings, ServeSettings
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import tracing_of
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 NODE: Final = KINDS["", "Node"]
@@ -92,18 +95,24 @@ class Serve:
             self.cache = Cache(store)
             exports = (INTERNAL_SERVICE_EXPORT,) if self.settings.networking_agents else ()
             admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
-            metrics = Metrics()
+            metrics = Metrics(commit=self.settings.commit)
             counts = ReviewCounts(metrics.registry)
             access = AccessReviewer(hub, counts)
             admittance = Admittance(TokenReviewer(hub, self.settings.audience, counts), access, AuthorRights(access))
             answers = answers_of(self.cache, admission, admittance, self._now)
             services = services_of(answers, self.cache, store, self.settings, metrics)
             authorities = authorities_of(self.settings, hub)
-            leaves = await leaves_of(self.settings, hub, metrics, self._now)
-            certificates = Certificates(
-                leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
-            )
-            self.server = Server(services, self.settings, certificates, metrics)
+
+            def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
+                return hub.time_of_day() or self._now()
+
+            events = EventRecorder(store, hub_time, own_name(self._reconcile_as or ""))
+            leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
+            certificates = Certificates(leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds)
+            tracing = tracing_of(self.settings, "serve")
+            if tracing is not None:
+                stack.push_async_callback(tracing.close)
+            self.server = Server(services, self.settings, certificates, metrics, tracing=tracing)
             if isinstance(leaves, KeptAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
@@ -115,12 +124,21 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
+            telling = asyncio.create_task(events.run(), name="events")
+            stack.push_async_callback(_end, telling)
             following = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, following)
             if self._reconcile_as is not None:
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
                 self.reconciliation = Reconciliation(
-                    hub, lease_server, self.cache, self.settings, metrics, identity=self._reconcile_as, now=self._now
+                    hub,
+                    lease_server,
+                    self.cache,
+                    self.settings,
+                    metrics,
+                    identity=self._reconcile_as,
+                    now=self._now,
+                    tracing=tracing,
                 )
                 loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
                 stack.push_async_callback(_end, loop)
@@ -148,9 +166,17 @@ def check_certificate(settings: CertificateFileSettings) -> None:
 
 
 async def leaves_of(
-    settings: ServeSettings, hub: ApiServer, metrics: Metrics, now: Callable[[], datetime]
+    settings: ServeSettings, hub: ApiServer, metrics: Metrics, now: Callable[[], datetime], events: EventRecorder
 ) -> LeafSource:
-    """Return where the server's certificate comes from; where that is the hub, it has been asked once."""
+    """Return where the server's certificate comes from; where that is the hub, it has been asked once.
+
+    Args:
+        settings: Of the server.
+        hub: Where an authority of its own is kept.
+        metrics: Where to count.
+        now: The clock.
+        events: Take what is told of such an authority.
+    """
     if settings.tls_cert is not None and settings.tls_key is not None:
         return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
     profile = Profile(
@@ -167,6 +193,7 @@ async def leaves_of(
         now,
         settings.certificate_check_seconds,
         counted=lambda result: metrics.renewals.labels("ca", result).inc(),
+        tell=events.record,
     )
     metrics.watch_bundles(kept.bundles_in_sync)
     for result in ("success", "failure"):

@@ -109,7 +109,7 @@ class Up:
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
-            owner, metrics = OwnerToken(token), Metrics()
+            owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             answers = answers_of(self.cache, context, Admittance(owner, owner, UndisputedRights()), self._now)
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics)
 

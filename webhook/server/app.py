@@ -46,6 +46,7 @@ from webhook.settings.hook_secrets import read_secrets
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Parts:
     continuation: Continuation = field(default_factory=Continuation.with_new_key)
     connections: Connections = field(default_factory=lambda: Connections(1000, 200))
     """Of the HTTPS listener."""
+    tracing: Tracing | None = None
 
 
 PARTS: Final = web.AppKey("PARTS", Parts)
@@ -79,7 +81,7 @@ def make_app(parts: Parts) -> web.Application:
     doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now)
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
-    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies)
+    admission.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)
     api = Api(
         app,
         services.answers,
@@ -94,7 +96,7 @@ def make_app(parts: Parts) -> web.Application:
     _add_questions(api)
     _add_views(api)
     add_disruption(api, services.disruption)
-    extender.add_routes(api, services.extender)
+    extender.add_routes(api, services.extender, parts.tracing)
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics), when_synced=False)
     _add_page(api, parts.health)

@@ -171,6 +171,7 @@ class Certificates:
             self._metrics.certificate_not_before.remove(role)
         self._metrics.certificate_not_after.labels("leaf").set(self._leaf.not_after.timestamp())
         self._metrics.certificate_not_before.labels("leaf").set(self._leaf.not_before.timestamp())
+        self._metrics.issued_by(self._leaf.issuer)
 
 
 def own_leaves(settings: CertificateSettings, now: Callable[[], datetime]) -> OwnLeaves:

@@ -30,6 +30,7 @@ from webhook.settings.listener import PlainListenerSettings
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
+from webhook.telemetry.tracing import Tracing
 
 LISTENER_CHECK_SECONDS: Final = 5.0
 LISTENER_SILENCE_SECONDS: Final = 15.0
@@ -87,6 +88,7 @@ class Server:
         certificates: Of the HTTPS listener.
         metrics: Registry to count in.
         extend: Adds more routes to the HTTPS application.
+        tracing: Makes a span of every review and of every call of a scheduler; None: nothing does.
 
     Raises:
         SettingsError: The file with the secret of the hooks cannot be used.
@@ -100,6 +102,7 @@ class Server:
         metrics: Metrics,
         *,
         extend: Callable[[web.Application], None] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.services = services
         self.settings = settings
@@ -111,7 +114,7 @@ class Server:
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
-        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers)
+        parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers, tracing)
         app, probes = make_app(parts), make_probe_app(parts)
         if extend is not None:
             extend(app)

@@ -25,7 +25,7 @@ from webhook.settings.installation import InstallationSettings, NamespaceSetting
 from webhook.settings.limits import LimitSettings
 from webhook.settings.listener import ListenerSettings, PlainListenerSettings
 from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
-from webhook.settings.telemetry import LogSettings
+from webhook.settings.telemetry import BuildSettings, LogSettings, TracingSettings
 from webhook.settings.values import Seconds
 
 
@@ -41,15 +41,27 @@ class ServerSettings(
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
 
-class ServeSettings(ServerSettings, CertificateFileSettings, TokenSettings, HubLoopSettings, HubSettings, LogSettings):
+class ProcessSettings(LogSettings, BuildSettings):
+    """What every process that runs until it is stopped reads."""
+
+
+class ServeSettings(
+    ServerSettings,
+    CertificateFileSettings,
+    TokenSettings,
+    HubLoopSettings,
+    HubSettings,
+    ProcessSettings,
+    TracingSettings,
+):
     """``harbormaster serve``, which may reconcile as well."""
 
 
-class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, LogSettings):
+class ReconcileSettings(PlainListenerSettings, HubLoopSettings, HubSettings, ProcessSettings, TracingSettings):
     """``harbormaster reconcile``."""
 
 
-class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, LogSettings):
+class AgentSettings(PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, ProcessSettings):
     """``harbormaster agent``."""
 
 
@@ -57,7 +69,7 @@ def _described(name: str) -> str | None:
     return ServeSettings.model_fields[name].description
 
 
-class UpSettings(ServerSettings, ControllerSettings, DataSettings, LogSettings):
+class UpSettings(ServerSettings, ControllerSettings, DataSettings, ProcessSettings):
     """``harbormaster up``: it stops at once, shows the page to this machine, and logs for people."""
 
     page_on_http: bool = Field(default=True, description=_described("page_on_http"))

@@ -119,7 +119,11 @@ ROOMS: Final = (
         "What an agent leaves alone in its member, and its token for the hub, where `join` has made one.",
         (agent.MemberLimitSettings, agent.HubTokenSettings, agent.HubTokenRenewalSettings),
     ),
-    Room("Log", "What a process writes to standard error.", (telemetry.LogSettings,)),
+    Room(
+        "Observability",
+        "What a process tells about itself, besides its metrics and probes.",
+        (telemetry.LogSettings, telemetry.TracingSettings, telemetry.BuildSettings),
+    ),
     Room(
         "Hub",
         "Which hub is meant where `--kubeconfig` does not say so.",

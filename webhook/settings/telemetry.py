@@ -1,8 +1,9 @@
-"""What a process writes to its log."""
+"""What a process tells about itself: its log, its traces, and which build it is."""
 
-from typing import Literal
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from webhook.settings.environment import Settings
 
@@ -15,4 +16,45 @@ class LogSettings(Settings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The lowest level that is written."
+    )
+
+
+class TracingSettings(Settings):
+    """Traces by OpenTelemetry; they take the optional part of the program, ``harbormaster[otel]``."""
+
+    tracing_endpoint: str = Field(
+        default="",
+        description="Where traces are sent by OTLP over HTTP, such as `http://collector:4318/v1/traces`; empty: there "
+        "are none.",
+    )
+    tracing_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1.0,
+        description="Share of the requests without a `traceparent`, and of the reconciles, that are traced, from 0 to "
+        "1; of a request with one, it says whether.",
+    )
+
+    @field_validator("tracing_endpoint")
+    @classmethod
+    def _check_endpoint(cls, url: str) -> str:
+        if not url:
+            return url
+        try:
+            parts = urlsplit(url)
+            parts.port  # noqa: B018 - raises where it is no number
+        except ValueError as error:
+            raise ValueError(f"is no URL: {error}") from error
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("has to begin with http:// or https:// and a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("has credentials in it; give them as OTEL_EXPORTER_OTLP_HEADERS")
+        return url
+
+
+class BuildSettings(Settings):
+    """Which build this is."""
+
+    commit: str = Field(
+        default="",
+        max_length=64,
+        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
     )

@@ -1,7 +1,7 @@
 """One line per record on a stream: JSON for machines, words and ``key=value`` for people.
 
-Messages are constant texts; what varies goes into ``extra``. Values are JSON-encoded in ASCII and cut, so nothing
-a user sent can break a line, steer a terminal or flood the log.
+Messages are constant texts; what varies goes into ``extra``. Values, the messages of libraries and tracebacks are
+JSON-encoded in ASCII and cut, so nothing a user sent can break a line, steer a terminal or flood the log.
 
 Source: serving.md 6.2.
 """
@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 LONGEST_VALUE: Final = 256
-"""Characters of a text field that are kept."""
+"""Characters of a text field, and of a message, that are kept."""
+LONGEST_TRACEBACK: Final = 16_384
+"""Characters of a traceback that are kept: its beginning, and its end, which says what the error was."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -36,11 +38,11 @@ class JsonFormatter(logging.Formatter):
             "ts": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "msg": record.getMessage(),
+            "msg": _cut(record.getMessage()),
         }
         line |= _fields(record)
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = _shortened(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
@@ -51,11 +53,11 @@ class TextFormatter(logging.Formatter):
         """Return the record as one line."""
         fields = _fields(record)
         if record.exc_info:
-            fields["error"] = self.formatException(record.exc_info)
+            fields["error"] = _shortened(self.formatException(record.exc_info))
         shown = "".join(
             f" {name}={json.dumps(value, ensure_ascii=True, default=str)}" for name, value in fields.items()
         )
-        message = json.dumps(record.getMessage(), ensure_ascii=True)[1:-1]
+        message = json.dumps(_cut(record.getMessage()), ensure_ascii=True)[1:-1]
         return f"{_timestamp(record)[11:-1]} {record.levelname:<7} {record.name}: {message}{shown}"
 
 
@@ -72,3 +74,8 @@ def _cut(value: Any) -> Any:
         return value
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _shortened(traceback: str) -> str:
+    half = LONGEST_TRACEBACK // 2
+    return traceback if len(traceback) <= LONGEST_TRACEBACK else f"{traceback[:half]}…{traceback[-half:]}"

@@ -25,7 +25,8 @@ from webhook.kube.cache import Freshness
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 HOOKS: Final = ("validate", "mutate")
-OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+WRITES: Final = ("CREATE", "UPDATE")
+OPERATIONS: Final = (*WRITES, "DELETE", "CONNECT")
 OTHER: Final = "other"
 REJECTIONS: Final = (
     "size",
@@ -84,8 +85,11 @@ class AdmissionReviews(Collector):
         self._buckets = {(hook, name): [0] * (len(BUCKETS) + 1) for hook in HOOKS for name in resources}
         self._sums = dict.fromkeys(self._buckets, 0.0)
         self._outcomes = {
-            (hook, operation, name, "allowed", "200"): 0
-            for hook, name in self._buckets
+            (hook, operation, name, "allowed", "200"): 0 for hook, name in self._buckets for operation in WRITES
+        }
+        self._outcomes |= {
+            ("validate", operation, name, "denied", "422"): 0
+            for name in resources
             for operation in ("CREATE", "UPDATE")
         }
         self._outcomes |= {(hook, OTHER, OTHER, "error", "500"): 0 for hook in HOOKS}
@@ -187,9 +191,10 @@ class Metrics:
 
     Args:
         registry: Where the metrics are registered; the loop adds its own to the same one.
+        commit: Of the source that the program was built from; empty: not known.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, commit: str = "") -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
         self.registry = registry or CollectorRegistry(auto_describe=True)
         self._preparations: list[Callable[[], Awaitable[None]]] = []
@@ -199,7 +204,7 @@ class Metrics:
             "Which build this is; always 1.",
             ("version", "commit", "python"),
             registry=self.registry,
-        ).labels(version("harbormaster"), "", platform.python_version()).set(1)
+        ).labels(version("harbormaster"), commit, platform.python_version()).set(1)
         self.reviews = AdmissionReviews()
         self.registry.register(self.reviews)
         self._live_failures = Gauge(
@@ -255,6 +260,12 @@ class Metrics:
             ("role",),
             registry=self.registry,
         )
+        self._issuer = Gauge(
+            "harbormaster_certificate_issuer_info",
+            "Who signed the certificate that is served; always 1.",
+            ("issuer",),
+            registry=self.registry,
+        )
         self.renewals = Counter(
             "harbormaster_certificate_renewals",
             "Renewals of certificates and of client authorities.",
@@ -277,6 +288,11 @@ class Metrics:
         self._api = {
             route: (self._api_seconds.labels(route), self._api_requests.labels(route, "200")) for route in API_ROUTES
         }
+
+    def issued_by(self, issuer: str) -> None:
+        """Say who signed the certificate that is served from now on."""
+        self._issuer.clear()
+        self._issuer.labels(issuer).set(1)
 
     def rejected(self, surface: str, reason: str) -> None:
         """Count one request refused before it was understood."""

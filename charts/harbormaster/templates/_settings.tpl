@@ -68,6 +68,8 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_SHARE" .Values.settings.tracingShare "1") }}
 {{- end }}
 {{- define "harbormaster.settings.reconcile" -}}
 {{- include "harbormaster.setting" (list "HARBORMASTER_CONNECTIONS" .Values.settings.connections "1000") }}
@@ -88,4 +90,6 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_WRITE_CONCURRENCY" .Values.settings.writeConcurrency "32") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_ENDPOINT" .Values.settings.tracingEndpoint "") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_TRACING_SHARE" .Values.settings.tracingShare "1") }}
 {{- end }}

@@ -20,16 +20,6 @@ BOUNDS = "le"
 """Label of the buckets of a histogram, which all of them have."""
 
 
-class _Queue:
-    """A queue that is always empty."""
-
-    name = "placement"
-    longest_wait_seconds = 0.0
-
-    def __len__(self) -> int:
-        return 0
-
-
 def all_metrics() -> dict[str, list[Metric]]:
     """Return the metrics by what they are about."""
     return {
@@ -38,7 +28,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "The scheduler extender": _of(ExtenderMetrics),
         "The cache": _of(_cache),
         "Node pools": _of(lambda registry: PoolMetrics(registry, tuple, lambda: datetime.now(UTC))),
-        "The loop": _of(_loop),
+        "The loop": _of(lambda registry: LoopMetrics(registry, lambda: False)),
         "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
     }
 
@@ -55,6 +45,7 @@ def _process(registry: CollectorRegistry) -> Metrics:
     metrics = Metrics(registry)
     metrics.watch_in_flight("api", lambda: 0.0)
     metrics.watch_bundles(lambda: {"ValidatingWebhookConfiguration": True})
+    metrics.issued_by("harbormaster-ca-1-0123abcd")
     for certificate in (metrics.certificate_not_after, metrics.certificate_not_before):
         certificate.labels("leaf")
     return metrics
@@ -72,12 +63,6 @@ def _cache(registry: CollectorRegistry) -> Metrics:
 
     registry.register(Added())
     return passing
-
-
-def _loop(registry: CollectorRegistry) -> LoopMetrics:
-    metrics = LoopMetrics(registry, lambda: False)
-    metrics.watch(_Queue())
-    return metrics
 
 
 def page() -> str:

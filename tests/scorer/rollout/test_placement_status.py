@@ -108,6 +108,7 @@ def test_a_complete_rollout():
     assert report.status["observedResourceIndex"] == "2"
     assert report.status["selectedResources"] == list(LATEST.identifiers)
     assert [event.reason for event in report.events] == [
+        "PlacementScheduled",
         "PlacementRolloutStarted",
         "PlacementOverriddenSucceeded",
         "PlacementWorkSynchronized",
@@ -308,7 +309,7 @@ def test_a_new_generation_repeats_its_events():
     before = decide(make_placement(1), make_policy("a"), [make_binding("a")])
     placement = make_placement(1, status=before.status, generation=5)
     report = placement_status(placement, make_policy("a", observed=5), [make_binding("a")], LATEST, LATER)
-    assert len(report.events) == 6
+    assert len(report.events) == 7
     assert {condition["lastTransitionTime"] for condition in report.status["conditions"]} == {"2026-11-20T12:00:00Z"}
 
 
@@ -359,6 +360,18 @@ def test_a_mistake_in_the_selectors_changes_one_condition():
         make_placement(1, status=report.status), "namespace default is reserved", LATER + timedelta(1)
     )
     assert again.status == report.status
+    assert [(each.reason, each.type, each.message) for each in report.events] == [
+        ("PlacementNotScheduled", "Warning", "namespace default is reserved")
+    ]
+    assert again.events == ()
+
+
+def test_too_few_clusters_are_told_once_and_once_more_when_there_are_enough():
+    report = decide(make_placement(3), make_policy("a", "b", status="False"), [make_binding("a")])
+    assert [(each.reason, each.type) for each in report.events][:1] == [("PlacementNotScheduled", "Warning")]
+    short_of_one = make_placement(3, status=report.status)
+    found = placement_status(short_of_one, make_policy("a"), [make_binding("a")], LATEST, LATER)
+    assert "PlacementScheduled" in [each.reason for each in found.events]
 
 
 SHARED = {

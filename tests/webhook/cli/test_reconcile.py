@@ -1,7 +1,15 @@
-"""`reconcile` and `serve --reconcile`: what they refuse to begin with."""
+"""`reconcile` and `serve --reconcile`: what they refuse to begin with, and how they write their log."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
 
 import pytest
 import yaml
+
+from tests.webhook.cli.terminal import SCRIPTS
 
 KUBECONFIG = {
     "apiVersion": "v1",
@@ -52,3 +60,31 @@ def test_an_identity_goes_with_the_loop(cli):
     done = cli("serve", "--identity", "me")
     assert done.exit_code == 1
     assert "--identity goes with --reconcile" in done.stderr
+
+
+def first_line_of_the_log(*command):
+    """Run a command that runs for ever until it has logged something."""
+    with subprocess.Popen([SCRIPTS / "harbormaster", *command], stderr=subprocess.PIPE, text=True) as running:
+        try:
+            return next(line for line in running.stderr if not line.startswith("harbormaster "))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                running.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("command", ["reconcile", "agent"])
+@pytest.mark.parametrize("words", [(), ("--log-format", "text")], ids=["json", "text"])
+def test_the_log_is_for_machines_or_for_people(kubeconfig, command, words):
+    """Their hub does not answer, which is what the log says."""
+    agent = ("--cluster", "berlin", "--hub-kubeconfig", str(kubeconfig)) if command == "agent" else ()
+    line = first_line_of_the_log(command, "--kubeconfig", str(kubeconfig), "--http-port", "0", *agent, *words)
+    if "text" in words:
+        assert re.match(r"\d\d:\d\d:\d\d\.\d{3} [A-Z]+ +webhook\.[a-z_.]+: \w", line)
+    else:
+        assert {"ts", "level", "logger", "msg"} <= json.loads(line).keys()
+
+
+def test_other_forms_of_the_log_are_refused(cli, kubeconfig):
+    done = cli("reconcile", "--kubeconfig", str(kubeconfig), "--log-format", "xml")
+    assert done.exit_code == 1
+    assert "'xml' is not one of 'json', 'text'" in done.stderr

@@ -7,7 +7,7 @@ from scorer.api.kinds import KINDS, NAMESPACED_OVERRIDE_SNAPSHOT, NODE, OVERRIDE
 from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.selectable_kinds import SelectionSettings
 from tests.webhook.controllers.by_hand import Served
-from webhook.controllers.assembly import REQUIRED, make_loop, required
+from webhook.controllers.assembly import CONTROLLERS, REQUIRED, make_loop, required
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.wiring import Watch
 from webhook.embedded.store import EmbeddedStore
@@ -16,8 +16,6 @@ from webhook.kube.cache import Cache
 from webhook.kube.hub import Hub
 from webhook.settings.clock import utc_now
 from webhook.settings.loop import LoopSettings
-
-QUEUES = ("member", "override", "placement", "scheduler", "rollout", "work", "eviction", "back_report", "node_pool")
 
 
 @pytest.fixture
@@ -35,12 +33,12 @@ def make():
 
 
 async def test_the_queues_are_called_as_the_metrics_call_them(make):
-    assert tuple(make().queues) == QUEUES
+    assert tuple(make().queues) == CONTROLLERS
 
 
 async def test_where_placements_select_nodes_nobody_looks_at_pools(make):
     found = make(selection=SelectionSettings.of(allowed="v1/Node"))
-    assert tuple(found.queues) == QUEUES[:-1]
+    assert tuple(found.queues) == CONTROLLERS[:-1]
     assert not found._hub.cache.watches(NODE)
 
 

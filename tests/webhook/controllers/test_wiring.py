@@ -9,7 +9,6 @@ import pytest
 from scorer.api.kinds import BINDING, NAMESPACE
 from tests.webhook.controllers.waking import changed, make
 from webhook.controllers import loop as loop_module
-from webhook.controllers.events import EventRecorder
 from webhook.controllers.failures import concerned_of
 from webhook.controllers.loop import Loop
 from webhook.controllers.result import DONE
@@ -17,6 +16,7 @@ from webhook.controllers.wiring import Later, Poll, Signal, Watch, Wiring
 from webhook.embedded.store import EmbeddedStore
 from webhook.kube.cache import Cache
 from webhook.kube.channel import Channel
+from webhook.kube.events import EventRecorder
 from webhook.kube.hub import Hub
 from webhook.kube.ports import StoreError
 from webhook.settings.clock import utc_now
@@ -132,7 +132,7 @@ async def looping(store, *controllers, kinds=(NAMESPACE,), workers=2):
     """Run these controllers, over a cache of their own."""
     cache = Cache(store)
     hub = Hub(store, cache)
-    loop = Loop(hub, utc_now, controllers, EventRecorder(hub, utc_now), kinds, workers=workers)
+    loop = Loop(hub, utc_now, controllers, EventRecorder(hub.store, utc_now, "test"), kinds, workers=workers)
     tasks = [asyncio.create_task(each) for each in (cache.run(), loop.run())]
     try:
         yield loop
@@ -176,7 +176,7 @@ async def test_what_ends_with_the_loop_does_so_before_the_hub_was_known_as_well(
     hub = Hub(store, cache)
     controller = diary.wiring("a", ends=(lambda: diary.notes.append("ends"),))
     running = asyncio.create_task(
-        Loop(hub, utc_now, [controller], EventRecorder(hub, utc_now), [NAMESPACE], workers=1).run()
+        Loop(hub, utc_now, [controller], EventRecorder(hub.store, utc_now, "test"), [NAMESPACE], workers=1).run()
     )
     await asyncio.sleep(0.01)
     running.cancel()

@@ -264,6 +264,7 @@ def launch():
         access=None,
         client_authorities=None,
         leaves=None,
+        tracing=None,
         **settings,
     ):
         harbour, clock = Harbour(), Clock(behind)
@@ -276,7 +277,9 @@ def launch():
             admittance=admit(authenticator, authorizer, access),
         )
         chosen = ServerSettings(**(QUICK | settings))
-        server = make_server(services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend)
+        server = make_server(
+            services, chosen, leaves=leaves, client_authorities=client_authorities, extend=extend, tracing=tracing
+        )
         await server.start()
         try:
             yield Port(server, harbour, clock)

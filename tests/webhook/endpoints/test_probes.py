@@ -70,6 +70,8 @@ async def test_metrics_are_in_the_format_asked_for(port):
 async def test_series_exist_before_anything_happened(port):
     zero = {"hook": "mutate", "operation": "UPDATE", "resource": "nodepools", "result": "allowed", "code": "200"}
     assert port.sample("harbormaster_admission_requests_total", **zero) == 0
+    refused = zero | {"hook": "validate", "result": "denied", "code": "422"}
+    assert port.sample("harbormaster_admission_requests_total", **refused) == 0
     assert port.sample("harbormaster_api_requests_total", route="/v1/score", code="200") == 0
     assert port.sample("harbormaster_certificate_renewals_total", role="leaf", result="failure") == 0
 

@@ -39,6 +39,7 @@ class AuthorityHub:
     def put(self, path: str, document: dict) -> None:
         """Write a document down, as somebody else."""
         document = deepcopy(document)
+        document["metadata"].setdefault("uid", "u")
         document["metadata"]["resourceVersion"] = str(next(self._versions))
         self.documents[str(path)] = document
         self._tell()

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import aiohappyeyeballs
 import pytest
@@ -285,3 +286,27 @@ async def test_an_address_that_cannot_be_used_leaves_nothing_open(monkeypatch):
     with pytest.raises(ValueError, match="IPv6"):
         ApiServer(Login("https://[::1"))
     assert not made
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        pytest.param("Thu, 12 Feb 2026 10:00:00 GMT", datetime(2026, 2, 12, 10, tzinfo=UTC), id="a-time"),
+        pytest.param("tomorrow", None, id="no-time"),
+        pytest.param("Thu, 12 Feb 2026 10:00:00 -0000", None, id="no-zone"),
+    ],
+)
+async def test_the_servers_clock_is_read_off_its_answers(said, found):
+    async def respond(_):
+        return web.json_response({"kind": "Status"}, status=404, headers={"Date": said})
+
+    async with answering(respond) as server:
+        assert server.time_of_day() is None
+        with pytest.raises(NotServedError):
+            await server.request("GET", ApiPath("echo"))
+        if found is None:
+            assert server.time_of_day() is None
+        else:
+            assert found <= server.time_of_day() < found + timedelta(minutes=1)
+            server._dated = said, server._dated[1] - 3600
+            assert found + timedelta(hours=1) <= server.time_of_day() < found + timedelta(hours=1, minutes=1)

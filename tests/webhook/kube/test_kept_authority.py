@@ -12,6 +12,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from certs.authority import Authority, Leaf
 from certs.lineage import Lineage, certificates_in
+from scorer.rollout.placement_status import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.kube.authority_secret import AuthoritySecret
@@ -41,6 +42,7 @@ class Replica:
     def __init__(self, hub: AuthorityHub, clock: Clock) -> None:
         self.clock = clock
         self.counted: list[str] = []
+        self.told: list[tuple[dict, Event]] = []
         self.kept = KeptAuthority(
             AuthoritySecret(hub, "quay", "ca"),
             CaBundles(hub, "hooks"),
@@ -48,6 +50,7 @@ class Replica:
             clock,
             check_seconds=0.01,
             counted=self.counted.append,
+            tell=lambda document, event: self.told.append((document, event)),
         )
         self.leaf: Leaf | None = None
 
@@ -147,6 +150,36 @@ async def test_replicas_that_roll_over_at_once_make_one_generation(hub, start, c
     for authority in stored(hub).trusted():
         assert all(is_accepted(replica, (authority,), DUE) for replica in replicas)
     assert all(set(replica.kept.above) == {"ca", "cross"} for replica in replicas)
+
+
+async def test_another_authority_is_told_once_by_each_replica_that_has_known_the_one_before(hub, start, clock):
+    """Not at the installation, and not by a replica that starts."""
+    replicas = [await start(), await start()]
+    first = stored(hub).active
+    clock.now = DUE
+    for replica in (*replicas, *replicas):
+        await replica.settle()
+    late = await start()
+    assert [len(replica.told) for replica in (*replicas, late)] == [1, 1, 0]
+    [(document, event)] = replicas[0].told
+    assert document == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "ca", "namespace": "quay", "uid": "u"},
+    }
+    assert (event.reason, event.type) == ("CertificateAuthorityRotated", "Normal")
+    assert f"is {stored(hub).active.name} now" in event.message
+    assert event.message.endswith(f"; still trusted: {first.name}")
+
+
+async def test_an_authority_that_a_user_distrusts_is_told_as_well(hub, start):
+    replica = await start()
+    secret = AuthoritySecret(hub, "quay", "ca")
+    found = await secret.read()
+    await secret.write(found.lineage.rolled_over(NOW, distrust=True), found)
+    await replica.settle()
+    [(_, event)] = replica.told
+    assert event.message.endswith("still trusted: no other one")
 
 
 def nothing(_: AuthorityHub) -> None:
@@ -313,6 +346,7 @@ async def test_a_replica_that_is_kept_out_runs_and_says_so(hub, start, word, com
     replica = await start()
     assert replica.leaf is not None
     assert complaint in replica.kept.bundle_problem()
+    assert list(replica.kept.bundles_in_sync().values()) == [False, False]  # an alert on 0 sees it
     hub.refusal.clear()
     await replica.settle()
     assert replica.kept.bundle_problem() == ""

@@ -107,6 +107,7 @@ def test_a_server_that_keeps_an_authority_writes_its_secret_and_its_configuratio
     assert [(rule.verbs, rule.names) for rule in keeping] == [
         (("create",), ()),
         (("get", "update", "watch"), ("ca",)),
+        (("create", "get", "update"), ()),
     ]
 
 

@@ -12,6 +12,7 @@ from cryptography import x509
 
 from certs.authority import Authority
 from certs.context import CertificateError
+from tests.webhook.endpoints.conftest import Clock
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
@@ -94,6 +95,60 @@ def test_a_certificate_that_is_about_to_expire_is_a_problem(port):
     assert certificates.problem().startswith("the certificate expires at ")
     assert certificates.renew_leaf()
     assert certificates.problem() == ""
+
+
+class NextAuthority:
+    """Leaves of one authority, then of another, as a rollover brings them."""
+
+    def __init__(self, clock):
+        self.above = {}
+        self.authorities = [Authority.new(clock(), generation) for generation in (1, 2)]
+
+    @property
+    def trust_pem(self):
+        return b"".join(each.pem for each in self.authorities)
+
+    def first(self, now):
+        return self.authorities[0].issue(("localhost",), ("127.0.0.1",), now)
+
+    def following(self, leaf, now):
+        new = self.authorities[1]
+        return None if leaf.issuer == new.name else new.issue(("localhost",), ("127.0.0.1",), now)
+
+    async def keep(self, changed):
+        pass
+
+
+def issuers(metrics):
+    [found] = [metric for metric in metrics.registry.collect() if metric.name.endswith("certificate_issuer_info")]
+    return [sample.labels["issuer"] for sample in found.samples]
+
+
+def test_metrics_name_who_signed_the_certificate_that_is_served_now(port):
+    """Before an authority leaves the bundles, no replica may serve its leaves any more."""
+    leaves, metrics = NextAuthority(port.clock), Metrics()
+    certificates = Certificates(leaves, None, metrics, port.clock, 0.001)
+    assert issuers(metrics) == [leaves.authorities[0].name]
+    assert certificates.renew_leaf()
+    assert issuers(metrics) == [leaves.authorities[1].name]
+
+
+async def test_a_replica_that_is_asked_to_stop_in_a_rollover_follows_it_until_it_has_stopped(launch, review_bytes):
+    """Callers come until they have heard that it is not ready, and some of them trust the new authority alone."""
+    clock = Clock(timedelta())
+    leaves = NextAuthority(clock)
+    async with launch(leaves=leaves, drain_seconds=600, drain_limit_seconds=600, certificate_check_seconds=1) as port:
+        hurry = asyncio.Event()
+        draining = asyncio.create_task(port.server.drain(hurry))
+        await port.until(port.server.health.draining.is_set)
+        new = leaves.authorities[1]
+        await port.until(lambda: issuers(port.server.metrics) == [new.name])
+        port.trust = ssl.create_default_context(cadata=new.pem.decode())
+        async with port.dial() as connection:
+            answer = await connection.post("/validate", review_bytes())
+        assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        hurry.set()
+        await draining
 
 
 async def test_the_key_in_use_is_that_of_the_certificate_in_use(port):

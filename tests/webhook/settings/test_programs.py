@@ -24,6 +24,7 @@ DEFAULTS = {
     "HARBORMASTER_CERTIFICATE_CHECK_SECONDS": 10,
     "HARBORMASTER_CERTIFICATE_SECRET": "",
     "HARBORMASTER_CLIENT_CA": None,
+    "HARBORMASTER_COMMIT": "",
     "HARBORMASTER_CONNECTIONS": 1000,
     "HARBORMASTER_DENY_MEMBER_LABEL_CHANGES": False,
     "HARBORMASTER_DNS_NAMES": ["localhost"],
@@ -104,6 +105,8 @@ DEFAULTS = {
     "HARBORMASTER_TLS_CERT": None,
     "HARBORMASTER_TLS_KEY": None,
     "HARBORMASTER_TOKEN_AUDIENCE": "",
+    "HARBORMASTER_TRACING_ENDPOINT": "",
+    "HARBORMASTER_TRACING_SHARE": 1,
     "HARBORMASTER_WEBHOOK_CONFIGURATION": "harbormaster",
     "HARBORMASTER_WEBHOOK_SECRET_FILE": None,
     "HARBORMASTER_WORKLOADS_ENABLED": False,
@@ -173,6 +176,7 @@ def test_every_program_reads_what_it_has_use_for():
             "BLOCKED_NAMESPACES",
             "HUB_TOKEN_SECONDS",
             "HUB_TOKEN_RENEWAL_SECONDS",
+            "COMMIT",
             "LOG_FORMAT",
             "LOG_LEVEL",
         )
@@ -220,6 +224,8 @@ def test_every_program_reads_what_it_has_use_for():
             "WRITE_CONCURRENCY",
             "RESOURCE_SNAPSHOT_INTERVAL_SECONDS",
             "RESOURCE_COLLECTION_SECONDS",
+            "TRACING_ENDPOINT",
+            "TRACING_SHARE",
         )
     }
 

@@ -1,7 +1,9 @@
 """The metrics of the loop: series that are there from the start, and queues of one term after another."""
 
+import pytest
 from prometheus_client import CollectorRegistry
 
+from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.observer import Outcome
 from webhook.telemetry.loop_metrics import LoopMetrics
 
@@ -22,14 +24,15 @@ def sample(registry, name, **labels):
     return registry.get_sample_value(f"harbormaster_{name}", labels)
 
 
-def test_all_series_of_a_queue_exist_at_zero_before_anything_happens():
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_all_series_of_a_controller_exist_at_zero_before_this_process_leads(controller):
     registry = CollectorRegistry()
-    LoopMetrics(registry, lambda: False).watch(Line("placement"))
+    LoopMetrics(registry, lambda: False)
     for outcome in ("success", "error", "requeue"):
-        assert sample(registry, "reconcile_total", controller="placement", result=outcome) == 0
-        assert sample(registry, "reconcile_duration_seconds_count", controller="placement", result=outcome) == 0
+        assert sample(registry, "reconcile_total", controller=controller, result=outcome) == 0
+        assert sample(registry, "reconcile_duration_seconds_count", controller=controller, result=outcome) == 0
     for name in ("workqueue_depth", "workqueue_retries_total", "workqueue_longest_wait_seconds"):
-        assert sample(registry, name, controller="placement") == 0
+        assert sample(registry, name, controller=controller) == 0
     assert sample(registry, "leader") == 0
 
 

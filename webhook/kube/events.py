@@ -1,20 +1,24 @@
-"""Kubernetes Events on placements, members and the other objects that the loop tells about.
+"""Events on an API server, about placements, members and whatever else a process tells of.
 
-Source: rollout.md 17; serving.md 6.3 (events.k8s.io/v1, aggregated by object and reason).
+What happens to one object for one reason within five minutes is one Event with a count; its note is that of the first
+time. The windows are those of the clock, so a process that takes over goes on counting where another one was ended.
+
+Source: rollout.md 17; serving.md 6.3.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.rollout.placement_status import Event
 from webhook.kube.event_documents import EVENT, event_document, micro_time
-from webhook.kube.hub import Hub
-from webhook.kube.ports import AlreadyExistsError, Key, StoreError
+from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 
-MOST_WAITING = 10_000
+WINDOW: Final = timedelta(minutes=5)
+MOST_WAITING: Final = 10_000
 """Events that may wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
 
 log = logging.getLogger(__name__)
@@ -24,13 +28,13 @@ class EventRecorder:
     """Writes events in the background; one that cannot be written is dropped, never the work it tells of.
 
     Args:
-        hub: Where events go.
+        store: Where events go.
         now: The clock.
-        instance: Who reports.
+        instance: Which process reports: in a pod its name.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], instance: str = "harbormaster") -> None:
-        self._hub = hub
+    def __init__(self, store: Store, now: Callable[[], datetime], instance: str) -> None:
+        self._store = store
         self._now = now
         self._instance = instance
         self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(MOST_WAITING)
@@ -58,12 +62,13 @@ class EventRecorder:
                 self._dropped = 0
 
     async def _write(self, document: JsonObject, event: Event) -> None:
-        made = event_document(document, event, self._now(), self._instance)
+        now = self._now()
+        made = event_document(document, event, now, self._instance, str(int(now.timestamp() // WINDOW.total_seconds())))
         try:
-            await self._hub.store.create(EVENT, made)
+            await self._store.create(EVENT, made)
         except AlreadyExistsError:
             # Counted over the version that is read here; after a conflict the count is dropped, as any event may be.
-            stored = await self._hub.store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
+            stored = await self._store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
             count = (stored.get("series") or {"count": 1})["count"] + 1
-            series = {"count": count, "lastObservedTime": micro_time(self._now())}
-            await self._hub.store.replace(EVENT, {**stored, "series": series})
+            series = {"count": count, "lastObservedTime": micro_time(now)}
+            await self._store.replace(EVENT, {**stored, "series": series})
