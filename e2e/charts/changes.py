@@ -65,6 +65,10 @@ _DASHBOARD: Final = "ConfigMap/hb-harbormaster-dashboard-budgets"
 _POLICY: Final = "NetworkPolicy/hb-harbormaster-serve"
 _HPA: Final = "HorizontalPodAutoscaler/hb-harbormaster-serve"
 _PDB: Final = "PodDisruptionBudget/hb-harbormaster-serve"
+_LOOP_PDB: Final = "PodDisruptionBudget/hb-harbormaster-reconcile"
+_PRIORITY: Final = "PriorityLevelConfiguration/harbormaster-hb-harbormaster"
+_FLOWS: Final = "FlowSchema/harbormaster-hb-harbormaster"
+_PREFERRED: Final = {"apiPriority": {"enabled": True}}
 _SCALED: Final = {"serve": {"autoscaling": {"enabled": True}}}
 _CERTIFICATE: Final = "Certificate/hb-harbormaster"
 _MANAGED: Final = {"certs": {"mode": "cert-manager"}}
@@ -142,6 +146,7 @@ HUB_CHANGES: Final = (
         {"apiGroups": ["apps"], "resources": ["deployments/status"], "verbs": ["update"]},
         {"reconcile": {"select": ["configmaps", "deployments.apps"]}},
     ),
+    Change("reconcile.podDisruptionBudget.enabled", False, _LOOP_PDB, "", None),
     Change("reconcile.serviceAccount.create", False, _ACCOUNT_OF_LOOP, "", None),
     Change("reconcile.serviceAccount.name", "lou", SERVE, f"{CONTAINER}.env.HARBORMASTER_SERVICE_ACCOUNT.value", "lou"),
     Change("reconcile.serviceAccount.annotations", NEW, _ACCOUNT_OF_LOOP, "metadata.annotations", NEW),
@@ -159,6 +164,10 @@ HUB_CHANGES: Final = (
         "spec.scopeSelector.matchExpressions.0.values",
         ["system-cluster-critical"],
     ),
+    Change(
+        "apiPriority.enabled", True, _FLOWS, "spec.rules.0.subjects.1.serviceAccount.name", "hb-harbormaster-reconcile"
+    ),
+    Change("apiPriority.shares", 99, _PRIORITY, "spec.limited.nominalConcurrencyShares", 99, _PREFERRED),
     Change("service.type", "NodePort", _SERVICE, "spec.type", "NodePort"),
     Change("service.port", 8443, _VALIDATING, "webhooks.0.clientConfig.service.port", 8443),
     Change("service.annotations", NEW, _SERVICE, "metadata.annotations", NEW),
