@@ -403,6 +403,22 @@ def test_priority_is_for_the_accounts_that_there_are(helm, mode, accounts):
     assert [each["serviceAccount"]["name"] for each in subjects] == accounts
 
 
+def test_a_job_of_the_release_may_do_no_more_than_a_server(helm):
+    """Pods of hooks obey the same security context."""
+    documents = helm.render(HUB)
+    server = found_at(documents, SERVE, "spec.template.spec")
+    pods = [
+        each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]
+        for each in documents
+        if each["kind"] in {"Pod", "Job"}
+    ]
+    assert len(pods) == 2
+    for pod in pods:
+        assert pod["securityContext"] == server["securityContext"]
+        assert pod["containers"][0]["securityContext"] == server["containers"][0]["securityContext"]
+        assert pod["containers"][0]["image"] == server["containers"][0]["image"]
+
+
 def test_selectors_never_hold_a_version(helm):
     """They cannot be changed, and a version is."""
     for chart, given in ((HUB, {}), (AGENT, AGENT_VALUES)):

@@ -14,8 +14,10 @@ from e2e.charts.changes import AGENT_VALUES
 from e2e.charts.golden import cases
 from e2e.charts.rendering import NAMESPACE, Helm, read_case
 from e2e.controlplane.cluster import LOOPBACK, ApiError
-from e2e.fleet.objects import APPLY, Objects
+from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.objects import APPLY, MERGE, Objects
 from e2e.fleet.waiting import wait_until
+from e2e.placements import PLACEMENTS, placement
 from scorer.api.kinds import KINDS
 from scorer.api.kinds import NAMESPACE as NAMESPACES
 from tests.charts.made import AGENT, HUB
@@ -155,6 +157,63 @@ def test_helm_test_names_the_hook_of_the_chart(helm):
     hooks = next(each["webhooks"] for each in helm.render(HUB) if each["kind"] == "ValidatingWebhookConfiguration")
     assert pod["spec"]["containers"][0]["command"][-1] == HOOK
     assert HOOK in {hook["name"] for hook in hooks}
+
+
+@pytest.fixture
+def unregistering(helm, quay, tmp_path):
+    """What the Job before an uninstall runs, as its account: returns how to run that."""
+    documents = of_hook(helm, "pre-delete")
+    token = quay.token_of(NAMESPACE, make_accounts(quay, documents))
+    kubeconfig = quay.write_kubeconfig("unregister", token, folder=tmp_path)
+    job = next(each for each in documents if each["kind"] == "Job")
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    given = {each["name"]: each["value"] for each in container["env"]}
+    program, *words = container["command"]
+    assert program == HARBORMASTER.name
+
+    def run():
+        environment = {**os.environ, **given, "KUBECONFIG": str(kubeconfig)}
+        return subprocess.run(
+            [HARBORMASTER, *words], capture_output=True, text=True, check=False, timeout=600, env=environment
+        )
+
+    return run
+
+
+def test_an_uninstall_leaves_nothing_that_asks_and_says_what_waits_for_a_loop(helm, quay, unregistering):
+    configurations = [each for each in helm.render(HUB) if each["kind"].endswith("WebhookConfiguration")]
+    for document in configurations:  # without entries: nobody is there who could answer
+        apply(quay, {**document, "webhooks": []}, query="")
+    held = {**placement("held"), "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    quay.request("POST", PLACEMENTS, held)
+    try:
+        done = unregistering()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == [
+            "ValidatingWebhookConfiguration/harbormaster-hb-harbormaster removed",
+            "MutatingWebhookConfiguration/harbormaster-hb-harbormaster removed",
+            "ClusterResourcePlacement: 1 with finalizers, which cannot be deleted while no loop runs",
+        ]
+        for document in configurations:
+            assert not Objects(quay).find(
+                KINDS["admissionregistration.k8s.io", document["kind"]], document["metadata"]["name"]
+            )
+    finally:
+        quay.request("PATCH", f"{PLACEMENTS}/held", {"metadata": {"finalizers": None}}, content_type=MERGE)
+        quay.request("DELETE", f"{PLACEMENTS}/held")
+    again = unregistering()
+    assert (again.returncode, again.stdout.count("was not there")) == (0, 2)
+
+
+def test_an_uninstall_that_may_not_remove_them_fails(quay, unregistering):
+    role = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
+    Objects(quay).patch(role, "harbormaster-hb-harbormaster-quay-unregister", {"rules": []})
+
+    def problem():
+        done = unregistering()
+        return "" if done.returncode == 1 and "cannot delete resource" in done.stderr else done.stdout + done.stderr
+
+    wait_until("the Job is refused", problem)
 
 
 def flow_of(cluster, token, path):

@@ -66,6 +66,7 @@ _POLICY: Final = "NetworkPolicy/hb-harbormaster-serve"
 _HPA: Final = "HorizontalPodAutoscaler/hb-harbormaster-serve"
 _PDB: Final = "PodDisruptionBudget/hb-harbormaster-serve"
 _LOOP_PDB: Final = "PodDisruptionBudget/hb-harbormaster-reconcile"
+_UNREGISTER: Final = "Job/hb-harbormaster-unregister"
 _PRIORITY: Final = "PriorityLevelConfiguration/harbormaster-hb-harbormaster"
 _FLOWS: Final = "FlowSchema/harbormaster-hb-harbormaster"
 _PREFERRED: Final = {"apiPriority": {"enabled": True}}
@@ -174,6 +175,7 @@ HUB_CHANGES: Final = (
     Change("webhook.enabled", False, _VALIDATING, "", None),
     Change("webhook.securePort", 10250, SERVE, f"{CONTAINER}.ports.https.containerPort", 10250),
     Change("webhook.secrets", ["s" * 32], "Secret/hb-harbormaster-hooks", "stringData.secrets", f"{'s' * 32}\n"),
+    Change("webhook.removeOnUninstall", False, _UNREGISTER, "", None),
     Change("webhook.annotations", NEW, _VALIDATING, "metadata.annotations", NEW),
     Change("certs.mode", "cert-manager", _CERTIFICATE, "spec.secretName", "hb-harbormaster-tls"),
     Change("certs.extraDNSNames", ["a.example.com"], _CERTIFICATE, "spec.dnsNames.4", "a.example.com", _MANAGED),
