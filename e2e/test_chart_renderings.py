@@ -247,18 +247,19 @@ def rights(rules):
 
 @pytest.mark.parametrize("mode", ["Deployment", "Server", "Off"])
 def test_roles_are_bound_to_the_accounts_that_the_pods_run_as(helm, mode):
-    documents = helm.render(HUB, {"reconcile": {"mode": mode}})
+    documents = [
+        each
+        for each in helm.render(HUB, {"reconcile": {"mode": mode}})
+        if "helm.sh/hook" not in each["metadata"].get("annotations", {})
+    ]
     accounts = {each["metadata"]["name"] for each in documents if each["kind"] == "ServiceAccount"}
     running = {
         each["spec"]["template"]["spec"]["serviceAccountName"] for each in documents if each["kind"] == "Deployment"
     }
     bound = {
-        subject["name"]
-        for each in documents
-        if each["kind"].endswith("RoleBinding") and not each["metadata"]["name"].endswith("-test")
-        for subject in each["subjects"]
+        subject["name"] for each in documents if each["kind"].endswith("RoleBinding") for subject in each["subjects"]
     }
-    assert running == bound == accounts - {"hb-harbormaster-test"}
+    assert running == bound == accounts
 
 
 @pytest.mark.parametrize(
@@ -390,6 +391,42 @@ def test_no_bundle_is_in_a_chart_that_does_not_own_it(helm, case):
 def test_policies_are_left_out_where_kubernetes_has_none(helm):
     kinds = {each["kind"] for each in helm.render(HUB, kubernetes="1.29.0")}
     assert not any("Policy" in kind for kind in kinds)
+
+
+@pytest.mark.parametrize(("kubernetes", "there"), [("1.28.0", False), ("1.29.0", True)])
+def test_priority_is_left_out_where_kubernetes_does_not_know_it_as_it_is_written(helm, kubernetes, there):
+    kinds = {each["kind"] for each in helm.render(HUB, {"apiPriority": {"enabled": True}}, kubernetes=kubernetes)}
+    assert ({"FlowSchema", "PriorityLevelConfiguration"} <= kinds) is there
+
+
+@pytest.mark.parametrize(
+    ("mode", "accounts"),
+    [
+        ("Deployment", ["hb-harbormaster-serve", "hb-harbormaster-reconcile"]),
+        ("Server", ["hb-harbormaster-reconcile"]),
+        ("Off", ["hb-harbormaster-serve"]),
+    ],
+)
+def test_priority_is_for_the_accounts_that_there_are(helm, mode, accounts):
+    documents = helm.render(HUB, {"apiPriority": {"enabled": True}, "reconcile": {"mode": mode}})
+    subjects = found_at(documents, "FlowSchema/harbormaster-hb-harbormaster", "spec.rules.0.subjects")
+    assert [each["serviceAccount"]["name"] for each in subjects] == accounts
+
+
+def test_a_job_of_the_release_may_do_no_more_than_a_server(helm):
+    """Pods of hooks obey the same security context."""
+    documents = helm.render(HUB)
+    server = found_at(documents, SERVE, "spec.template.spec")
+    pods = [
+        each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]
+        for each in documents
+        if each["kind"] in {"Pod", "Job"}
+    ]
+    assert len(pods) == 2
+    for pod in pods:
+        assert pod["securityContext"] == server["securityContext"]
+        assert pod["containers"][0]["securityContext"] == server["containers"][0]["securityContext"]
+        assert pod["containers"][0]["image"] == server["containers"][0]["image"]
 
 
 def test_selectors_never_hold_a_version(helm):

@@ -5,7 +5,7 @@ import json
 import random
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,9 @@ import pytest
 
 from e2e.conftest import StartService
 from e2e.controlplane.client_certificate import ClientCertificate
-from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
+from e2e.controlplane.cluster import Cluster, JsonObject
 from e2e.controlplane.service import Service
+from e2e.node_pool import ignoring, pool_of_nodes
 from tests.thoroughness import SOAK
 
 pytestmark = pytest.mark.soak
@@ -31,82 +32,15 @@ ASKED_AT_ONCE = 4
 POOL = "reserved"
 NAMESPACE = "harbormaster-system"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 RESERVE = "/v1/gate/reservations"
-NODE_CLAIMS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "nodeclaims.karpenter.sh"},
-    "spec": {
-        "group": "karpenter.sh",
-        "names": {"kind": "NodeClaim", "listKind": "NodeClaimList", "plural": "nodeclaims", "singular": "nodeclaim"},
-        "scope": "Cluster",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
-"""What harbormaster reads of NodeClaims needs no more of a schema."""
-
-
-def ignoring(code: int, ask: Callable[..., object], *arguments: object, **more: Any) -> None:
-    """Ask for something that may be there, or gone, already."""
-    try:
-        ask(*arguments, **more)
-    except ApiError as error:
-        if error.code != code:
-            raise
-
-
-def a_node(name: str) -> JsonObject:
-    labels = {"karpenter.sh/nodepool": POOL, "karpenter.sh/initialized": "true"}
-    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"providerID": f"example://{name}", "taints": [taint]},
-    }
 
 
 @pytest.fixture(scope="module")
 def hub(bare_hub: Cluster) -> Any:
     """The hub with a pool of ten ready nodes, of which three may be disrupted at a time."""
-    requests = bare_hub.request
-    ignoring(409, requests, "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    ignoring(409, requests, "POST", DEFINITIONS, NODE_CLAIMS)
-    reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
-    pool = {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": POOL},
-        "spec": {
-            "template": {"spec": {"nodeClassRef": reference, "requirements": []}},
-            "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": str(LIMIT)}]},
-        },
-    }
-    requests("POST", "/apis/karpenter.sh/v1/nodepools", pool)
-    names = [f"{POOL}-{number}" for number in range(NODES)]
-    for name in names:
-        requests("POST", "/api/v1/nodes", a_node(name))
-        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        merge = "application/merge-patch+json"
-        requests("PATCH", f"/api/v1/nodes/{name}/status", ready, content_type=merge)
-        claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name}}
-        requests("POST", CLAIMS, claim)
-        requests("PATCH", f"{CLAIMS}/{name}/status", {"status": {"nodeName": name}}, content_type=merge)
-    yield bare_hub
-    for name in names:
-        requests("DELETE", f"{CLAIMS}/{name}")
-        requests("DELETE", f"/api/v1/nodes/{name}")
-    requests("DELETE", f"/apis/karpenter.sh/v1/nodepools/{POOL}")
+    ignoring(409, bare_hub.request, "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    with pool_of_nodes(bare_hub, POOL, NODES, LIMIT):
+        yield bare_hub
 
 
 Score = tuple[int, int]

@@ -65,6 +65,11 @@ _DASHBOARD: Final = "ConfigMap/hb-harbormaster-dashboard-budgets"
 _POLICY: Final = "NetworkPolicy/hb-harbormaster-serve"
 _HPA: Final = "HorizontalPodAutoscaler/hb-harbormaster-serve"
 _PDB: Final = "PodDisruptionBudget/hb-harbormaster-serve"
+_LOOP_PDB: Final = "PodDisruptionBudget/hb-harbormaster-reconcile"
+_UNREGISTER: Final = "Job/hb-harbormaster-unregister"
+_PRIORITY: Final = "PriorityLevelConfiguration/harbormaster-hb-harbormaster"
+_FLOWS: Final = "FlowSchema/harbormaster-hb-harbormaster"
+_PREFERRED: Final = {"apiPriority": {"enabled": True}}
 _SCALED: Final = {"serve": {"autoscaling": {"enabled": True}}}
 _CERTIFICATE: Final = "Certificate/hb-harbormaster"
 _MANAGED: Final = {"certs": {"mode": "cert-manager"}}
@@ -142,6 +147,7 @@ HUB_CHANGES: Final = (
         {"apiGroups": ["apps"], "resources": ["deployments/status"], "verbs": ["update"]},
         {"reconcile": {"select": ["configmaps", "deployments.apps"]}},
     ),
+    Change("reconcile.podDisruptionBudget.enabled", False, _LOOP_PDB, "", None),
     Change("reconcile.serviceAccount.create", False, _ACCOUNT_OF_LOOP, "", None),
     Change("reconcile.serviceAccount.name", "lou", SERVE, f"{CONTAINER}.env.HARBORMASTER_SERVICE_ACCOUNT.value", "lou"),
     Change("reconcile.serviceAccount.annotations", NEW, _ACCOUNT_OF_LOOP, "metadata.annotations", NEW),
@@ -159,12 +165,17 @@ HUB_CHANGES: Final = (
         "spec.scopeSelector.matchExpressions.0.values",
         ["system-cluster-critical"],
     ),
+    Change(
+        "apiPriority.enabled", True, _FLOWS, "spec.rules.0.subjects.1.serviceAccount.name", "hb-harbormaster-reconcile"
+    ),
+    Change("apiPriority.shares", 99, _PRIORITY, "spec.limited.nominalConcurrencyShares", 99, _PREFERRED),
     Change("service.type", "NodePort", _SERVICE, "spec.type", "NodePort"),
     Change("service.port", 8443, _VALIDATING, "webhooks.0.clientConfig.service.port", 8443),
     Change("service.annotations", NEW, _SERVICE, "metadata.annotations", NEW),
     Change("webhook.enabled", False, _VALIDATING, "", None),
     Change("webhook.securePort", 10250, SERVE, f"{CONTAINER}.ports.https.containerPort", 10250),
     Change("webhook.secrets", ["s" * 32], "Secret/hb-harbormaster-hooks", "stringData.secrets", f"{'s' * 32}\n"),
+    Change("webhook.removeOnUninstall", False, _UNREGISTER, "", None),
     Change("webhook.annotations", NEW, _VALIDATING, "metadata.annotations", NEW),
     Change("certs.mode", "cert-manager", _CERTIFICATE, "spec.secretName", "hb-harbormaster-tls"),
     Change("certs.extraDNSNames", ["a.example.com"], _CERTIFICATE, "spec.dnsNames.4", "a.example.com", _MANAGED),

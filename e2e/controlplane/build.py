@@ -116,7 +116,7 @@ def _module(module: Module) -> dict[str, Path]:
     programs = {name: folder / name for name in module.programs}
     if all(path.exists() for path in programs.values()):
         return programs
-    with _alone(folder):
+    with alone(folder):
         for name, path in programs.items():
             if not path.exists():
                 _program(module, name, path)
@@ -124,7 +124,7 @@ def _module(module: Module) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder: two test runs at once build a program once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:

@@ -36,6 +36,10 @@ class Program:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
+    def of_release(self, folder: Path) -> None:
+        """Have it run from another folder of programs, from its next start on."""
+        self.command[0] = str(folder / self.name)
+
     def start(self) -> None:
         """Start it; a log that is there already is continued."""
         with self.log.open("ab") as output:

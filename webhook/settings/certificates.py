@@ -32,17 +32,22 @@ class CertificateSettings(Settings):
     )
 
 
-class AuthorityPlaceSettings(Settings):
+class WebhookConfigurationSettings(Settings):
+    """What has the API server ask us."""
+
+    webhook_configuration: Name = Field(
+        default="harbormaster",
+        description="Name of the two webhook configurations whose `caBundle` is kept up to date.",
+    )
+
+
+class AuthorityPlaceSettings(WebhookConfigurationSettings):
     """Where the authority is that all replicas share, and who is told of it."""
 
     certificate_secret: str = Field(
         default="",
         description="Secret in our namespace that holds the certificate authority, which is made where there is none, "
         "renewed, and written into the webhook configurations; empty: the certificate comes from files.",
-    )
-    webhook_configuration: Name = Field(
-        default="harbormaster",
-        description="Name of the two webhook configurations whose `caBundle` is kept up to date.",
     )
 
     @field_validator("certificate_secret")

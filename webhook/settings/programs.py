@@ -13,6 +13,7 @@ from webhook.settings.certificates import (
     AuthoritySettings,
     CertificateFileSettings,
     CertificateSettings,
+    WebhookConfigurationSettings,
 )
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
@@ -94,6 +95,10 @@ class JoinSettings(NamespaceSettings, HubTokenSettings):
     """``harbormaster join`` and ``leave``: where harbormaster is installed on the hub, and what a new member gets."""
 
 
+class UnregisterSettings(WebhookConfigurationSettings, HubSettings):
+    """``harbormaster unregister``: the name of the webhook configurations, and the hub."""
+
+
 class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
@@ -107,6 +112,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "certs": CertsSettings,
     "join": JoinSettings,
     "webhook-configuration": RegistrationSettings,
+    "unregister": UnregisterSettings,
     "cli": CommandLineSettings,
 }
 """What each program reads; ``cli`` is every other command."""

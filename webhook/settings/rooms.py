@@ -64,6 +64,7 @@ ROOMS: Final = (
         "whenever it starts.",
         (
             certificates.AuthorityPlaceSettings,
+            certificates.WebhookConfigurationSettings,
             certificates.AuthoritySettings,
             certificates.CertificateFileSettings,
             certificates.CertificateSettings,

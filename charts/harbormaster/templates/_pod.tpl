@@ -36,6 +36,7 @@ topologySpreadConstraints:
 - maxSkew: 1
   topologyKey: {{ . }}
   whenUnsatisfiable: ScheduleAnyway
+  matchLabelKeys: [pod-template-hash]
   labelSelector:
     matchLabels:
       {{- include "harbormaster.selector" (list $ $component) | nindent 6 }}

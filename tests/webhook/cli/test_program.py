@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -145,14 +146,14 @@ def test_a_terminal_that_lacks_a_letter_is_no_error(tmp_path):
 
 
 INTERRUPTED_WHILE_IMPORTING = """
-import os, signal, sys
+import os, sys
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[1]:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), int(sys.argv[2]))
 sys.meta_path.insert(0, Interrupting())
 from webhook.cli import main
-main(sys.argv[2:])
+main(sys.argv[3:])
 """
 
 
@@ -170,10 +171,12 @@ main(sys.argv[2:])
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_an_interrupt_while_anything_is_imported_ends_it_without_a_word(module, words, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_anything_is_imported_ends_it_without_a_word(number, module, words, tmp_path):
+    """SIGTERM has a handler from the start: it is how the first process of a container hears of it at all."""
     environment = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"}
-    command = [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING, module, *words]
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_IMPORTING, module, str(int(number)), *words]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=environment
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")

@@ -1,0 +1,71 @@
+"""What ``harbormaster unregister`` does: the API server asks us no more, and it is said what waits for a loop.
+
+Source: serving.md 5.1, hooks.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT
+from webhook.kube.ca_bundles import CONFIGURATIONS
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import path_of
+from webhook.kube.ports import ForbiddenError, NotFoundError
+from webhook.kube.store import HubStore
+
+WAITING: Final = (MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT)
+"""Kinds whose deletion ends only when the loop has done its part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered:
+    """What came of it.
+
+    Args:
+        removed: Per configuration, as ``Kind/name``: whether it was there.
+        waiting: Per kind, how many objects have finalizers; None: they may not be listed.
+    """
+
+    removed: Mapping[str, bool]
+    waiting: Mapping[str, int | None]
+
+    def lines(self) -> Iterator[str]:
+        """Yield it in words."""
+        for name, was_there in self.removed.items():
+            yield f"{name} {'removed' if was_there else 'was not there'}"
+        for kind, count in self.waiting.items():
+            if count is None:
+                yield f"{kind}: you may not list them, so those with finalizers are not counted"
+            elif count:
+                yield f"{kind}: {count} with finalizers, which cannot be deleted while no loop runs"
+
+
+async def unregister(server: ApiServer, name: str) -> Unregistered:
+    """Remove both webhook configurations, then count the objects that wait for a loop when they are deleted.
+
+    Args:
+        server: The hub.
+        name: Of both configurations.
+
+    Raises:
+        webhook.kube.ports.StoreError: A configuration could not be removed, or the hub does not answer.
+    """
+    removed: dict[str, bool] = {}
+    for kind in CONFIGURATIONS:
+        try:
+            await server.request("DELETE", path_of(kind, name=name))
+            removed[f"{kind.kind}/{name}"] = True
+        except NotFoundError:
+            removed[f"{kind.kind}/{name}"] = False
+    store = HubStore(server)
+    waiting: dict[str, int | None] = {}
+    for kind in WAITING:
+        try:
+            items = (await store.list(kind)).items
+            waiting[kind.kind] = sum(bool(item["metadata"].get("finalizers")) for item in items)
+        except ForbiddenError:
+            waiting[kind.kind] = None
+        except NotFoundError:  # this hub does not have the kind
+            waiting[kind.kind] = 0
+    return Unregistered(removed, waiting)
