@@ -37,7 +37,7 @@ def test_panels_name_metrics_that_are_there(name):
 @pytest.mark.parametrize("chart", ALERTS)
 def test_alerts_link_to_sections_that_are_there(chart):
     text = ALERTS[chart].read_text(encoding="utf-8")
-    linked = re.findall(r"runbook_url: .*#(\S+)", text)
+    linked = re.findall(r"\{\{.*runbook.*\}\}#(alert-\S+)", text)
     assert len(linked) == text.count("- alert: ")
     assert sorted(set(linked) - read_page(DOCS / "troubleshooting.md").anchors) == []
 
