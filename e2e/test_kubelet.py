@@ -1,19 +1,17 @@
 """The kubelet of the tests, under a real API server, its controllers and its scheduler."""
 
 import itertools
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.fleet.waiting import wait_until
-from e2e.kubelet.bed import Bed, running_bed
-from e2e.kubelet.images import own_image
+from e2e.kubelet.bed import Bed
 from e2e.kubelet.network import GATEWAY
 from e2e.kubelet.scene import (
-    WEB,
+    OWN,
     Home,
     ask,
     ask_pod,
@@ -22,21 +20,10 @@ from e2e.kubelet.scene import (
     make_variables,
     names,
     processes_with,
-    web_image,
 )
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need the rights of root")
-
-OWN = "example.com/harbormaster:1"
 NUMBERS = itertools.count()
 WRITABLE = [{"name": "scratch", "emptyDir": {}}]
-
-
-@pytest.fixture(scope="module")
-def bed(programs: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    images = {WEB: web_image(), OWN: own_image()}
-    with running_bed(programs, tmp_path_factory.mktemp("bed"), images, backoff_seconds=1) as found:
-        yield found
 
 
 @pytest.fixture

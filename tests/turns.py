@@ -11,7 +11,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 
-FLEET, HUB, OWN_HUB = "the fleet", "the hub", "hubs of one's own"
+FLEET, HUB, OWN_HUB, BED = "the fleet", "the hub", "hubs of one's own", "the bed"
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     FLEET: ("e2e/test_fleet_*.py", "e2e/test_graceful_life.py", "e2e/test_skew.py"),
@@ -46,6 +46,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/test_membership.py",
         "e2e/test_observability.py",
     ),
+    BED: ("e2e/test_installation.py", "e2e/test_kubelet.py"),
 }
 """Files by group."""
 
@@ -54,6 +55,7 @@ STANDS_ON: Final[Mapping[str, str]] = {
     "shared_hub": HUB,
     "shared_twin": HUB,
     "shared_own_hub": OWN_HUB,
+    "shared_bed": BED,
 }
 """What the tests of a group share, by the name of its fixture."""
 
@@ -61,9 +63,9 @@ LONGEST_FIRST: Final = (
     FLEET,
     OWN_HUB,
     HUB,
+    BED,
     "e2e/test_join.py",
     "e2e/test_agent.py",
-    "e2e/test_kubelet.py",
     "e2e/test_karpenter.py",
     "e2e/test_scheduler.py",
     "e2e/test_applier.py",

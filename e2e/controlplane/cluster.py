@@ -38,7 +38,19 @@ ADMIN = "admin"
 _STARTING = "storage is (re)initializing"
 LOOPBACK = "127.0.0.1"
 SERVICES = IPv4Network("10.0.0.0/24")
-"""The addresses of Services; the first is that of the API server itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a cluster is in its network.
+
+    Args:
+        address: Where its API server listens. Beyond loopback it is also the endpoint of its own Service.
+        services: The addresses of Services; the first is that of the API server itself.
+    """
+
+    address: str = LOOPBACK
+    services: IPv4Network = SERVICES
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class Cluster:
         users: Besides ``admin``.
         audited: Names of users whose every write to whatever kind is audited, besides all writes to kinds of ours.
         webhook_client: Common name of the client certificate that it shows to webhooks; empty: it shows none.
-        address: Where it listens. Beyond loopback it is also the endpoint of its own Service.
+        place: Where it is.
     """
 
     def __init__(
@@ -149,7 +161,7 @@ class Cluster:
         users: Sequence[User] = (),
         audited: Sequence[str] = (),
         webhook_client: str = "",
-        address: str = LOOPBACK,
+        place: Place = Place(),
     ) -> None:
         self.name = name
         self.etcd = etcd
@@ -161,8 +173,9 @@ class Cluster:
         folder.mkdir(parents=True, exist_ok=True)
         self.users = {user.name: user for user in (User(ADMIN, ("system:masters",)), *users)}
         self.port = free_port()
-        self._address = address
-        self.url = f"https://{address}:{self.port}"
+        self._place = place
+        self._address = place.address
+        self.url = f"https://{place.address}:{self.port}"
         self.authority = Authority.new(datetime.now(UTC))
         self.ca_file = folder / "ca.crt"
         self._write_keys()
@@ -405,7 +418,7 @@ class Cluster:
             f"--service-account-signing-key-file={folder / 'service-account.key'}",
             "--authorization-mode=RBAC",
             "--enable-aggregator-routing=true",
-            f"--service-cluster-ip-range={SERVICES}",
+            f"--service-cluster-ip-range={self._place.services}",
             f"--audit-policy-file={folder / 'audit-policy.yaml'}",
             f"--audit-log-path={folder / 'audit.log'}",
             "--audit-log-mode=blocking",
@@ -438,7 +451,7 @@ class Cluster:
     def _write_keys(self) -> None:
         self.ca_file.write_bytes(self.authority.pem)
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-        leaf = self.authority.issue(names, (self._address, str(SERVICES[1])), datetime.now(UTC))
+        leaf = self.authority.issue(names, (self._address, str(self._place.services[1])), datetime.now(UTC))
         _write_private(self.folder / "tls.crt", leaf.chain_pem)
         _write_private(self.folder / "tls.key", leaf.key_pem)
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -39,7 +39,7 @@ class Kubelet:
             services=self._services,
             images=options.images,
             folder=folder,
-            addresses=Addresses(),
+            addresses=Addresses(options.first_pod),
             refresh_seconds=options.refresh_seconds,
             first_pause=options.backoff_seconds,
         )
@@ -101,6 +101,7 @@ if __name__ == "__main__":
     parser.add_argument("--images", type=Path, required=True, help="JSON: images by name; read at each start")
     parser.add_argument("--folder", type=Path, required=True, help="for volumes and logs")
     parser.add_argument("--node", action="append", required=True, help="name of a Node; may be given several times")
+    parser.add_argument("--first-pod", type=int, default=0, help="number of the first Pod, for its address")
     parser.add_argument("--refresh-seconds", type=float, default=1, help="how often volumes are looked at")
     parser.add_argument("--backoff-seconds", type=float, default=10, help="before the second restart; then doubled")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")

@@ -5,16 +5,40 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 
-from e2e.controlplane.cluster import Cluster, Etcd, JsonObject
-from e2e.controlplane.process import PATIENCE, Program, kill
+from e2e.controlplane.cluster import SERVICES, Cluster, Etcd, JsonObject, Place
+from e2e.controlplane.process import LAST_LINES, PATIENCE, Program, kill
 from e2e.fleet.objects import MERGE, Objects
 from e2e.fleet.waiting import wait_until
 from e2e.kubelet.images import PROJECT, Image, write_images
 from e2e.kubelet.network import GATEWAY, own_network
 
-NODES = ("node-a", "node-b")
+
+@dataclass(frozen=True)
+class Site:
+    """What beds that share a network must not have in common.
+
+    Args:
+        name: Of the cluster.
+        nodes: Names of the Nodes.
+        services: Addresses of Services.
+        first_pod: Number of its first Pod, from which addresses follow.
+        backoff_seconds: What a container waits for before its second restart.
+    """
+
+    name: str = "bed"
+    nodes: Sequence[str] = ("node-a", "node-b")
+    services: IPv4Network = SERVICES
+    first_pod: int = 0
+    backoff_seconds: float = 10
+
+
+ALONE = Site()
+BESIDE = Site("beside", ("node-beside",), IPv4Network("10.0.1.0/24"), 20_000)
+"""A second one of one Node."""
 
 
 class Bed:
@@ -24,8 +48,8 @@ class Bed:
         programs: Of the control plane.
         folder: For keys, volumes and logs; made when missing.
         images: What image names mean; `set_images` changes them.
-        nodes: Names of the Nodes.
-        backoff_seconds: What a container waits for before its second restart.
+        site: Where it is in the network.
+        etcd: Below it, started by others; None: one of its own.
     """
 
     def __init__(
@@ -33,13 +57,15 @@ class Bed:
         programs: Mapping[str, Path],
         folder: Path,
         images: Mapping[str, Image],
-        nodes: Sequence[str] = NODES,
-        backoff_seconds: float = 10,
+        site: Site = ALONE,
+        etcd: Etcd | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.etcd = Etcd(programs, folder)
-        self.cluster = Cluster(programs, folder / "cluster", self.etcd, "bed", address=GATEWAY)
+        self._own_etcd = etcd is None
+        self.etcd = etcd or Etcd(programs, folder)
+        place = Place(GATEWAY, site.services)
+        self.cluster = Cluster(programs, folder / "cluster", self.etcd, site.name, place=place)
         self.objects = Objects(self.cluster)
         self._images = folder / "images.json"
         self.set_images(images)
@@ -49,8 +75,9 @@ class Bed:
                 f"--kubeconfig={self.cluster.kubeconfig}",
                 f"--images={self._images}",
                 f"--folder={folder / 'pods'}",
-                f"--backoff-seconds={backoff_seconds:g}",
-                *(f"--node={name}" for name in nodes),
+                f"--backoff-seconds={site.backoff_seconds:g}",
+                f"--first-pod={site.first_pod}",
+                *(f"--node={name}" for name in site.nodes),
             ],
             folder / "kubelet.log",
             {"PYTHONPATH": str(PROJECT)},
@@ -58,7 +85,8 @@ class Bed:
 
     def start(self) -> None:
         """Start everything; the calling thread is in the network."""
-        self.etcd.start()
+        if self._own_etcd:
+            self.etcd.start()
         self.cluster.start()
         self.kubelet.start()
         with ThreadPoolExecutor(2) as pool:  # its threads are in the network, as the one that makes them
@@ -72,7 +100,8 @@ class Bed:
         """Stop everything."""
         kill(self.kubelet)
         self.cluster.stop()
-        kill(self.etcd.program)
+        if self._own_etcd:
+            kill(self.etcd.program)
 
     def set_images(self, images: Mapping[str, Image]) -> None:
         """Have images mean this from now on, and no others be there."""
@@ -114,9 +143,16 @@ class Bed:
 
     def log(self, pod: JsonObject, container: str, run: int = 0) -> str:
         """What a container has said in one of its runs, the first being 0."""
+        return (self._folder_of(pod) / container / str(run) / "log").read_text(encoding="utf-8")
+
+    def last_words(self, pod: JsonObject, container: str) -> list[str]:
+        """The last lines of each of its runs; none when it has not been started."""
+        logs = sorted((self._folder_of(pod) / container).glob("*/log"))
+        return [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]]
+
+    def _folder_of(self, pod: JsonObject) -> Path:
         metadata = pod["metadata"]
-        name = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid'][:8]}"
-        return (self.folder / "pods" / name / container / str(run) / "log").read_text(encoding="utf-8")
+        return self.folder / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid'][:8]}"
 
 
 @contextlib.contextmanager
@@ -124,8 +160,7 @@ def running_bed(
     programs: Mapping[str, Path],
     folder: Path,
     images: Mapping[str, Image],
-    nodes: Sequence[str] = NODES,
-    backoff_seconds: float = 10,
+    site: Site = ALONE,
 ) -> Iterator[Bed]:
     """A bed until the block ends; the calling thread is in its network meanwhile. Arguments: as `Bed`.
 
@@ -133,7 +168,7 @@ def running_bed(
         NetworkError: This machine does not let the tests have a network.
     """
     with own_network():
-        bed = Bed(programs, folder, images, nodes, backoff_seconds)
+        bed = Bed(programs, folder, images, site)
         try:
             bed.start()
             yield bed

@@ -4,7 +4,7 @@
 #   container.sh SCRATCH LAYERS READ_ONLY TABLE FOLDER COMMAND...
 #
 # SCRATCH    an empty folder
-# LAYERS     what the root is made of, the uppermost first, with colons between
+# LAYERS     what lies on top of the files of this machine, the uppermost first, with colons between; may be empty
 # READ_ONLY  true or false
 # TABLE      lines of three columns with tabs between: "open" - FOLDER; "ro" or "rw", SOURCE, TARGET
 # FOLDER     where the command begins
@@ -19,7 +19,14 @@ umask 022
 
 mount -t tmpfs -o mode=755 container "$scratch"
 mkdir "$scratch/upper" "$scratch/work" "$scratch/root"
-mount -t overlay -o "lowerdir=$layers,upperdir=$scratch/upper,workdir=$scratch/work" container "$scratch/root"
+lower=/
+if [ -n "$layers" ]; then
+    # A layer must not lie inside of another one, and all are inside of /: so that is a file system of its own first.
+    mkdir "$scratch/empty" "$scratch/machine"
+    mount -t overlay -o "lowerdir=$scratch/empty:/" machine "$scratch/machine"
+    lower="$layers:$scratch/machine"
+fi
+mount -t overlay -o "lowerdir=$lower,upperdir=$scratch/upper,workdir=$scratch/work" container "$scratch/root"
 cd "$scratch/root"
 mkdir .host
 pivot_root . .host

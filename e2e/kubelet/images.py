@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -44,27 +44,38 @@ def own_image(*entrypoint: str, user: int = 65532) -> Image:
         user: As which it runs.
     """
     program, *words = entrypoint or ("harbormaster",)
-    folders = {PROJECT, Path(sys.prefix), Path(sys.base_prefix).resolve()}
-    root = Path("/").stat().st_dev
-    hidden = {
-        folder
-        for folder in folders
-        if folder.stat().st_dev != root or any(folder.is_relative_to(each) for each in HIDDEN)
-    }
-    closed = {
-        str(parent)
-        for folder in folders - hidden
-        for parent in (folder, *folder.parents)
-        if parent.stat().st_mode & 0o005 != 0o005
-    }
+    folders = [PROJECT, Path(sys.prefix), Path(sys.base_prefix).resolve()]
     scripts = Path(sys.prefix) / "bin"
     return Image(
         entrypoint=[str(scripts / program), *words],
         environment={"PATH": f"{scripts}:{PATH}", "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1"},
         user=user,
-        shown=sorted(map(str, hidden)),
-        opened=sorted(closed, key=len),
+        shown=hidden_folders(folders),
+        opened=closed_folders(folders),
     )
+
+
+def hidden_folders(folders: Iterable[Path]) -> list[str]:
+    """Which of these folders a container does not see, since they are on other file systems or below `HIDDEN`."""
+    root = Path("/").stat().st_dev
+    return sorted(
+        str(folder)
+        for folder in set(folders)
+        if folder.stat().st_dev != root or any(folder.is_relative_to(each) for each in HIDDEN)
+    )
+
+
+def closed_folders(folders: Iterable[Path]) -> list[str]:
+    """Which folders on the way to these not every user may pass through, the uppermost first."""
+    hidden = hidden_folders(folders)
+    closed = {
+        str(parent)
+        for folder in folders
+        if str(folder) not in hidden
+        for parent in (folder, *folder.parents)
+        if parent.stat().st_mode & 0o005 != 0o005
+    }
+    return sorted(closed, key=len)
 
 
 def write_images(images: Mapping[str, Image], path: Path) -> None:

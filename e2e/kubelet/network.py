@@ -18,6 +18,10 @@ PREFIX_LENGTH: Final = PODS.prefixlen
 GATEWAY: Final = str(PODS[1])
 """The address of all Nodes and of the API server."""
 
+NEEDED: Final = (
+    "Tests that run Pods need the rights of root and a kernel that lets root make namespaces: run them as root, in a "
+    "container with CAP_SYS_ADMIN. `make check` runs those that need neither."
+)
 _CLONE_NEWNET: Final = 0x40000000
 _SET_UP: Final = f"""\
 link set lo up
@@ -45,7 +49,7 @@ def own_network() -> Iterator[None]:
     try:
         if libc.unshare(_CLONE_NEWNET):
             why = os.strerror(ctypes.get_errno())
-            raise NetworkError(f"unshare(CLONE_NEWNET): {why}; it needs the rights of root")
+            raise NetworkError(f"unshare(CLONE_NEWNET): {why}. {NEEDED}")
         try:
             done = subprocess.run(["ip", "-batch", "-"], input=_SET_UP, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -59,10 +63,14 @@ def own_network() -> Iterator[None]:
 
 
 class Addresses:
-    """Gives each Pod an address, and none twice before all have been given."""
+    """Gives each Pod an address, and none twice before all have been given.
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
+    Args:
+        first: Number of the first; two kubelets of one network begin far from each other.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._numbers = itertools.count(first)
 
     def next(self) -> tuple[int, str]:
         """A number, and the address that goes with it."""

@@ -122,7 +122,7 @@ class Process:
                 FIRST,
                 str(SCRIPT),
                 str(scratch),
-                ":".join((*image.layers, "/")),
+                ":".join(image.layers),
                 "true" if read_only else "false",
             ),
             *(str(table), container.get("workingDir") or image.folder),

@@ -15,6 +15,7 @@ from e2e.kubelet.bed import Bed, is_ready
 from e2e.kubelet.images import PROJECT, Image, own_image
 
 WEB = "example.com/web:1"
+OWN = "example.com/harbormaster:1"
 READY = {"httpGet": {"path": "/ready", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1}
 
 

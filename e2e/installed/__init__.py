@@ -1,0 +1,1 @@
+"""What the charts install, under a real control plane and the kubelet of the tests."""

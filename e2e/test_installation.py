@@ -1,0 +1,181 @@
+"""The charts installed by helm, the image of the Dockerfile in their Pods: everything works through the Service.
+
+Real but for the kubelet: control planes, helm, and the programs that the image holds.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.cluster import ApiError, JsonObject
+from e2e.controlplane.steady_writers import Authors, write
+from e2e.fleet.objects import (
+    MERGE,
+    Objects,
+    condition_of,
+    make_config_map,
+    make_namespace,
+    make_placement,
+)
+from e2e.fleet.waiting import wait_until
+from e2e.installed.images import NEXT, THIS
+from e2e.installed.member import MEMBER, Member, hub_and_cluster
+from e2e.installed.release import Release
+from e2e.kubelet.bed import Bed
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
+
+CONFIG_MAP = KINDS["", "ConfigMap"]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+HOME = "harbour"
+"""A namespace for what tests put there."""
+
+
+@pytest.fixture(scope="module")
+def both(bed: Bed, programs: Mapping[str, Path]) -> Iterator[tuple[Release, Member]]:
+    """The release on the hub, and a cluster beside it that has not been started."""
+    with hub_and_cluster(bed, programs) as found:
+        bed.objects.create(make_namespace(HOME))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def release(both: tuple[Release, Member]) -> Release:
+    """The release on the hub."""
+    return both[0]
+
+
+@pytest.fixture(scope="module")
+def member(both: tuple[Release, Member]) -> Member:
+    """The other cluster, once it is a member."""
+    both[1].become()
+    return both[1]
+
+
+def test_what_helm_has_installed_is_ready_and_says_which_version_it_is(release):
+    assert len(release.pods("serve")) == 2
+    assert release.versions("serve") == release.versions("reconcile") == {THIS}
+    assert all(status["restartCount"] == 0 for pod in release.pods("serve") for status in statuses(pod))
+
+
+def statuses(pod: JsonObject) -> list[JsonObject]:
+    return list(pod["status"]["containerStatuses"])
+
+
+def test_the_test_of_the_chart_passes_and_notices_that_nobody_is_asked(release):
+    done = release.test()
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}{release.state()}"
+    for path in release.hooks:
+        release.bed.cluster.request("DELETE", path)
+    assert release.test().returncode != 0
+    release.upgrade()
+    release.wait_trusted()
+    assert release.test().returncode == 0
+
+
+def test_the_api_server_asks_the_service_about_every_write(release):
+    hub = release.bed.cluster
+    assert write(hub, "right") == ("admitted", "")
+    result, said = write(hub, "wrong", is_wrong=True)
+    assert result == "refused"
+    assert 'admission webhook "clusterresourceplacements.validate.harbormaster.dev" denied the request' in said
+
+
+def test_questions_are_answered_to_those_who_may_ask(release):
+    cluster = release.bed.cluster
+    for name in ("reader", "stranger"):
+        cluster.request("POST", f"/api/v1/namespaces/{HOME}/serviceaccounts", {"metadata": {"name": name}})
+    rules = [{"nonResourceURLs": ["/v1/clusters"], "verbs": ["get"]}]
+    cluster.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": HOME}],
+    }
+    cluster.request("POST", f"{RBAC}/clusterrolebindings", binding)
+    token = {name: cluster.token_of(HOME, name, release.audience) for name in ("reader", "stranger")}
+    assert release.ask("GET", "/v1/clusters", token=token["reader"]).status == 200
+    assert release.ask("GET", "/v1/clusters", token=token["stranger"]).status == 403
+    assert release.ask("GET", "/v1/clusters", token=cluster.token_of(HOME, "reader")).status == 401  # another audience
+    assert release.ask("GET", "/v1/clusters").status == 401
+
+
+def test_the_scheduler_of_the_chart_asks_the_extender(release):
+    """A pod that follows a placement is kept off nodes that belong to no member; one that follows none is not."""
+    pods = {"free": {}, "following": {"harbormaster.dev/placement": "none"}}
+    for name, annotations in pods.items():
+        spec = {"schedulerName": "fleet-scheduler", "containers": [{"name": "web", "image": "example.com/web:1"}]}
+        metadata = {"name": name, "annotations": annotations}
+        body = {"metadata": metadata, "spec": spec}
+        wait_until("a pod can be made", lambda body=body: made(release.bed, body))
+    wait_until("one is bound", lambda: "" if "nodeName" in pod(release.bed, "free")["spec"] else "it is not")
+
+    def problem() -> str:
+        conditions = pod(release.bed, "following")["status"].get("conditions") or []
+        said = [each.get("message", "") for each in conditions if each["type"] == "PodScheduled"]
+        return "" if any("node is not part of a member cluster" in each for each in said) else str(said)
+
+    wait_until("the other is told why it is not", problem)
+
+
+def made(bed: Bed, body: JsonObject) -> str:
+    try:
+        bed.cluster.request("POST", f"/api/v1/namespaces/{HOME}/pods", body)
+    except ApiError as error:  # the namespace has no ServiceAccount yet
+        return "" if error.code == 409 else str(error)
+    return ""
+
+
+def pod(bed: Bed, name: str) -> JsonObject:
+    return bed.cluster.request("GET", f"/api/v1/namespaces/{HOME}/pods/{name}")[0]
+
+
+def test_an_upgrade_and_a_rollback_fail_no_write(release):
+    with Authors(release.bed.cluster, writers=5, seconds=0.3) as authors:
+        release.upgrade({"image": {"tag": NEXT}})
+        assert release.versions("serve") == release.versions("reconcile") == {NEXT}
+        release.rollback()
+        assert release.versions("serve") == release.versions("reconcile") == {THIS}
+    authors.check()
+
+
+@pytest.mark.parametrize("accident", ["bundle wiped", "secret deleted", "secret full of garbage"])
+def test_replicas_repair_what_was_done_to_their_authority(release, accident):
+    cluster, before = release.bed.cluster, release.authority()
+    if accident == "bundle wiped":
+        for path in release.hooks:
+            number = len(cluster.request("GET", path)[0]["webhooks"])
+            wiping = [{"op": "remove", "path": f"/webhooks/{each}/clientConfig/caBundle"} for each in range(number)]
+            cluster.request("PATCH", path, wiping, content_type="application/json-patch+json")
+    elif accident == "secret deleted":
+        cluster.request("DELETE", release.secret_path)
+    else:
+        garbage = {"data": {name: base64.b64encode(b"garbage").decode() for name in ("tls.crt", "tls.key", "ca.crt")}}
+        cluster.request("PATCH", release.secret_path, garbage, content_type=MERGE)
+
+    def problem() -> str:
+        if accident != "bundle wiped" and (release.authority() == before or "BEGIN" not in release.authority()):
+            return "there is no new authority"
+        result, said = write(cluster, "probe", is_wrong=True)
+        return "" if result == "refused" and release.bundles() == {release.authority()} else said or "let in"
+
+    wait_until("writes are judged again", problem)
+    release.wait_trusted()
+
+
+def test_a_cluster_joins_by_the_printed_words_and_gets_what_is_placed(release, member):
+    on_hub, in_member = release.bed.objects, Objects(member.bed.cluster)
+    assert condition_of(on_hub.get(MEMBER_CLUSTER, MEMBER), "Joined")["status"] == "True"
+    on_hub.create(make_namespace("shop"))
+    on_hub.create(make_config_map("prices", "shop", bread="3"))
+    on_hub.create(make_placement("shop"))
+    wait_until("it is placed", lambda: "" if in_member.find(CONFIG_MAP, "prices", "shop") else "it is not there")
+
+    def problem() -> str:
+        found = on_hub.get(PLACEMENT, "shop")
+        conditions = {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", [])}
+        return "" if conditions.get("ClusterResourcePlacementAvailable") == "True" else json.dumps(conditions)
+
+    wait_until("the placement says so", problem)
