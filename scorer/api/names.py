@@ -7,6 +7,8 @@ FLEET = "kubernetes-fleet.io/"
 OURS = "harbormaster.dev/"
 SCORE_PREFIX = "scores.harbormaster.dev/"
 """Annotations of member clusters that are properties: see `scorer.api.external_score`."""
+AGENT_VERSION = OURS + "agent-version"
+"""A property of every member: the release of harbormaster that its agent is of."""
 
 PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP = "cluster.kubernetes-fleet.io"

@@ -14,7 +14,7 @@ from typing import Final
 
 from scorer.api.kinds import NAMESPACE, NODE, POD, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import FLEET
+from scorer.api.names import AGENT_VERSION, FLEET
 from scorer.cost import CPU_COST, MEMORY_COST, NO_PRICE, Cost, cluster_cost
 from webhook.kube.ports import EventType, StoreError, WatchEvent, key_of
 from webhook.member.following import Listener
@@ -138,6 +138,7 @@ class Collector:
         observed: What the watches show.
         now: The clock.
         version: Asks for the version of the member's API server; raises `StoreError`.
+        release: Of harbormaster.
         prices: What nodes cost; None: cost is not reported.
         region: The region whose prices apply; empty: that of the nodes.
         provider: The command that adds properties; None: there is none.
@@ -149,6 +150,7 @@ class Collector:
         now: Callable[[], datetime],
         *,
         version: Callable[[], Awaitable[str]],
+        release: str,
         prices: PriceFile | None = None,
         region: str = "",
         provider: ProviderCommand | None = None,
@@ -156,6 +158,7 @@ class Collector:
         self._observed = observed
         self._now = now
         self._ask_version = version
+        self._release = release
         self._prices = prices
         self._region = region
         self._provider = provider
@@ -176,7 +179,7 @@ class Collector:
 
     async def _built_in(self) -> Figures:
         observed, usage = self._observed, self._observed.usage
-        properties: dict[str, str] = {}
+        properties = {AGENT_VERSION: self._release}
         if observed.synced:
             properties[NODE_COUNT] = str(usage.node_count)
         if version := await self._server_version():

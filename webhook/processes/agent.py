@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -114,6 +115,7 @@ class Agent:
                 self._observed,
                 self._now,
                 version=self._version,
+                release=version("harbormaster"),
                 prices=prices,
                 region=options.region,
                 provider=ProviderCommand(options.provider) if options.provider else None,

@@ -9,6 +9,7 @@ from typing import Final
 
 from scorer.api.field_path import FieldPath
 from scorer.api.label_selector import LabelSelector, LabelSelectorRequirement
+from scorer.api.names import AGENT_VERSION
 from scorer.api.placement import PropertySelectorRequirement, PropertySorter
 from scorer.api.quantity import Quantity, read_quantity
 from scorer.api.quoting import LONGEST_QUOTE, quote
@@ -21,7 +22,12 @@ LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 SORT_ORDERS: Final = ("Ascending", "Descending")
 
 NOT_NUMERIC: Final = frozenset(
-    {"k8s.io/k8s-version", "k8s.io/cluster-entrypoint", "k8s.io/cluster-certificate-authority-data"}
+    {
+        "k8s.io/k8s-version",
+        "k8s.io/cluster-entrypoint",
+        "k8s.io/cluster-certificate-authority-data",
+        AGENT_VERSION,
+    }
 )
 OLD_NODE_COUNT: Final = "kubernetes.azure.com/node-count"
 

@@ -79,7 +79,7 @@ class Clock:
 
 def make_collector(observed, clock=None, **more):
     clock = clock or Clock()
-    return Collector(observed, clock.now, version=clock.ask, **more)
+    return Collector(observed, clock.now, version=clock.ask, release="1.2.3", **more)
 
 
 def reported(figures, old=None):
@@ -98,6 +98,7 @@ async def test_the_built_in_figures():
     observed = make_observed([make_node("a"), make_node("b")], [], [{"metadata": {"name": "x"}}, {"metadata": owned}])
     status = reported(await make_collector(observed).collect())
     assert {name: entry["value"] for name, entry in status["properties"].items()} == {
+        "harbormaster.dev/agent-version": "1.2.3",
         "k8s.io/k8s-version": "v1.36.3",
         "kubernetes-fleet.io/node-count": "2",
     }
