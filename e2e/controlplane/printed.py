@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from webhook.cli.root import root
 
@@ -29,7 +29,12 @@ def printed_with(environment: Mapping[str, str], *words: str | Path) -> str:
     Raises:
         AssertionError: It failed; the message is what it said.
     """
-    with _ONE_AT_A_TIME:
-        done = CliRunner().invoke(root, [str(word) for word in words], env=environment, prog_name="harbormaster")
+    done = called_with(environment, *words)
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def called_with(environment: Mapping[str, str], *words: str | Path) -> Result:
+    """What a command prints, and the code that it ends with; arguments as `printed_with`."""
+    with _ONE_AT_A_TIME:
+        return CliRunner().invoke(root, [str(word) for word in words], env=environment, prog_name="harbormaster")

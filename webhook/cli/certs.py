@@ -15,7 +15,7 @@ from webhook.cli.output import print_document, print_table
 
 if TYPE_CHECKING:
     from certs.lineage import Lineage
-    from webhook.cli.certificate_report import Found
+    from webhook.doctor.certificate_report import Found
     from webhook.kube.authority_secret import AuthoritySecret
     from webhook.kube.ca_bundles import CaBundles
     from webhook.settings.programs import CertsSettings
@@ -215,7 +215,7 @@ def _check_due(found: "Found", lineage: "Lineage", *, force: bool) -> None:
 
 def _warn(found: "Found", lineage: "Lineage", *, distrust: bool) -> None:
     """Say who is cut off; on a terminal, ask whether to go on. Raises `click.Abort`."""
-    from webhook.cli.certificate_report import left_behind
+    from webhook.doctor.certificate_report import left_behind
 
     warning = left_behind(lineage, found.now)
     if distrust:
@@ -267,7 +267,7 @@ class _Hub:
 
     async def look(self) -> "Found":
         """Read everything. Raises `webhook.kube.ports.StoreError`."""
-        from webhook.cli.certificate_report import Found
+        from webhook.doctor.certificate_report import Found
         from webhook.settings.clock import utc_now
 
         stored, registered = await self.secret.read(), await self._bundles.read()
@@ -284,7 +284,7 @@ def _print_pem(found: "Found") -> int:
 
 
 def _print_tables(document: dict[str, Any]) -> None:
-    from webhook.cli.certificate_report import configuration_rows, rows
+    from webhook.doctor.certificate_report import configuration_rows, rows
 
     if "generation" not in document:
         return

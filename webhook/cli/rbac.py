@@ -14,6 +14,7 @@ from scorer.api.meta import JsonObject
 from webhook.cli.failure import UserError, complain
 from webhook.cli.options import grouped, output_option
 from webhook.cli.output import print_document
+from webhook.settings.installation import SERVE_ACCOUNT
 
 if TYPE_CHECKING:
     from webhook.processes.account_policies import Policy
@@ -108,7 +109,6 @@ Exit codes:
   1  an error, such as an unknown kind
 """
 
-SERVE_ACCOUNT: Final = "harbormaster-serve"
 AGENT_ACCOUNT: Final = "harbormaster-agent"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST: Final = 100

@@ -56,6 +56,7 @@ SECTIONS: Final = {
         Entry("agent", "Run the agent of a member cluster."),
         Entry("webhook-configuration", "Print the objects that register the webhooks."),
         Entry("unregister", "Remove the webhook configurations from a hub."),
+        Entry("doctor", "Check an installation, and say what to do about what is wrong."),
         Entry("certs", "Show and replace the certificate authority of `harbormaster serve`."),
         Entry("rbac", "Print the roles that our processes need."),
         Entry("settings", "Print the settings in force, and where they come from."),

@@ -1,9 +1,14 @@
 """Where harbormaster is installed on a hub, and who its reconcile loop is there."""
 
+from typing import Final
+
 from pydantic import Field, field_validator
 
 from webhook.settings.environment import Settings
 from webhook.settings.values import Name
+
+SERVE_ACCOUNT: Final = "harbormaster-serve"
+"""ServiceAccount of the server, unless the operator gives it another."""
 
 
 class NamespaceSettings(Settings):

@@ -103,6 +103,10 @@ class RegistrationSettings(HookSecretSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
 
+class DoctorSettings(RegistrationSettings, LeaseSettings, AuthorityPlaceSettings):
+    """``harbormaster doctor``: how the processes are set up that no chart has installed."""
+
+
 PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "serve": ServeSettings,
     "reconcile": ReconcileSettings,
@@ -113,6 +117,7 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "join": JoinSettings,
     "webhook-configuration": RegistrationSettings,
     "unregister": UnregisterSettings,
+    "doctor": DoctorSettings,
     "cli": CommandLineSettings,
 }
 """What each program reads; ``cli`` is every other command."""

@@ -62,6 +62,15 @@ class Found:
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong, and needs somebody to look at it."""
+        yield from self.problems_of_trust()
+        if self.stored.lineage is not None:
+            for kind in CONFIGURATIONS:
+                if kind.kind not in self.registered:
+                    what = f"{kind.kind} {self.configuration}"
+                    yield f"{what} is not there: print it with `harbormaster webhook-configuration --no-ca`"
+
+    def problems_of_trust(self) -> Iterator[str]:
+        """Yield what is wrong with the authority, and with what the configurations trust that are there."""
         lineage = self.stored.lineage
         if lineage is None:
             reason = self.stored.damage or "it is not there"
@@ -74,14 +83,12 @@ class Found:
             yield f"{name} begins at {format_time(lineage.active.not_before)} only: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
             yield f"a rollover was due at {format_time(lineage.due())}; is `harbormaster serve` running?"
-        for kind in (kind.kind for kind in CONFIGURATIONS):
-            yield from self._problems_of(kind, lineage)
+        for kind, registered in self.registered.items():
+            yield from self._problems_of(kind, registered, lineage)
 
-    def _problems_of(self, kind: str, lineage: Lineage) -> Iterator[str]:
-        registered, what = self.registered.get(kind), f"{kind} {self.configuration}"
-        if registered is None:
-            yield f"{what} is not there: print it with `harbormaster webhook-configuration --no-ca`"
-        elif not self._is_accepted_by(lineage, registered):
+    def _problems_of(self, kind: str, registered: Registered, lineage: Lineage) -> Iterator[str]:
+        what = f"{kind} {self.configuration}"
+        if not self._is_accepted_by(lineage, registered):
             yield f"{what} does not trust {lineage.active.name}: the API server refuses what its leaves are shown for"
         elif not registered.is_in_sync(pem_of(lineage.trusted())):
             yield f"{what} does not trust exactly what the Secret says; is `harbormaster serve` running?"

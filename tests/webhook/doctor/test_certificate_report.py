@@ -7,7 +7,7 @@ import pytest
 from certs.authority import Authority
 from certs.lineage import Lineage, pem_of
 from scorer.api.meta import format_time
-from webhook.cli.certificate_report import Found, configuration_rows, left_behind, rows
+from webhook.doctor.certificate_report import Found, configuration_rows, left_behind, rows
 from webhook.kube.authority_secret import StoredLineage
 from webhook.kube.ca_bundles import CONFIGURATIONS, Registered
 

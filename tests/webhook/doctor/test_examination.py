@@ -1,0 +1,134 @@
+"""What becomes of answers that a healthy hub does not give; `e2e/test_doctor.py` examines real ones."""
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from webhook.doctor.examination import CHECKS, Examination, document_of, groups_of
+from webhook.doctor.finding import State
+from webhook.doctor.installation import UnclearInstallationError, Wanted
+from webhook.kube.ports import ForbiddenError, NotFoundError, NotServedError, UnavailableError
+
+NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
+DATE = "Sun, 01 Mar 2026 10:00:00 GMT"
+
+
+class EmptyHub:
+    """A hub on which nothing is installed; what is asked of it may be answered otherwise, by a part of the path."""
+
+    def __init__(self, date=DATE, **answers):
+        self.date = date
+        self.answers = {name.replace("_", "/"): answer for name, answer in answers.items()}
+
+    @asynccontextmanager
+    async def send(self, *_):
+        yield SimpleNamespace(headers={"Date": self.date} if self.date else {})
+
+    async def request(self, method, path, body=None, **_):
+        for part, answer in self.answers.items():
+            if part in path:
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+        if path == "/version":
+            return {"gitVersion": "v1.36.3"}
+        if method == "POST":
+            return {"status": {"allowed": True}}
+        if path.rpartition("/")[2].endswith("s"):
+            return {"metadata": {"resourceVersion": "1"}, "items": []}
+        raise NotFoundError(f"{path} not found")
+
+
+async def examine(hub, now=NOW, **wanted):
+    examination = Examination(hub, "1.2.0", lambda: now)
+    await examination.run(Wanted(**wanted), {})
+    assert [each.finding.check for each in examination.results] == list(CHECKS)
+    return {each.finding.check: each.finding for each in examination.results}
+
+
+async def test_a_hub_on_which_nothing_is_installed():
+    found = await examine(EmptyHub())
+    wrong = {name for name, finding in found.items() if finding.state is State.WRONG}
+    assert wrong == {"definitions", "webhooks", "server-rights", "loop-rights", "policies", "leader"}
+    assert "is not there" in found["definitions"].problems[0]
+    assert found["admission"].found == "not checked: there are no webhook configurations; see webhooks"
+    assert found["installation"].found.endswith("no chart has made it")
+
+
+async def test_without_a_loop_nothing_is_said_of_its_account():
+    found = await examine(EmptyHub(), has_loop=False)
+    assert found["loop-rights"].found == found["leader"].found == "there is no loop here"
+    assert not any("reconcile" in each for each in found["policies"].problems)
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds", "said"),
+    [
+        (DATE, 0, "Kubernetes v1.36.3; the clock of this machine and the hub's agree"),
+        (DATE, 12, "the clock of this machine is 12 s ahead of the hub's"),
+        (DATE, -3600, "the clock of this machine is 60 min behind the hub's"),
+        ("", 0, "Kubernetes v1.36.3, which does not tell its time"),
+        ("yesterday", 0, "Kubernetes v1.36.3, which does not tell its time"),
+    ],
+)
+async def test_the_clock_here_is_compared_with_the_hubs(date, seconds, said):
+    finding = (await examine(EmptyHub(date), NOW + timedelta(seconds=seconds + 0.5)))["hub"]
+    assert (finding.found, *finding.problems)[-1] == said
+
+
+async def test_an_old_hub_has_no_policies_to_check():
+    found = await examine(EmptyHub(validatingadmissionpolicies=NotServedError("404")))
+    assert found["policies"].state is State.OK
+    assert "Kubernetes 1.30" in found["policies"].found
+
+
+async def test_what_may_not_be_read_is_not_checked():
+    denied = ForbiddenError('User "bob" cannot list resource "deployments" in API group "apps" at the cluster scope')
+    finding = (await examine(EmptyHub(deployments=denied)))["installation"]
+    assert finding.state is State.UNCHECKED
+    assert finding.found.endswith("you may not list deployments; judged by the settings of this environment")
+
+
+async def test_what_the_api_server_denies_is_missing():
+    found = await examine(EmptyHub(subjectaccessreviews={"status": {"allowed": False}}))
+    assert found["server-rights"].state is State.WRONG
+
+
+async def test_distrust_is_told_although_nobody_may_read_the_configurations():
+    distrust = UnavailableError("failed calling webhook: x509: unknown authority")
+    hub = EmptyHub(webhookconfigurations=ForbiddenError("no"), clusterresourceplacements=distrust)
+    found = await examine(hub)
+    assert found["webhooks"].state is State.UNCHECKED
+    assert found["certificates"].problems == (str(distrust),)
+
+
+async def test_a_hub_that_does_not_let_the_caller_in_is_an_error():
+    with pytest.raises(ForbiddenError):
+        await examine(EmptyHub(version=ForbiddenError("the token or certificate is not accepted")))
+
+
+async def test_a_release_that_is_not_there_is_an_error():
+    with pytest.raises(UnclearInstallationError):
+        await examine(EmptyHub(), release="dock")
+
+
+async def test_the_document_says_what_was_examined():
+    examination = Examination(EmptyHub(), "1.2.0", lambda: NOW)
+    await examination.run(Wanted(namespace="quay"), {})
+    document = document_of(examination, "1.2.0", NOW)
+    assert {key: value for key, value in document.items() if key != "checks"} == {
+        "version": "1.2.0",
+        "time": "2026-03-01T10:00:00Z",
+        "namespace": "quay",
+        "release": "",
+        "well": False,
+    }
+    assert list(document["checks"][0]) == ["check", "state", "found", "problems", "advice", "milliseconds"]
+
+
+def test_groups_are_those_of_a_users_name():
+    assert groups_of("bob") == ["system:authenticated"]
+    account = groups_of("system:serviceaccount:quay:serve")
+    assert account == ["system:authenticated", "system:serviceaccounts", "system:serviceaccounts:quay"]

@@ -1,0 +1,97 @@
+"""What agents report: whether, of which release, and by which clock."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from scorer.api.meta import format_time
+from webhook.doctor.finding import State
+from webhook.doctor.members import judge_clocks, judge_members, judge_versions, offset_of
+
+NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
+
+
+def status(heartbeat=NOW, version="1.2.0"):
+    conditions = [{"type": "ReadyToJoin", "status": "True"}, {"type": "Joined", "status": "True"}]
+    agent = {
+        "type": "MemberAgent",
+        "conditions": [{"type": "Healthy", "status": "True"}],
+        "lastReceivedHeartbeat": format_time(heartbeat),
+    }
+    properties = {"harbormaster.dev/agent-version": {"value": version}} if version else {}
+    return {"conditions": conditions, "agentStatus": [agent], "properties": properties}
+
+
+def member(name="berlin", **how):
+    return {"metadata": {"name": name}, "status": status(**how)}
+
+
+def internal(name="berlin", ahead=0, **how):
+    """What an agent has written whose clock is *ahead* seconds ahead; stored now."""
+    fields = {"f:status": {"f:agentStatus": {}, "f:properties": {}}}
+    managed = [
+        {"time": "2025-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}}},
+        {"subresource": "status", "time": format_time(NOW), "fieldsV1": fields},
+        {"subresource": "status", "time": "2027-01-01T00:00:00Z", "fieldsV1": {"f:status": {"f:conditions": {}}}},
+    ]
+    found = member(name, heartbeat=NOW + timedelta(seconds=ahead), **how)
+    return found | {"metadata": {"name": name, "managedFields": managed}}
+
+
+def test_members_that_are_well():
+    finding = judge_members([member(), member("paris")], {}, NOW)
+    assert (finding.state, finding.found) == (State.OK, "2 members joined, healthy and heard of")
+    assert judge_members([], {}, NOW).found == "there are no members yet"
+
+
+def test_a_member_that_is_not_heard_of():
+    silent = member("paris", heartbeat=NOW - timedelta(minutes=10))
+    finding = judge_members([member(), silent], {}, NOW)
+    assert finding.problems == ("paris: it had joined, but its agent has not reported since 2026-03-01T09:50:00Z",)
+
+
+def test_a_member_that_leaves_is_no_problem():
+    leaving = {"metadata": {"name": "paris", "deletionTimestamp": "2026-03-01T09:00:00Z"}}
+    assert judge_members([leaving], {}, NOW).state is State.OK
+    assert judge_versions([leaving], "1.2.0").state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.1.9", "berlin: its agent is of release 1.1.9, older than 1.2.0"),
+        ("1.10.0", "berlin: its agent is of release 1.10.0, other than 1.2.0"),
+        ("", "berlin: its agent does not tell its release: it is older than 1.2.0, or not harbormaster's"),
+    ],
+)
+def test_agents_of_other_releases(version, said):
+    assert judge_versions([member(version=version), member("paris")], "1.2.0").problems == (said,)
+
+
+def test_agents_of_this_release():
+    assert judge_versions([member()], "1.2.0").found == "1 agent of release 1.2.0"
+    assert judge_versions([{"metadata": {"name": "new"}}], "1.2.0").found == "no agent has reported yet"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [
+        (0, ()),
+        (30, ()),
+        (-30, ()),
+        (31, ("berlin: its agent's clock is 31 s ahead of the hub's",)),
+        (-3700, ("berlin: its agent's clock is 61 min behind the hub's",)),
+    ],
+)
+def test_clocks_are_compared_with_the_hubs(ahead, said):
+    assert judge_clocks([internal(ahead=ahead), internal("paris", 2)]).problems == said
+
+
+def test_right_clocks():
+    assert judge_clocks([internal(), internal("paris", -3)]).found == "2 clocks within 3 s of the hub's"
+    assert judge_clocks([]).found == "there are no members yet"
+
+
+def test_a_clock_that_cannot_be_known_is_none():
+    assert offset_of({"metadata": {"name": "new"}}) is None
+    assert offset_of(member()) is None

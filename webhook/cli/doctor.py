@@ -1,0 +1,140 @@
+"""``harbormaster doctor``: whether an installation is as it should be, one line for each thing that could be wrong."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.quoting import printable
+from webhook.cli.failure import UserError
+from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.options import grouped, output_option, run
+from webhook.cli.output import print_document
+
+if TYPE_CHECKING:
+    from webhook.doctor.installation import Wanted
+
+HELP: Final = """Check an installation of harbormaster on a hub, and say what to do about what is wrong.
+
+Looks at definitions, webhook configurations, certificates, whether the API server reaches the hooks (by dry runs of a
+valid and of an invalid placement), rights of all accounts, the leader, and the agents of the members. Nothing is
+changed. A check that you have no right for says so, and the others go on.
+
+An installation by Helm is found by its labels, and says itself how it is set up; name it if there are several. For any
+other, give the settings of its processes in the environment, as for `rbac` and `webhook-configuration`.
+
+\b
+Examples:
+  harbormaster doctor --context hub
+  harbormaster doctor --context hub -n fleet --release quay
+  HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster doctor --kubeconfig hub.kubeconfig
+  harbormaster doctor --context hub -o json | jq '.checks[] | select(.state != "ok")'
+
+\b
+Exit codes:
+  0  all is well
+  1  something is wrong, or could not be checked; or no hub
+"""
+_MARKS: Final = {"ok": "[ok]", "wrong": "[!!]", "unchecked": "[??]"}
+_INDENT: Final = " " * 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which installation is meant; what is None or empty is found.
+
+    Args:
+        namespace: Where it is.
+        release: The Helm release.
+        server_user: User name of ``harbormaster serve``.
+        without_loop: There is to be no loop.
+    """
+
+    namespace: str | None
+    release: str
+    server_user: str
+    without_loop: bool
+
+    def wanted(self) -> "Wanted":
+        """Return it as the examination takes it."""
+        from webhook.doctor.installation import Wanted
+
+        return Wanted(self.namespace or "", self.release, self.server_user, not self.without_loop)
+
+
+@click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")
+@grouped(
+    "place",
+    Place,
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        help="Where harbormaster is installed.  [default: where Helm has, else harbormaster-system]",
+    ),
+    click.option("--release", default="", metavar="NAME", help="Helm release.  [default: the only one]"),
+    click.option(
+        "--server-user",
+        default="",
+        metavar="NAME",
+        help="User that `serve` is on the hub, if not installed by Helm.  [default: ServiceAccount harbormaster-serve]",
+    ),
+    click.option(
+        "--without-loop", is_flag=True, help="There is to be no loop, as on a hub that KubeFleet runs; without Helm."
+    ),
+)
+@output_option("table", "json", "yaml")
+@hub_options
+def command(place: Place, output: str, hub: HubOptions) -> int:
+    """Show what was found."""
+    document = run(_examine(hub, place))
+    if output == "table":
+        for check in document["checks"]:
+            for line in _lines(check):
+                click.echo(printable(line))
+    else:
+        print_document(document, output)
+    return 0 if document["well"] else 1
+
+
+def _lines(check: JsonObject) -> Iterator[str]:
+    """Yield the line of a check, and below it what is wrong and what to do, if anything is."""
+    problems = check["problems"]
+    found = problems[0] if len(problems) == 1 else check["found"]
+    yield f"{_MARKS[check['state']]} {check['check']:<14} {found} ({check['milliseconds']} ms)"
+    if len(problems) > 1:
+        yield from (f"{_INDENT}- {problem}" for problem in problems)
+    if problems and check["advice"]:
+        yield f"{_INDENT}→ {check['advice']}"
+
+
+async def _examine(hub: HubOptions, place: Place) -> JsonObject:
+    """Ask the hub everything. Raises `UserError`."""
+    from webhook.cli.reaching import open_server, unreachable
+    from webhook.doctor.examination import Examination, document_of
+    from webhook.doctor.installation import UnclearInstallationError
+    from webhook.kube.ports import StoreError, UnavailableError
+    from webhook.settings.clock import utc_now
+    from webhook.settings.environment import SettingsError
+
+    connection, release = hub.find(), version("harbormaster")
+    if connection.ours:
+        raise UserError(
+            "harbormaster up has nothing to install, so nothing that could be installed wrongly; "
+            "name another hub: --kubeconfig FILE"
+        )
+    async with await open_server(connection) as server:
+        examination = Examination(server, release, utc_now)
+        try:
+            await examination.run(place.wanted(), os.environ)
+        except UnavailableError as error:
+            raise unreachable(connection, error) from error
+        except SettingsError as error:
+            raise UserError(error.mistakes) from error
+        except (StoreError, UnclearInstallationError) as error:
+            raise UserError(str(error)) from error
+    return document_of(examination, release, utc_now())

@@ -1,0 +1,205 @@
+"""Whether our accounts have each right that they need, and none beyond."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scorer.api.documents import dict_at, is_deleting, name_of, spec_of
+from scorer.api.meta import JsonObject
+from scorer.api.names import member_namespace
+from scorer.membership.access import InvalidIdentityError, agent_rules, subject
+from webhook.doctor.differences import differences
+from webhook.doctor.finding import Finding, State, counted, judged
+from webhook.doctor.installation import Installation
+from webhook.doctor.rights import (
+    READ_BY_CHOICE,
+    Right,
+    Roles,
+    beyond,
+    chosen,
+    described,
+    half_read,
+    missing,
+    rights_in,
+    subject_of,
+)
+from webhook.processes.account_policies import (
+    Policy,
+    certificate_policies,
+    policy_documents,
+    reconcile_policies,
+    serve_policies,
+)
+from webhook.processes.member_objects import account_of
+from webhook.processes.rbac import Role, Selected, reconcile_roles, serve_roles, username_of
+
+SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One of our two accounts on the hub.
+
+    Args:
+        check: The check that it is for.
+        command: That prints its roles.
+        username: By which the API server knows it.
+        held: What the roles of the hub give it.
+        wanted: What it needs.
+        allowed: What it may have besides.
+    """
+
+    check: str
+    command: str
+    username: str
+    held: frozenset[Right]
+    wanted: frozenset[Right]
+    allowed: frozenset[Right] = frozenset()
+
+    @property
+    def missing(self) -> list[Right]:
+        """What it needs and does not hold."""
+        return sorted({*missing(self.wanted, self.held), *(half_read(self.held, self.wanted) if self.allowed else ())})
+
+    @property
+    def beyond(self) -> list[Right]:
+        """What it holds and should not."""
+        return beyond(self.held, self.wanted | self.allowed)
+
+
+def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
+    """Yield the account of the server, then that of the loop, where it is another."""
+    settings = installation.settings
+    serving = serve_roles(
+        settings.namespace,
+        networking_agents=settings.networking_agents,
+        certificate_secret=settings.certificate_secret,
+        webhook_configuration=installation.configuration,
+    )
+    looping = reconcile_roles(Selected(), settings.namespace, lease=settings.lease_name)
+
+    def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
+        allowed = READ_BY_CHOICE if username == installation.loop else frozenset()
+        return Account(
+            check, command, username, roles.held_by(subject_of(username)), frozenset(roles.wanted(needed)), allowed
+        )
+
+    if installation.server == installation.loop:
+        yield account(SERVER, "harbormaster rbac reconcile --serve", installation.server, (*serving, *looping))
+        return
+    yield account(SERVER, "harbormaster rbac serve", installation.server, serving)
+    if installation.loop:
+        yield account(LOOP, "harbormaster rbac reconcile", installation.loop, looping)
+
+
+def judge_account(account: Account, denied: Collection[Right] | None) -> Finding:
+    """Judge what an account holds.
+
+    Args:
+        account: The account.
+        denied: What it needs and the API server says it may not; None: the API server was not asked.
+    """
+    lacking, extra = account.missing, account.beyond
+    problems = [f"{account.username} may not {each}" for each in described(lacking)]
+    problems += [f"{account.username} may {each}, and needs not" for each in described(extra)]
+    if not lacking and denied:
+        problems += [
+            f"{account.username} may not {each}, although its roles allow it: is RBAC the authorizer of this hub?"
+            for each in described(denied)
+        ]
+    well = f"{account.username} has each of the {len(account.wanted)} rights that it needs, and none beyond"
+    if account.allowed:
+        well += f"; placements may select {chosen(account.held, account.wanted)}"
+    if denied is None:
+        well += "; by its roles: you may not create subjectaccessreviews, so the API server was not asked"
+    advice = f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)" if lacking or denied else ""
+    return judged(account.check, problems, well, advice or "remove the bindings that give it, or narrow their roles")
+
+
+def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], roles: Roles, home: str) -> Finding:
+    """Judge what the agents of all members hold on the hub.
+
+    Args:
+        members: All MemberClusters.
+        namespaces: Those of the hub; a member without its own has no rights yet.
+        roles: Of the hub.
+        home: The namespace of the installation.
+    """
+    problems: list[str] = []
+    count = 0
+    for member in members:
+        name = name_of(member)
+        if is_deleting(member) or member_namespace(name) not in namespaces:
+            continue
+        count += 1
+        try:
+            identity = subject(dict_at(spec_of(member), "identity"))
+        except InvalidIdentityError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        user = username_of(identity)
+        held, wanted = roles.held_by(identity), frozenset(rights_in(agent_rules(), member_namespace(name)))
+        own = Right(home, "create", "", "serviceaccounts/token", account_of(name))
+        problems += [f"{name}: its agent ({user}) may not {each}" for each in described(missing(wanted, held))]
+        problems += [
+            f"{name}: its agent ({user}) may {each}, and needs not" for each in described(beyond(held, wanted | {own}))
+        ]
+    well = f"{counted(count, 'agent')} may write to the namespace of their member, and nowhere else"
+    advice = "the loop puts right what is missing: does it run? Remove the bindings that give too much"
+    return judged(AGENTS, problems, well if count else "there are no members yet", advice)
+
+
+LATER_DEFAULTS: Final[Mapping[str, object]] = {
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+}
+"""What an API server adds to the constraints of a policy; anything else there would narrow whom it holds for."""
+
+
+def judge_policies(
+    installation: Installation, policies: Iterable[JsonObject], bindings: Iterable[JsonObject]
+) -> Finding:
+    """Judge the ValidatingAdmissionPolicies that narrow our accounts; their names do not matter."""
+    stored = {name_of(each): spec_of(each) for each in policies}
+    in_force = {
+        str(spec.get("policyName"))
+        for spec in map(spec_of, bindings)
+        if "Deny" in (spec.get("validationActions") or ()) and not _narrows(spec.get("matchResources"))
+    }
+    problems = []
+    wanted = list(_policies(installation))
+    for policy, username in wanted:
+        document = next(policy_documents((policy,), username))
+        spec = document["spec"]
+        spec["matchConstraints"] |= LATER_DEFAULTS
+        same = {name for name, other in stored.items() if not any(differences(other, spec))}
+        if not same & in_force:
+            state = "is not bound, or not with Deny" if same else "is not there, or says something else"
+            problems.append(f"{username} is not held to this: {policy.message}; the policy {policy.name} {state}")
+    commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
+    well = f"{len(wanted)} policies narrow our accounts further than roles can"
+    return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
+
+
+def no_policies() -> Finding:
+    """Return what to say of a hub that has no ValidatingAdmissionPolicies."""
+    return Finding(POLICIES, State.OK, "this hub has no ValidatingAdmissionPolicies, which came with Kubernetes 1.30")
+
+
+def _narrows(match: object) -> bool:
+    resources = match if isinstance(match, dict) else {}
+    return any(resources.get(name) for name in ("resourceRules", "excludeResourceRules")) or any(
+        resources.get(name) for name in ("namespaceSelector", "objectSelector")
+    )
+
+
+def _policies(installation: Installation) -> Iterator[tuple[Policy, str]]:
+    """Yield each policy that should be there, with the user whom it is for."""
+    settings = installation.settings
+    if installation.server != installation.loop:
+        yield from ((policy, installation.server) for policy in serve_policies())
+    for policy in certificate_policies(settings.certificate_secret):
+        yield policy, installation.server
+    if installation.loop:
+        yield from ((policy, installation.loop) for policy in reconcile_policies(settings.lease_name))

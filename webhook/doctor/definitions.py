@@ -1,0 +1,86 @@
+"""Whether the definitions of our kinds are there, and as this release needs them.
+
+A definition may say more than ours, as those of KubeFleet and of Karpenter do: what counts is that nothing is missing
+that this release writes or reads.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from scorer.api.crd import custom_resource_definitions
+from scorer.api.documents import conditions_of, dict_at, dicts_at, list_at, name_of, text_at
+from scorer.api.kinds import APPLIED_WORK, NODE_POOL
+from scorer.api.meta import JsonObject
+from webhook.doctor.finding import Finding, judged, listed
+
+CHECK: Final = "definitions"
+NOT_NEEDED: Final = frozenset({APPLIED_WORK.resource, NODE_POOL.resource})
+"""Those of members, and of Karpenter, which may be elsewhere or not be there."""
+
+ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with Helm: crds.*.install)"
+
+
+def judge_definitions(stored: Iterable[JsonObject]) -> Finding:
+    """Compare all definitions of a hub with those that this release prints."""
+    by_name = {name_of(each): each for each in stored}
+    wanted = {name_of(each): each for each in custom_resource_definitions()}
+    problems = [
+        problem
+        for name, definition in wanted.items()
+        if name in by_name or name not in NOT_NEEDED
+        for problem in problems_of(name, by_name.get(name), definition)
+    ]
+    there = sum(name in by_name for name in wanted)
+    without = [name for name in sorted(NOT_NEEDED) if name not in by_name]
+    well = f"{there} are there, with all that this release needs"
+    return judged(CHECK, problems, well + (f"; not there: {listed(without)}" if without else ""), ADVICE)
+
+
+def problems_of(name: str, stored: JsonObject | None, wanted: JsonObject) -> Iterator[str]:
+    """Yield what is wrong with one definition; *stored* is None where there is none."""
+    if stored is None:
+        yield f"{name} is not there"
+        return
+    if not any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions_of(stored)):
+        yield f"{name} is there, and not served: it is not Established"
+    if (scope := dict_at(stored, "spec").get("scope")) != wanted["spec"]["scope"]:
+        yield f"{name}: its scope is {scope}, not {wanted['spec']['scope']}"
+        return
+    if name == NODE_POOL.resource:  # Karpenter's, of whatever version: it adds fields and removes some
+        return
+    served = {text_at(each, "name"): each for each in dicts_at(stored, "spec", "versions") if each.get("served")}
+    for version in wanted["spec"]["versions"]:
+        other = served.get(version["name"])
+        if other is None:
+            yield f"{name}: version {version['name']} is not served"
+            continue
+        if "status" in version.get("subresources", {}) and "status" not in dict_at(other, "subresources"):
+            yield f"{name}: version {version['name']} has no subresource status"
+        lacking = sorted(missing_fields(_schema(other), _schema(version)))
+        if lacking:
+            yield f"{name}: version {version['name']} is old: it lacks {listed(lacking)}"
+
+
+def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], at: str = "") -> Iterator[str]:
+    """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
+
+    Of a field that is missing, only itself is named. What takes any fields lacks none.
+    """
+    if stored.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    ours, theirs = dict_at(wanted, "properties"), dict_at(stored, "properties")
+    for name, schema in ours.items():
+        here = f"{at}.{name}" if at else name
+        if name in theirs:
+            yield from missing_fields(theirs[name], schema, here)
+        elif "additionalProperties" not in stored:
+            yield here
+    for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
+        if dict_at(wanted, key):
+            yield from missing_fields(dict_at(stored, key), dict_at(wanted, key), at + mark)
+    if values := list_at(stored, "enum"):
+        yield from (f"{at}={value}" for value in list_at(wanted, "enum") if value not in values)
+
+
+def _schema(version: JsonObject) -> JsonObject:
+    return dict_at(version, "schema", "openAPIV3Schema")

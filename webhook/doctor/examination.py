@@ -1,0 +1,398 @@
+"""Asks a hub everything, in turn: one `Finding` for each check, with the time that its questions took.
+
+Nothing is changed on the hub. What may not be read, or is not answered, leaves its check unchecked and the others as
+they are.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Final
+
+import aiohttp
+
+from scorer.api.documents import label, name_of, status_of
+from scorer.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    INTERNAL_MEMBER_CLUSTER,
+    KINDS,
+    LEASE,
+    MEMBER_CLUSTER,
+    NAMESPACE,
+    PLACEMENT,
+    Kind,
+)
+from scorer.api.meta import JsonObject, format_time
+from webhook.doctor.accounts import (
+    AGENTS,
+    LOOP,
+    POLICIES,
+    SERVER,
+    Account,
+    accounts_of,
+    judge_account,
+    judge_agents,
+    judge_policies,
+    no_policies,
+)
+from webhook.doctor.certificate_report import Found
+from webhook.doctor.certificates import CHECK as CERTIFICATES
+from webhook.doctor.certificates import judge_authority, judge_bundles
+from webhook.doctor.definitions import CHECK as DEFINITIONS
+from webhook.doctor.definitions import judge_definitions
+from webhook.doctor.dry_runs import CHECK as ADMISSION
+from webhook.doctor.dry_runs import RIGHT_NAMESPACE, WRONG_NAMESPACE, DryRuns, judge_dry_runs, placement
+from webhook.doctor.finding import Finding, State, judged, refused, unchecked
+from webhook.doctor.installation import (
+    OURS,
+    PART_OF,
+    RELEASE,
+    Installation,
+    Wanted,
+    described,
+    find_installation,
+    problems_of,
+)
+from webhook.doctor.leadership import CHECK as LEADER
+from webhook.doctor.leadership import judge_leader
+from webhook.doctor.members import (
+    CLOCKS,
+    MEMBERS,
+    VERSIONS,
+    judge_clocks,
+    judge_members,
+    judge_versions,
+    seconds,
+)
+from webhook.doctor.registration import CHECK as WEBHOOKS
+from webhook.doctor.registration import judge_registration
+from webhook.doctor.rights import Right, Roles
+from webhook.kube.authority_secret import AuthoritySecret, ForeignSecretError
+from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath, path_of
+from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, StoreError
+from webhook.kube.store import HubStore
+from webhook.processes.rbac import RBAC_KINDS
+
+HUB, INSTALLATION = "hub", "installation"
+CHECKS: Final = (
+    HUB,
+    INSTALLATION,
+    DEFINITIONS,
+    WEBHOOKS,
+    CERTIFICATES,
+    ADMISSION,
+    SERVER,
+    LOOP,
+    AGENTS,
+    POLICIES,
+    LEADER,
+    MEMBERS,
+    VERSIONS,
+    CLOCKS,
+)
+"""All of them, in the order in which they are shown."""
+
+LARGEST_OFFSET: Final = timedelta(seconds=10)
+ANSWER_SECONDS: Final = 10.0
+AT_ONCE: Final = 16
+"""Questions about rights that are under way at once."""
+_DEPLOYMENT: Final = KINDS["apps", "Deployment"]
+_POLICY: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicy"]
+_POLICY_BINDING: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"]
+_VERSION: Final = ApiPath("version")
+_REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A finding, and what it took.
+
+    Args:
+        finding: What was found.
+        milliseconds: How long the hub took to answer the questions of the check.
+    """
+
+    finding: Finding
+    milliseconds: int
+
+    def document(self) -> JsonObject:
+        """Return both as JSON."""
+        return self.finding.document() | {"milliseconds": self.milliseconds}
+
+
+class Examination:
+    """One look at one installation.
+
+    Args:
+        server: The hub.
+        release: Of harbormaster, that this is.
+        now: The clock here.
+
+    Attributes:
+        results: What was found so far, in the order of `CHECKS`.
+        installation: What is examined; None: that is not clear yet.
+    """
+
+    def __init__(self, server: ApiServer, release: str, now: Callable[[], datetime]) -> None:
+        self._server = server
+        self._store = HubStore(server, keep_managers=True)
+        self._release = release
+        self._now = now
+        self._offset = timedelta()
+        self.installation: Installation | None = None
+        self.results: list[Timed] = []
+
+    async def run(self, wanted: Wanted, environment: Mapping[str, str]) -> None:
+        """Make all checks.
+
+        Args:
+            wanted: Which installation.
+            environment: How the processes are set up, where no chart says it.
+
+        Raises:
+            StoreError: The hub does not answer, or does not let the caller in.
+            SettingsError: A setting has a wrong value.
+            UnclearInstallationError: There are several installations, or not the one that is named.
+        """
+        started = time.monotonic()
+        self._add(await self._look_at_hub(), started)
+        started = time.monotonic()
+        installation, finding = await self._find(wanted, environment)
+        self.installation = installation
+        self._add(finding, started)
+        await self._check(DEFINITIONS, self._definitions)
+        await self._check_admission(installation)
+        await self._check_accounts(installation)
+        await self._check(LEADER, lambda: self._leader(installation))
+        await self._check_members()
+        self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
+
+    async def _check(self, check: str, judge: Callable[[], Awaitable[Finding]]) -> None:
+        started = time.monotonic()
+        try:
+            finding = await judge()
+        except StoreError as error:
+            finding = refused(check, error)
+        self._add(finding, started)
+
+    def _add(self, finding: Finding, started: float) -> None:
+        self.results.append(Timed(finding, round((time.monotonic() - started) * 1000)))
+
+    @property
+    def _hub_now(self) -> datetime:
+        return self._now() + self._offset
+
+    async def _look_at_hub(self) -> Finding:
+        """Ask the hub for its version and its time."""
+        before = self._now()
+        patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        async with self._server.send("GET", _VERSION, None, None, "application/json", patience) as response:
+            date = response.headers.get("Date", "")
+        took = self._now() - before
+        version = (await self._server.request("GET", _VERSION)).get("gitVersion")
+        try:
+            self._offset = parsedate_to_datetime(date) + timedelta(seconds=0.5) - (before + took / 2)
+        except ValueError:
+            return Finding(HUB, State.OK, f"Kubernetes {version}, which does not tell its time")
+        off, here = self._offset, "the clock of this machine"
+        problems = []
+        if abs(off) > LARGEST_OFFSET + took:
+            problems.append(f"{here} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the hub's")
+        well = f"Kubernetes {version}; {here} and the hub's agree"
+        return judged(HUB, problems, well, "set the clock that is wrong; all else here is judged by the hub's")
+
+    async def _find(self, wanted: Wanted, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
+        """Find the installation by its Deployments, if they may be read."""
+        try:
+            deployments = (await self._store.list(_DEPLOYMENT, wanted.namespace or None)).items
+        except (ForbiddenError, NotFoundError) as error:
+            installation = find_installation((), wanted, environment)
+            why = refused(INSTALLATION, error).found.removeprefix("not checked: ")
+            return installation, unchecked(INSTALLATION, f"{why}; judged by the settings of this environment")
+        installation = find_installation(deployments, wanted, environment)
+        problems = problems_of(installation, self._release)
+        advice = f"kubectl get pods -n {installation.namespace}"
+        return installation, judged(INSTALLATION, problems, described(installation), advice)
+
+    async def _definitions(self) -> Finding:
+        return judge_definitions((await self._store.list(CUSTOM_RESOURCE_DEFINITION)).items)
+
+    async def _check_admission(self, installation: Installation) -> None:
+        """Check what is registered, whom it trusts, and what comes of it."""
+        started = time.monotonic()
+        runs = DryRuns(await self._try(RIGHT_NAMESPACE), await self._try(WRONG_NAMESPACE))
+        asked = time.monotonic() - started
+        try:
+            name, registered = await self._registered(installation)
+        except StoreError as error:
+            self._add(refused(WEBHOOKS, error), started + asked)
+            unread = refused(CERTIFICATES, error)
+            self._add(judged(CERTIFICATES, [runs.distrust], "") if runs.distrust else unread, time.monotonic())
+            self._add(judge_dry_runs(runs, installation.namespace, registered=True), time.monotonic() - asked)
+            return
+        documents = {kind: each.document for kind, each in registered.items()}
+        self._add(judge_registration(documents, name, installation), started + asked)
+        judgement = judge_dry_runs(runs, installation.namespace, registered=bool(registered))
+        self._add(judgement, time.monotonic() - asked)
+        await self._check(CERTIFICATES, lambda: self._certificates(installation, name, registered, runs))
+
+    async def _try(self, namespace: str) -> StoreError | None:
+        """Create a placement as a dry run, and return what the API server has against it."""
+        try:
+            await self._server.request("POST", path_of(PLACEMENT), placement(namespace), query={"dryRun": "All"})
+        except StoreError as error:
+            return error
+        return None
+
+    async def _registered(self, installation: Installation) -> tuple[str, dict[str, Registered]]:
+        """Return the name of the webhook configurations, and those that are there."""
+        name = installation.configuration
+        if not name:
+            found = (await self._store.list(CONFIGURATIONS[0], labels={RELEASE: installation.release})).items
+            ours = [name_of(each) for each in found if label(each, PART_OF) == OURS]
+            name = ours[0] if ours else installation.settings.webhook_configuration
+        return name, await CaBundles(self._server, name).read()
+
+    async def _certificates(
+        self, installation: Installation, name: str, registered: Mapping[str, Registered], runs: DryRuns
+    ) -> Finding:
+        secret = installation.settings.certificate_secret
+        if not secret:
+            return judge_bundles(registered, runs.distrust, self._hub_now, answered=runs.answered)
+        authority = AuthoritySecret(self._server, installation.namespace, secret)
+        try:
+            stored = await authority.read()
+        except ForeignSecretError as error:
+            return judged(CERTIFICATES, [str(error)], "", "name another Secret, or remove this one")
+        return judge_authority(Found(authority.key, stored, name, registered, self._hub_now), runs.distrust)
+
+    async def _check_accounts(self, installation: Installation) -> None:
+        """Check the rights of all accounts; the roles of the hub are read once."""
+        started = time.monotonic()
+        try:
+            roles = await self._roles()
+        except StoreError as error:
+            for check in (SERVER, LOOP, AGENTS):
+                self._add(refused(check, error), started)
+                started = time.monotonic()
+        else:
+            for account in accounts_of(installation, roles):
+                await self._check(account.check, partial(self._account, account))
+            if installation.loop in ("", installation.server):
+                why = "the loop has the account of the server" if installation.loop else "there is no loop here"
+                self._add(Finding(LOOP, State.OK, why), time.monotonic())
+            await self._check(AGENTS, lambda: self._agents(roles, installation.namespace))
+        await self._check(POLICIES, lambda: self._policies(installation))
+
+    async def _roles(self) -> Roles:
+        role, cluster_role, binding, cluster_binding = [(await self._store.list(kind)).items for kind in RBAC_KINDS]
+        return Roles.of((*role, *cluster_role), (*binding, *cluster_binding))
+
+    async def _account(self, account: Account) -> Finding:
+        return judge_account(account, await self._denied(account))
+
+    async def _denied(self, account: Account) -> list[Right] | None:
+        """Return what an account needs and the API server does not allow; None: the caller may not ask."""
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(right: Right) -> Right | None:
+            async with turns:
+                return None if await self._is_allowed(account.username, right) else right
+
+        first, *others = sorted(account.wanted)
+        try:
+            answers = [await ask(first)]
+        except ForbiddenError:
+            return None
+        answers += await asyncio.gather(*(ask(right) for right in others))
+        return [right for right in answers if right is not None]
+
+    async def _is_allowed(self, username: str, right: Right) -> bool:
+        if right.resource.startswith("/"):
+            attributes: JsonObject = {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
+        else:
+            plural, _, subresource = right.resource.partition("/")
+            asked = {"resource": plural, "subresource": subresource, "namespace": right.where, "name": right.name}
+            asked |= {"verb": right.verb, "group": right.group}
+            attributes = {"resourceAttributes": {key: value for key, value in asked.items() if value}}
+        spec = {"user": username, "groups": groups_of(username), **attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        return status_of(await self._server.request("POST", _REVIEW, review)).get("allowed") is True
+
+    async def _agents(self, roles: Roles, home: str) -> Finding:
+        members = (await self._store.list(MEMBER_CLUSTER)).items
+        namespaces = {name_of(each) for each in (await self._store.list(NAMESPACE)).items}
+        return judge_agents(members, namespaces, roles, home)
+
+    async def _policies(self, installation: Installation) -> Finding:
+        try:
+            policies = (await self._store.list(_POLICY)).items
+        except NotServedError:
+            return no_policies()
+        return judge_policies(installation, policies, (await self._store.list(_POLICY_BINDING)).items)
+
+    async def _leader(self, installation: Installation) -> Finding:
+        if not installation.loop:
+            return Finding(LEADER, State.OK, "there is no loop here")
+        key = Key(installation.settings.lease_name, installation.namespace)
+        try:
+            lease = await self._store.get(LEASE, key)
+        except NotFoundError:
+            lease = None
+        return judge_leader(lease, str(key), self._hub_now)
+
+    async def _check_members(self) -> None:
+        """Check the agents; the members are read once."""
+
+        async def read(kind: Kind) -> tuple[JsonObject, ...]:
+            return (await self._store.list(kind)).items
+
+        started = time.monotonic()
+        try:
+            members = await read(MEMBER_CLUSTER)
+            internal = await read(INTERNAL_MEMBER_CLUSTER)
+        except StoreError as error:
+            for check in (MEMBERS, VERSIONS, CLOCKS):
+                self._add(refused(check, error), started)
+                started = time.monotonic()
+            return
+        by_name = {name_of(each): each for each in internal}
+        self._add(judge_members(members, by_name, self._hub_now), started)
+        self._add(judge_versions(members, self._release), time.monotonic())
+        self._add(judge_clocks(internal), time.monotonic())
+
+
+def groups_of(username: str) -> list[str]:
+    """Return the groups that an API server puts a user into by its name."""
+    groups = ["system:authenticated"]
+    prefix = "system:serviceaccount:"
+    if username.startswith(prefix):
+        namespace = username.removeprefix(prefix).partition(":")[0]
+        groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return groups
+
+
+def document_of(examination: Examination, release: str, now: datetime) -> JsonObject:
+    """Return all that was found, as JSON.
+
+    Args:
+        examination: After its run.
+        release: Of harbormaster, that this is.
+        now: When it was made.
+    """
+    installation = examination.installation
+    states = {each.finding.state for each in examination.results}
+    return {
+        "version": release,
+        "time": format_time(now),
+        "namespace": installation.namespace if installation else "",
+        "release": installation.release if installation else "",
+        "well": states <= {State.OK},
+        "checks": [each.document() for each in examination.results],
+    }

@@ -1,0 +1,188 @@
+"""Which installation is examined, and how it is set up.
+
+A chart's Deployments say it themselves: their labels, accounts and environment. Processes that run otherwise are known
+by the settings of this environment, as ``harbormaster rbac`` and ``webhook-configuration`` know them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of, spec_of, status_of, text_at, texts_at
+from scorer.api.meta import JsonObject
+from webhook.processes.rbac import service_account, username_of
+from webhook.settings.installation import SERVE_ACCOUNT
+from webhook.settings.programs import DoctorSettings
+
+NAME: Final = "app.kubernetes.io/name"
+PART_OF: Final = "app.kubernetes.io/part-of"
+RELEASE: Final = "app.kubernetes.io/instance"
+COMPONENT: Final = "app.kubernetes.io/component"
+VERSION: Final = "app.kubernetes.io/version"
+OURS: Final = "harbormaster"
+SERVE, RECONCILE = "serve", "reconcile"
+
+
+class UnclearInstallationError(Exception):
+    """It is not clear which installation is meant; the message says what there is, and how to name one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One installation.
+
+    Args:
+        settings: As its processes have them, as far as that is known.
+        server: User name of ``harbormaster serve`` on the hub.
+        loop: User name of the loop; empty: there is none. Equal to *server* for ``serve --reconcile``.
+        release: The Helm release; empty: it was not installed by a chart.
+        deployments: Of the chart, by component.
+        has_secret_path: Whether the hooks are called below a secret path; None: not known.
+        configuration: Name of the two webhook configurations; empty: to be found by the labels of the release.
+    """
+
+    settings: DoctorSettings
+    server: str
+    loop: str
+    release: str = ""
+    deployments: Mapping[str, JsonObject] | None = None
+    has_secret_path: bool | None = None
+    configuration: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+        return self.settings.namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user says about the installation.
+
+    Args:
+        namespace: Where it is; empty: wherever one is found.
+        release: The Helm release; empty: any.
+        server: User name of ``harbormaster serve``, where no chart says it; empty: the usual ServiceAccount.
+        has_loop: Whether a loop is to be there, where no chart says it.
+    """
+
+    namespace: str = ""
+    release: str = ""
+    server: str = ""
+    has_loop: bool = True
+
+
+def find_installation(
+    deployments: Iterable[JsonObject], wanted: Wanted, environment: Mapping[str, str]
+) -> Installation:
+    """Return the installation that is meant.
+
+    Args:
+        deployments: All that there are on the hub, of others too.
+        wanted: What the user says about it.
+        environment: For an installation that no chart has made.
+
+    Raises:
+        SettingsError: A setting has a wrong value.
+        UnclearInstallationError: There are several, or not the one that is named.
+    """
+    charts: dict[tuple[str, str], dict[str, JsonObject]] = {}
+    for each in deployments:
+        component = label(each, COMPONENT)
+        if component in (SERVE, RECONCILE) and OURS in (label(each, NAME), label(each, PART_OF)):
+            charts.setdefault((namespace_of(each), label(each, RELEASE)), {})[component] = each
+    found = {
+        key: components
+        for key, components in charts.items()
+        if SERVE in components and wanted.namespace in ("", key[0]) and wanted.release in ("", key[1])
+    }
+    if len(found) > 1:
+        named = ", ".join(f"-n {namespace} --release {release}" for namespace, release in sorted(found))
+        raise UnclearInstallationError(f"there are several installations; name one of: {named}")
+    if found:
+        ((namespace, release),) = found
+        return _of_chart(namespace, release, found[namespace, release])
+    if wanted.release:
+        raise UnclearInstallationError(
+            f"--release {wanted.release!r}: there is no Deployment with the labels {COMPONENT}={SERVE} and "
+            f"{RELEASE}={wanted.release}{f' in namespace {wanted.namespace}' if wanted.namespace else ''}"
+        )
+    return _by_hand(wanted, environment)
+
+
+def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]) -> Installation:
+    serve, reconcile = components[SERVE], components.get(RECONCILE)
+    # The environment of a pod names files of that pod, which are not here.
+    given = _environment(serve)
+    environment = {name: value for name, value in given.items() if not name.endswith("_FILE")}
+    settings = DoctorSettings.read(environment | {"HARBORMASTER_NAMESPACE": namespace})
+    server, loop = _account(serve), ""
+    if "--reconcile" in texts_at(_container(serve), "args"):
+        loop = server
+    elif reconcile is not None:
+        loop = _account(reconcile)
+    configuration = settings.webhook_configuration if "HARBORMASTER_WEBHOOK_CONFIGURATION" in given else ""
+    has_secret = "HARBORMASTER_WEBHOOK_SECRET_FILE" in given
+    return Installation(settings, server, loop, release, components, has_secret, configuration)
+
+
+def _by_hand(wanted: Wanted, environment: Mapping[str, str]) -> Installation:
+    settings = DoctorSettings.read(environment, namespace=wanted.namespace or None)
+    server = wanted.server or username_of(service_account(settings.namespace, SERVE_ACCOUNT))
+    loop = settings.username_of_loop if wanted.has_loop else ""
+    has_secret = True if settings.webhook_secret_file else None
+    return Installation(
+        settings, server, loop, has_secret_path=has_secret, configuration=settings.webhook_configuration
+    )
+
+
+def _container(deployment: JsonObject) -> JsonObject:
+    containers = dicts_at(deployment, "spec", "template", "spec", "containers")
+    return next((each for each in containers if each.get("name") in (SERVE, RECONCILE)), {})
+
+
+def _environment(deployment: JsonObject) -> dict[str, str]:
+    """Return what a container is given in so many words."""
+    given = dicts_at(_container(deployment), "env")
+    return {text_at(each, "name"): text_at(each, "value") for each in given if isinstance(each.get("value"), str)}
+
+
+def _account(deployment: JsonObject) -> str:
+    name = text_at(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
+    return username_of(service_account(namespace_of(deployment), name))
+
+
+def problems_of(installation: Installation, version: str) -> list[str]:
+    """Return what is wrong with the Deployments of a chart.
+
+    Args:
+        installation: The installation.
+        version: The release that this is.
+    """
+    problems = []
+    for component, deployment in (installation.deployments or {}).items():
+        what = f"Deployment {installation.namespace}/{name_of(deployment)}"
+        other = label(deployment, VERSION)
+        if other and other != version:
+            problems.append(
+                f"{what} is of release {other}, this is {version}: use the doctor of {other}, what else is said here "
+                "may not fit"
+            )
+        wanted: Any = spec_of(deployment).get("replicas", 1)
+        available: Any = status_of(deployment).get("availableReplicas") or 0
+        if wanted and available < wanted:
+            problems.append(f"{what}: {available} of {wanted} replicas of {component} are available")
+    return problems
+
+
+def described(installation: Installation) -> str:
+    """Say which installation it is."""
+    where = f"namespace {installation.namespace}"
+    if not installation.deployments:
+        loop = "" if installation.loop else ", without a loop"
+        return f"{where}, by the settings of this environment: no chart has made it{loop}"
+    parts = [
+        f"{dict_at(each, 'status').get('availableReplicas') or 0} replicas of {component}"
+        for component, each in installation.deployments.items()
+    ]
+    return f"{where}, Helm release {installation.release}: {', '.join(parts)}"

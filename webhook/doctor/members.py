@@ -1,0 +1,109 @@
+"""Whether the agents of the members report, of which release they are, and whether their clocks are right.
+
+An agent writes its own time into the InternalMemberCluster, and the API server notes its own time beside it, in
+``managedFields``: the difference is how far the agent's clock is off, give or take what the request took.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
+from scorer.api.member_cluster import MEMBER_AGENT
+from scorer.api.meta import JsonObject
+from scorer.api.names import AGENT_VERSION
+from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.joined import missing
+from webhook.doctor.finding import Finding, counted, judged
+
+MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
+LARGEST_OFFSET: Final = timedelta(seconds=30)
+"""A heartbeat may take that long to be stored: a request may take as long."""
+NO_MEMBERS: Final = "there are no members yet"
+
+
+def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObject], now: datetime) -> Finding:
+    """Judge whether all members are joined and healthy.
+
+    Args:
+        members: All MemberClusters.
+        internal: The InternalMemberClusters, by name.
+        now: By the hub's clock.
+    """
+    judging = [(name_of(each), missing(each, internal.get(name_of(each)), now)) for each in _staying(members)]
+    problems = [f"{name}: {lacking}" for name, lacking in judging if lacking]
+    well = f"{counted(len(judging), 'member')} joined, healthy and heard of" if judging else NO_MEMBERS
+    return judged(MEMBERS, problems, well, "harbormaster join NAME … says what is missing, and puts right what it can")
+
+
+def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
+    """Judge whether the agents of all members are of the release that this is."""
+    reporting = [each for each in _staying(members) if _heartbeat(each)]
+    told = {name_of(each): text_at(each, "status", "properties", AGENT_VERSION, "value") for each in reporting}
+    problems = [f"{name}: {_about(version, release)}" for name, version in told.items() if version != release]
+    well = f"{counted(len(told), 'agent')} of release {release}" if told else "no agent has reported yet"
+    advice = "upgrade the agents of these members to the release of the hub: helm upgrade harbormaster-agent …"
+    return judged(VERSIONS, problems, well, advice)
+
+
+def _about(version: str, release: str) -> str:
+    if not version:
+        return f"its agent does not tell its release: it is older than {release}, or not harbormaster's"
+    older = _numbers(version) < _numbers(release)
+    return f"its agent is of release {version}, {'older' if older else 'other'} than {release}"
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version[:64].split(".") if part.isascii() and part.isdigit()]
+
+
+def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
+    """Judge the clocks of agents by their last heartbeats; *internal* have their ``managedFields``."""
+    offsets = {name_of(each): offset for each in internal if (offset := offset_of(each)) is not None}
+    problems = [
+        f"{name}: its agent's clock is {seconds(offset)} {'ahead of' if offset > timedelta() else 'behind'} the hub's"
+        for name, offset in sorted(offsets.items())
+        if abs(offset) > LARGEST_OFFSET
+    ]
+    widest = max(map(abs, offsets.values()), default=timedelta())
+    well = f"{counted(len(offsets), 'clock')} within {seconds(widest)} of the hub's" if offsets else NO_MEMBERS
+    return judged(CLOCKS, problems, well, "set the clock of the nodes that these agents run on: time synchronization")
+
+
+def offset_of(internal: JsonObject) -> timedelta | None:
+    """Return how far the clock of an agent is ahead of the hub's; None: that cannot be known."""
+    sent = read_time(_heartbeat(internal))
+    stored = stored_at(internal, "status", "f:agentStatus")
+    return None if sent is None or stored is None else sent - stored
+
+
+def stored_at(document: JsonObject, subresource: str, field: str = "") -> datetime | None:
+    """Return when the API server has last stored a write, by its own clock.
+
+    Args:
+        document: With its ``managedFields``.
+        subresource: Through which it was written; empty: the object itself.
+        field: A member of ``status`` or ``spec`` that was written, as ``managedFields`` names it; empty: any.
+    """
+    times = [
+        read_time(each.get("time"))
+        for each in dicts_at(document, "metadata", "managedFields")
+        if text_at(each, "subresource") == subresource
+        and (not field or field in dict_at(each, "fieldsV1", f"f:{subresource or 'spec'}"))
+    ]
+    return max((time for time in times if time is not None), default=None)
+
+
+def seconds(duration: timedelta) -> str:
+    """Write how long something is, without a sign."""
+    count = round(abs(duration).total_seconds())
+    return f"{count} s" if count < 600 else f"{count // 60} min" if count < 36000 else f"{count // 3600} h"
+
+
+def _staying(members: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    return (each for each in members if not is_deleting(each))
+
+
+def _heartbeat(document: JsonObject) -> str:
+    agents = agents_of(status_of(document))
+    return text_at(next((each for each in agents if each["type"] == MEMBER_AGENT), {}), "lastReceivedHeartbeat")

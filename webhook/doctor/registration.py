@@ -1,0 +1,114 @@
+"""Whether the webhook configurations are there, and say what this release would write."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scorer.api.documents import dict_at, dicts_at, text_at
+from scorer.api.meta import JsonObject
+from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.doctor.differences import differences
+from webhook.doctor.finding import Finding, judged
+from webhook.doctor.installation import Installation
+from webhook.settings.hook_secrets import ROOT
+
+CHECK: Final = "webhooks"
+ADVICE: Final = "harbormaster webhook-configuration … | kubectl apply -f -    (with Helm: helm upgrade)"
+_SECRET: Final = re.compile(rf"{ROOT}/[^/]+")
+_SELECTS_ALL: Final[JsonObject] = {"namespaceSelector": {}, "objectSelector": {}}
+
+
+def judge_registration(stored: Mapping[str, JsonObject], name: str, installation: Installation) -> Finding:
+    """Compare the configurations with what this release would register for the installation.
+
+    The address comes from the configurations themselves: that the API server reaches it is another check. So does the
+    secret path, which is as good as a password.
+
+    Args:
+        stored: Those that are there, by kind.
+        name: Of both.
+        installation: Whose they are.
+    """
+    endpoint = endpoint_of(stored, installation)
+    made = webhook_configurations(endpoint, installation.settings.admission())
+    problems = [
+        problem for wanted in made for problem in _problems_of(stored.get(wanted["kind"]), wanted, name, endpoint)
+    ]
+    problems += _problems_of_endpoint(endpoint, installation, anything=bool(stored))
+    count = sum(len(dicts_at(each, "webhooks")) for each in stored.values())
+    return judged(CHECK, problems, f"{len(made)} configurations {name} with {count} hooks, as of this release", ADVICE)
+
+
+def endpoint_of(stored: Mapping[str, JsonObject], installation: Installation) -> Endpoint:
+    """Return where most hooks of the configurations lead."""
+    hooks = [hook for each in stored.values() for hook in dicts_at(each, "webhooks")]
+    places = Counter(_place(dict_at(hook, "clientConfig")) for hook in hooks)
+    user = installation.loop or installation.settings.username_of_loop
+    if not places:
+        return Endpoint(installation.namespace, user=user)
+    ((namespace, service, port, url, prefix), _), *_ = places.most_common(1)
+    return Endpoint(namespace, service, port, url, user=user, secret_path=prefix)
+
+
+def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
+    """Take a ``clientConfig`` apart: namespace, name and port of the Service, URL, what is before the hook's path."""
+    service = dict_at(client, "service")
+    path, url = text_at(service, "path"), text_at(client, "url")
+    if url:
+        scheme, _, rest = url.partition("://")
+        host, slash, path = rest.partition("/")
+        url, path = f"{scheme}://{host}", slash + path
+    prefix = "/".join(path.split("/")[:3]) if path.startswith(f"{ROOT}/") else ""
+    port = service.get("port")
+    return (
+        text_at(service, "namespace"),
+        text_at(service, "name"),
+        port if isinstance(port, int) else 443,
+        url,
+        prefix,
+    )
+
+
+def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpoint: Endpoint) -> Iterator[str]:
+    what = f"{wanted['kind']} {name}"
+    if stored is None:
+        yield f"{what} is not there: the API server does not ask"
+        return
+    found = {text_at(hook, "name"): hook for hook in dicts_at(stored, "webhooks")}
+    hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in wanted["webhooks"]}
+    for each, hook in hooks.items():
+        if each not in found:
+            yield f"{what}: {each} is missing"
+            continue
+        for difference in differences(_masked(found[each], endpoint), _masked(hook, endpoint)):
+            yield f"{what}: {each}: {difference}"
+    for each in found.keys() - hooks.keys():
+        yield f"{what}: {each} is none of this release, or of a setting that is off"
+
+
+def _masked(hook: JsonObject, endpoint: Endpoint) -> JsonObject:
+    """Return a hook without the secret in its path, whatever it is."""
+
+    def masked(text: str) -> str:
+        return _SECRET.sub(lambda found: f"{ROOT}/…" if found[0] == endpoint.secret_path else f"{ROOT}/(another)", text)
+
+    client = dict_at(hook, "clientConfig")
+    if "url" in client:
+        return {**hook, "clientConfig": {**client, "url": masked(text_at(client, "url"))}}
+    service = dict_at(client, "service")
+    return {**hook, "clientConfig": {**client, "service": {**service, "path": masked(text_at(service, "path"))}}}
+
+
+def _problems_of_endpoint(endpoint: Endpoint, installation: Installation, *, anything: bool) -> Iterator[str]:
+    if not anything:
+        return
+    if not endpoint.url and endpoint.namespace != installation.namespace:
+        yield f"the hooks lead to namespace {endpoint.namespace}, the installation is in {installation.namespace}"
+    if installation.has_secret_path is not None and installation.has_secret_path != bool(endpoint.secret_path):
+        yield (
+            "the server wants to be called below its secret path, and is called without: it takes the API server for a "
+            "stranger"
+            if installation.has_secret_path
+            else "the hooks are called below a secret path, which the server does not know"
+        )
