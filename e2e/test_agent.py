@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from e2e.fleet.bed import install_member_definitions
 from e2e.fleet.objects import MERGE, Objects
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.member_cluster import MEMBER_AGENT
-from scorer.api.names import WORK_OBJECTS
+from scorer.api.names import AGENT_VERSION, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
 from webhook.kube.paths import path_of
@@ -288,6 +289,7 @@ def test_it_joins_and_reports_what_the_member_is(hub, member, agent):
     found = status(hub)
     properties = {name: entry["value"] for name, entry in found["properties"].items()}
     assert properties.pop("k8s.io/k8s-version").startswith("v1.")
+    assert properties.pop(AGENT_VERSION) == version("harbormaster")
     assert properties == {
         "kubernetes-fleet.io/node-count": "2",
         "kubernetes.azure.com/vm-sizes/small/count": "1",

@@ -28,7 +28,7 @@ from e2e.controlplane.steady_writers import SteadyWriters, write
 from e2e.fleet.objects import MERGE
 from tests.thoroughness import SOAK
 
-NAMESPACE, SECRET = "quay", "harbormaster-ca"
+NAMESPACE, SECRET = "mooring", "harbormaster-ca"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 CONFIGURATIONS = [f"{REGISTRATIONS}/{kind}webhookconfigurations/harbormaster" for kind in ("mutating", "validating")]
 MONTH_SECONDS = 30 * 86400

@@ -22,7 +22,7 @@ from e2e.fleet.waiting import wait_until
 from e2e.placements import PLACEMENTS, placement
 from tests.docs.pages import REFERENCE
 
-NAMESPACE, SECRET = "quay", "harbormaster-ca"
+NAMESPACE, SECRET = "lookout", "harbormaster-ca"
 AGENT, POOLS, PROCESS = "The agent", "Node pools", "Requests, certificates and the process"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLER = f"00-{TRACE}-{PARENT}-01"
