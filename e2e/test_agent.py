@@ -522,7 +522,7 @@ def test_an_agent_at_the_wrong_cluster_neither_applies_nor_deletes(hub, member, 
         with pytest.raises(urllib.error.HTTPError) as refused:
             lost.read("/readyz")
         assert "identity" in refused.value.read().decode()
-        assert [line["level"] for line in lost.log() if "--take-over" in line["msg"]] == ["error"]
+        assert [line["level"] for line in lost.log() if "--take-over" in line.get("reason", "")] == ["error"]
     finally:
         lost.program.stop()
     assert agent.ready()

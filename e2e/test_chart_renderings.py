@@ -68,7 +68,8 @@ def test_every_value_has_its_change(chart, changes):
 @pytest.fixture(scope="module")
 def changed(helm, request):
     """helm, which has made the renderings of all changes that are asked about: two of each, side by side."""
-    mine = [item for item in request.session.items if "changed" in item.fixturenames]
+    here = [item for item in request.session.items if item.path == request.path]
+    mine = [item for item in here if "changed" in item.fixturenames]
     asked = [CHANGES[item.callspec.params["name"]] for item in mine]
     helm.prepare((chart, (given, change.base)) for chart, given, change in asked)
     helm.prepare((chart, (given, change.base, change.values())) for chart, given, change in asked)
