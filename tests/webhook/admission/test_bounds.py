@@ -55,9 +55,26 @@ def test_a_body_of_too_many_values_is_not_parsed(body):
     assert refused.value.code == 413
 
 
-@pytest.mark.parametrize("text", [",[{" * MOST_VALUES, '",[{' * MOST_VALUES, '\\"' * (MOST_VALUES + 1)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(",[{" * MOST_VALUES, id="separators"),
+        pytest.param('",[{' * MOST_VALUES, id="after-quotes"),
+        pytest.param('\\"' * (MOST_VALUES + 1), id="after-backslashes"),
+        pytest.param(",[{" * MOST_VALUES + "\\", id="before-a-backslash"),
+        pytest.param('\\\\",' * MOST_VALUES, id="after-many-backslashes"),
+    ],
+)
 def test_what_stands_in_a_text_is_no_value(text):
     assert parse_object(json.dumps({"a": text}).encode(), MOST_VALUES) == {"a": text}
+
+
+def test_a_text_without_end_is_looked_through_once():
+    """A search for whole texts begins anew at each of its quotes: a body as short as this took hours."""
+    body = b'{"a": "' + b'\\"' * MOST_VALUES + b"," * MOST_VALUES
+    with pytest.raises(BadReviewError, match="is not JSON") as refused:
+        parse_object(body, MOST_VALUES)
+    assert refused.value.code == 400
 
 
 def test_a_large_body_is_plain_json():
