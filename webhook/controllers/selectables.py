@@ -249,16 +249,21 @@ class Selectables:
     def pause(self) -> None:
         """End a term: watch nothing any more, unless the next term of this process begins soon."""
         self._stale = True
+        self._stay()  # in a term without placements nothing has done so
         self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
 
     def _resume(self) -> None:
-        if self._ending is None:
-            return
-        self._ending.cancel()
-        self._ending = None
-        there = set(placement_refs(self._cache))
-        for ref in self._wanted.keys() - there:  # it has gone between the terms, when nothing told us
-            self.forget(ref)
+        """Go on with a new term; what was selected by placements that went between the terms is released next."""
+        if self._ending is not None:
+            self._stay()
+            there = set(placement_refs(self._cache))
+            self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in there}
+            self._left_out = {ref: left_out for ref, left_out in self._left_out.items() if ref in there}
+
+    def _stay(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
 
     def end(self) -> None:
         """Watch nothing any more."""

@@ -338,6 +338,20 @@ async def test_a_replica_that_leads_again_soon_lists_nothing_anew():
         assert world.cache.shelf(STORAGE_CLASS) is shelf
 
 
+async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind(monkeypatch):
+    monkeypatch.setattr(selectables, "KEPT_SECONDS", 0.1)
+    async with running() as world:
+        await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
+        await world.until(lambda: scheduled(world, "one").get("status") == "True")
+        shelf = world.cache.shelf(STORAGE_CLASS)
+        world.selectables.pause()
+        world.selectables.pause()
+        await look_again(world, "one")
+        await asyncio.sleep(0.3)
+        assert world.cache.watches(STORAGE_CLASS)
+        assert world.cache.shelf(STORAGE_CLASS) is shelf
+
+
 async def test_what_a_replica_watched_is_given_up_when_it_does_not_lead_again(monkeypatch):
     monkeypatch.setattr(selectables, "KEPT_SECONDS", 0.1)
     async with running() as world:
