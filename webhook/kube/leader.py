@@ -320,11 +320,12 @@ class Leader:
         self._record = record
 
     def _first(self) -> JsonObject:
+        held = self._held()
         return {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.kind,
             "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
-            "spec": {**self._held(), "acquireTime": self._micro_time(), "leaseTransitions": 0},
+            "spec": {**held, "acquireTime": held["renewTime"], "leaseTransitions": 0},
         }
 
     def _renewed(self, record: JsonObject) -> JsonObject:
@@ -332,7 +333,7 @@ class Leader:
         if _holder(record) != self.identity:
             before = spec.get("leaseTransitions")
             spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
-            spec["acquireTime"] = self._micro_time()
+            spec["acquireTime"] = spec["renewTime"]
         return {**record, "spec": spec}
 
     def _held(self) -> JsonObject:
