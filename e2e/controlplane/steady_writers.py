@@ -1,5 +1,6 @@
 """Users who write placements to a hub at a steady rate, right ones and wrong ones, and what came of it."""
 
+import secrets
 import threading
 import time
 from collections import Counter
@@ -31,6 +32,7 @@ class SteadyWriters:
         self._seconds = seconds
         self._stop = threading.Event()
         self._numbers = count()
+        self._run = secrets.token_hex(3)
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._write) for _ in range(writers)]
         self.results: Counter[str] = Counter()
@@ -78,7 +80,7 @@ class Authors(SteadyWriters):
     def _write(self) -> None:
         author = next(self._numbers)
         for turn in count():
-            name = f"author-{author}-{turn}"
+            name = f"author-{self._run}-{author}-{turn}"
             for step in (self._create, self._create_wrong, self._change, self._change_wrong, self._delete):
                 if self._stop.wait(self._seconds):
                     return

@@ -13,7 +13,7 @@ import pytest
 
 from certs.lineage import Lineage
 from e2e.controlplane.cluster import ApiError, JsonObject
-from e2e.controlplane.printed import printed
+from e2e.controlplane.printed import printed_with
 from e2e.controlplane.steady_writers import Authors, write
 from e2e.fleet.objects import Objects, make_config_map, make_namespace, make_placement
 from e2e.fleet.waiting import wait_until
@@ -161,7 +161,8 @@ def lineage(release: Release) -> Lineage:
 def test_rollovers_of_the_authority(release):
     life = {"settings": {"authorityLifeSeconds": LIFE_SECONDS, "leafLifeSeconds": LIFE_SECONDS / 2}}
     release.upgrade(life)
-    printed("certs", "rotate", "--force", *where(release))
+    lasting = {"HARBORMASTER_AUTHORITY_LIFE_SECONDS": str(LIFE_SECONDS)}
+    printed_with(lasting, "certs", "rotate", "--force", *where(release))
     first = lineage(release).generation
     with NarrowClients(release) as clients:
         for generation in range(first + 1, first + ROLLOVERS + 1):

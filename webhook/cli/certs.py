@@ -14,6 +14,8 @@ from webhook.cli.options import grouped, output_option, run
 from webhook.cli.output import print_document, print_table
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from certs.lineage import Lineage
     from webhook.doctor.certificate_report import Found
     from webhook.kube.authority_secret import AuthoritySecret
@@ -178,7 +180,6 @@ async def _look(hub: HubOptions, settings: "CertsSettings") -> "Found":
 async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "Found":
     """Write the next generation. Raises `UserError`."""
     from dataclasses import replace
-    from datetime import timedelta
 
     from webhook.kube.authority_secret import StoredLineage
     from webhook.kube.ports import ConflictError
@@ -190,9 +191,7 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
             raise UserError(found.problems())
         _check_due(found, lineage, force=force)
         _warn(found, lineage, distrust=distrust)
-        following = lineage.rolled_over(
-            found.now, timedelta(seconds=settings.authority_life_seconds), distrust=distrust
-        )
+        following = lineage.rolled_over(found.now, _next_life(settings, lineage), distrust=distrust)
         try:
             await opened.secret.write(following, found.stored)
         except ConflictError as error:
@@ -200,6 +199,20 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
                 f"Secret {found.secret} has been changed meanwhile; look at it with: harbormaster certs inspect"
             ) from error
         return replace(found, stored=StoredLineage(None, following))
+
+
+def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
+    """How long the next authority lasts: as long as this one, unless the environment says otherwise.
+
+    How long the replicas make theirs is written where they run, which need not be known here.
+    """
+    from datetime import timedelta
+
+    from webhook.settings.certificates import LONGEST_LIFE_SECONDS
+
+    if "authority_life_seconds" in settings.model_fields_set:
+        return timedelta(seconds=settings.authority_life_seconds)
+    return min(lineage.active.not_after - lineage.active.not_before, timedelta(seconds=LONGEST_LIFE_SECONDS))
 
 
 def _check_due(found: "Found", lineage: "Lineage", *, force: bool) -> None:

@@ -128,6 +128,17 @@ async def test_what_is_due_needs_no_force(call, hub, lineage):
     assert json.loads(done.stdout)["generation"] == (await stored(hub)).generation == 2
 
 
+@pytest.mark.parametrize(("asked", "days"), [(None, 90), (30 * 86400, 30)])
+async def test_the_next_one_lasts_as_long_as_this_one_unless_told_otherwise(call, hub, monkeypatch, asked, days):
+    if asked is not None:
+        monkeypatch.setenv("HARBORMASTER_AUTHORITY_LIFE_SECONDS", str(asked))
+    secret = AuthoritySecret(hub, "quay", "ca")
+    await secret.write(Lineage.begin(utc_now(), timedelta(days=90)), await secret.read())
+    assert (await call("rotate", "--force")).exit_code == 0
+    following = (await stored(hub)).active
+    assert round((following.not_after - following.not_before) / timedelta(days=1)) == days
+
+
 async def test_distrust_leaves_nothing_of_before(call, hub, lineage):
     done = await call("rotate", "--force", "--distrust")
     assert done.exit_code == 0
