@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from cryptography import x509
 
 from certs.authority import Authority, Leaf
 from certs.context import CertificateError
+
+LOOKS: Final = 30
+"""How often within the life of a certificate to look, at least, whether it is due."""
 
 
 class LeafSource(Protocol):

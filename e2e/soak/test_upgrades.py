@@ -6,6 +6,7 @@ and put on again, and another one stands beside it.
 
 import base64
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -146,10 +147,14 @@ class NarrowClients:
             answer = self._release.ask("GET", "/v1/openapi.json", authority=authority)
         except OSError as error:
             if authority in self.seen[-2:] and authority in self._release.authority():
-                self.failures.append(repr(error))
+                self.failures.append(f"{now()} {error!r}")
         else:
             if answer.status not in {200, 429}:
-                self.failures.append(f"{answer.status} {answer.body!r}")
+                self.failures.append(f"{now()} {answer.status} {answer.body!r}")
+
+
+def now() -> str:
+    return time.strftime("%H:%M:%S")
 
 
 def lineage(release: Release) -> Lineage:
@@ -161,6 +166,7 @@ def lineage(release: Release) -> Lineage:
 def test_rollovers_of_the_authority(release):
     life = {"settings": {"authorityLifeSeconds": LIFE_SECONDS, "leafLifeSeconds": LIFE_SECONDS / 2}}
     release.upgrade(life)
+    release.wait_ended()  # they would make authorities that live longer
     lasting = {"HARBORMASTER_AUTHORITY_LIFE_SECONDS": str(LIFE_SECONDS)}
     printed_with(lasting, "certs", "rotate", "--force", *where(release))
     first = lineage(release).generation
@@ -170,7 +176,7 @@ def test_rollovers_of_the_authority(release):
                 f"generation {generation}",
                 lambda generation=generation: "" if lineage(release).generation >= generation else "not yet",
             )
-    assert not clients.failures
+    assert not clients.failures, "\n".join([f"{len(clients.failures)} failures", *clients.failures[:20]])
     assert len(clients.seen) >= ROLLOVERS
     release.upgrade()
     release.wait_trusted()

@@ -15,7 +15,7 @@ from typing import Final
 from certs.authority import Authority
 from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
-from certs.source import LeafSource, OwnLeaves
+from certs.source import LOOKS, LeafSource, OwnLeaves
 from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -152,7 +152,7 @@ class Certificates:
 
     async def _keep_renewing(self) -> None:
         while True:
-            await asyncio.sleep(self._check_seconds)
+            await asyncio.sleep(min(self._check_seconds, self._leaf.life.total_seconds() / LOOKS))
             self.renew_leaf()
 
     async def _keep_trusting(self, authorities: ClientAuthorities) -> None:

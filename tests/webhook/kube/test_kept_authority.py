@@ -20,6 +20,7 @@ from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.kept_authority import SETTLING, KeptAuthority, Profile
 from webhook.kube.paths import path_of
 from webhook.kube.ports import ForbiddenError, StoreError
+from webhook.settings.clock import utc_now
 
 NAME = "harbormaster.quay.svc"
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -310,6 +311,20 @@ async def test_another_authority_that_is_due_is_replaced_without_losing_ours(hub
     await replica.settle()
     assert set(stored(hub).trusted()[1:]) == {ours, old.certificate}
     assert is_called(hub, replica, NOW)
+
+
+async def test_a_short_life_is_looked_at_more_often_than_the_setting_says(hub):
+    profile = Profile((NAME,), (), authority_life=timedelta(seconds=1.5), leaf_life=timedelta(seconds=1))
+    kept = KeptAuthority(AuthoritySecret(hub, "quay", "ca"), CaBundles(hub, "hooks"), profile, utc_now, 3600)
+    await kept.start()
+    keeping = asyncio.create_task(kept.keep(lambda: None))
+    try:
+        async with asyncio.timeout(10):
+            while stored(hub).generation == 1:
+                await asyncio.sleep(0.01)
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
 
 
 async def test_what_is_distrusted_is_left_at_once(hub, start):

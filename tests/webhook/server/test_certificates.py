@@ -12,9 +12,11 @@ from cryptography import x509
 
 from certs.authority import Authority
 from certs.context import CertificateError
+from certs.source import OwnLeaves
 from tests.webhook.endpoints.conftest import Clock
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.settings.certificates import CertificateSettings
+from webhook.settings.clock import utc_now
 from webhook.telemetry.metrics import Metrics
 
 
@@ -175,6 +177,20 @@ async def test_what_is_due_is_renewed_by_itself(port):
     certificates = own(port.clock)
     first = certificates.key_pem
     port.clock.advance(days=5)
+    await running_until(certificates, lambda: certificates.key_pem != first)
+
+
+class Brief(OwnLeaves):
+    """Leaves that live for a second and a half."""
+
+    def first(self, now):
+        return self.authority.issue(self.dns_names, self.ip_addresses, now, life=timedelta(seconds=1.5))
+
+
+async def test_a_short_life_is_looked_at_more_often_than_the_setting_says():
+    leaves = Brief(Authority.new(utc_now()), ("localhost",), ())
+    certificates = Certificates(leaves, None, Metrics(), utc_now, check_seconds=3600)
+    first = certificates.key_pem
     await running_until(certificates, lambda: certificates.key_pem != first)
 
 
