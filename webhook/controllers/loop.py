@@ -1,6 +1,7 @@
 """The reconcile loop: runs controllers side by side, each of which says by its `Wiring` what wakes it.
 
-At the start everything is reconciled once, and all of it again every `RESYNC`.
+At the start everything is reconciled once, and all of it again every `RESYNC`, one after the other over that time: all
+at once would hold up what users wait for, and cost memory that is never given back.
 
 Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 """
@@ -110,10 +111,13 @@ class Loop:
 
     async def _resync(self) -> None:
         while True:
-            await asyncio.sleep(RESYNC.total_seconds())
-            for controller in self.controllers:
-                for key in controller.resync():
-                    self.queues[controller.name].add(key)
+            again = [(self.queues[each.name], key) for each in self.controllers for key in each.resync()]
+            pause = RESYNC.total_seconds() / max(1, len(again))
+            for queue, key in again:
+                await asyncio.sleep(pause)
+                queue.add(key)
+            if not again:
+                await asyncio.sleep(pause)
 
 
 def _once(named: Iterable[H]) -> tuple[H, ...]:

@@ -290,3 +290,20 @@ async def test_what_a_controller_names_is_looked_at_again_after_a_while(store, m
     async with looping(store, diary.wiring("a", resync=lambda: ["x"]), diary.wiring("b")):
         await diary.until("a reconciles x")
     assert set(diary.notes) == {"a reconciles x"}
+
+
+async def test_what_is_looked_at_again_is_spread_over_the_interval(store, monkeypatch):
+    diary = Diary()
+    monkeypatch.setattr(loop_module, "RESYNC", timedelta(hours=1))
+    pauses = []
+
+    async def sleep(seconds, sleep=asyncio.sleep):
+        if seconds > 1:
+            pauses.append(seconds)
+        await sleep(0.001 if seconds > 1 else seconds)
+
+    monkeypatch.setattr(loop_module.asyncio, "sleep", sleep)
+    async with looping(store, diary.wiring("a", resync=lambda: ["x", "y"]), diary.wiring("b", resync=lambda: ["z"])):
+        await diary.until("b reconciles z")
+    assert diary.notes[:3] == ["a reconciles x", "a reconciles y", "b reconciles z"]
+    assert set(pauses) == {1200.0}
