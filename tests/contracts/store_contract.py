@@ -37,6 +37,7 @@ __all__ = (
     "TestDelete",
     "TestGet",
     "TestList",
+    "TestMetadata",
     "TestNamespaces",
     "TestOwners",
     "TestReplace",
@@ -513,6 +514,60 @@ class TestReplace:
         await store.replace(PLACEMENT, altered(first, labels=labels))
         labels["a"] = "c"
         assert (await store.get(PLACEMENT, Key("payments")))["metadata"]["labels"] == {"a": "b"}
+
+
+class TestMetadata:
+    async def test_the_rest_stays_as_it_is_stored(self, store):
+        first = await store.create(PLACEMENT, placement("payments", labels={"a": "1"}))
+        read = {**altered(first, finalizers=["example.com/ours"], labels={"b": "2"}), "spec": {}}
+        second = await store.replace_metadata(PLACEMENT, read)
+        assert second == await store.get(PLACEMENT, Key("payments"))
+        assert second["spec"] == first["spec"]
+        assert second["metadata"]["generation"] == first["metadata"]["generation"]
+        assert second["metadata"]["finalizers"] == ["example.com/ours"]
+        assert second["metadata"]["labels"] == {"a": "1", "b": "2"}
+
+    async def test_annotations_are_added(self, store):
+        first = await store.create(PLACEMENT, placement("payments", annotations={"a": "1", "b": "1"}))
+        second = await store.replace_metadata(PLACEMENT, altered(first, annotations={"b": "2", "c": "2"}))
+        assert second["metadata"]["annotations"] == {"a": "1", "b": "2", "c": "2"}
+
+    async def test_nothing_new_stores_nothing(self, store):
+        first = await store.create(PLACEMENT, placement("payments", finalizers=["example.com/ours"]))
+        assert await store.replace_metadata(PLACEMENT, first) == first
+
+    async def test_another_writers_finalizer_is_never_lost(self, store):
+        first = await store.create(PLACEMENT, placement("payments"))
+        theirs = await store.replace(PLACEMENT, altered(first, finalizers=["example.com/theirs"]))
+        late = store.replace_metadata(PLACEMENT, altered(first, finalizers=["example.com/ours"]))
+        await assert_refused(late, ConflictError, "payments")
+        assert await store.get(PLACEMENT, Key("payments")) == theirs
+        await store.replace(PLACEMENT, altered(theirs, finalizers=None))
+
+    async def test_an_object_that_is_held_goes_with_its_last_finalizer(self, store):
+        await store.create(PLACEMENT, placement("payments", finalizers=["example.com/ours"]))
+        await store.delete(PLACEMENT, Key("payments"))
+        held = await store.get(PLACEMENT, Key("payments"))
+        await store.replace_metadata(PLACEMENT, altered(held, finalizers=[]))
+        assert await is_gone(store, PLACEMENT, Key("payments"))
+
+    async def test_an_object_made_anew_is_not_written_over(self, store):
+        first = await store.create(PLACEMENT, placement("payments"))
+        await store.delete(PLACEMENT, Key("payments"))
+        second = await store.create(PLACEMENT, placement("payments"))
+        write = store.replace_metadata(PLACEMENT, altered(first, labels={"a": "1"}))
+        await assert_refused(write, ConflictError, "payments")
+        assert await store.get(PLACEMENT, Key("payments")) == second
+
+    async def test_an_object_that_has_gone(self, store):
+        first = await store.create(PLACEMENT, placement("payments"))
+        await store.delete(PLACEMENT, Key("payments"))
+        await assert_refused(store.replace_metadata(PLACEMENT, first), NotFoundError, "payments")
+
+    async def test_metadata_that_breaks_a_rule(self, store):
+        first = await store.create(PLACEMENT, placement("payments"))
+        write = store.replace_metadata(PLACEMENT, altered(first, finalizers=["a b"]))
+        await assert_refused(write, InvalidObjectError, "metadata.finalizers")
 
 
 class TestStatus:

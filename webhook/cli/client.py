@@ -22,7 +22,7 @@ from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
 from webhook.cli.reaching import SECONDS, not_let_in, open_server, unreachable
 from webhook.embedded.stored_kinds import kind_of_definition
-from webhook.kube.client import ApiServer
+from webhook.kube.client import MERGE_PATCH, ApiServer
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 
@@ -34,7 +34,6 @@ PAGE: Final = 500
 
 _UNKNOWN_CALLER: Final = 401
 _GONE: Final = 410
-MERGE_PATCH: Final = "application/merge-patch+json"
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 

@@ -152,7 +152,7 @@ class EvictionController:
                 await remove_meant(self._hub, BINDING, binding)
                 break
             try:
-                eviction = await self._hub.replace(EVICTION, meant)
+                eviction = await self._hub.amend(EVICTION, meant)
             except NotFoundError:  # a user has withdrawn it
                 return await self._follow_withdrawn(name_of(eviction))
         return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))

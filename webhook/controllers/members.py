@@ -149,7 +149,7 @@ class MemberController:
     async def _join(self, member: JsonObject) -> Result:
         # The finalizer first: what is made for the member from here on has to be cleared away when it leaves.
         if (held := plan_member(member)) is not None:
-            member = await self._hub.replace(MEMBER_CLUSTER, held)
+            member = await self._hub.amend(MEMBER_CLUSTER, held)
         cluster = member["metadata"]["name"]
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         if namespace is not None and is_deleting(namespace):
@@ -247,7 +247,7 @@ class MemberController:
             return Result(POLL_CLEARING)
         member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # clearing took a while
         if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:
-            await self._hub.replace(MEMBER_CLUSTER, free)
+            await self._hub.amend(MEMBER_CLUSTER, free)
         self._access.forget(cluster)
         return DONE
 

@@ -113,7 +113,7 @@ class OverrideController:
             raise TerminalError(plan.error)
         # The finalizer before the first snapshot: a deletion in between would leave snapshots that nothing removes.
         if (held := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
-            await self._hub.replace(ref.kind, held)
+            await self._hub.amend(ref.kind, held)
         await self._hub.carry_out(ref.snapshot_kind, plan.writes)
         return DONE
 
@@ -129,7 +129,7 @@ class OverrideController:
         if self.snapshots(ref):  # another client's finalizer holds one; its end wakes us
             return DONE
         if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:
-            await self._hub.replace(ref.kind, free)
+            await self._hub.amend(ref.kind, free)
         return DONE
 
 

@@ -145,7 +145,7 @@ class PlacementController:
         """
         held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
         held = with_finalizer(held, SCHEDULER_CLEANUP) or held
-        return placement if held is placement else await self._hub.replace(family.placement, held)
+        return placement if held is placement else await self._hub.amend(family.placement, held)
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
         terms = placement["spec"].get("resourceSelectors") or []
@@ -285,7 +285,7 @@ class PlacementController:
             ]
             await at_once(snapshots)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is not None:
-            await self._hub.replace(family.placement, free)
+            await self._hub.amend(family.placement, free)
             self._record(placement, event)
         return DONE
 

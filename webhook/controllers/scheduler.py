@@ -132,7 +132,7 @@ class SchedulerController:
             return DONE
         # The finalizer before the first binding: a deletion in between would leave bindings that nothing removes.
         if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
-            placement = await self._hub.replace(family.placement, held)
+            placement = await self._hub.amend(family.placement, held)
         documents = children(self._hub.cache, family.binding, ref)
         await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
         if any(is_deleting(document) and not is_to_go(document) for document in documents):
@@ -238,7 +238,7 @@ class SchedulerController:
             await at_once(self._let_go(family, document) for document in documents)
             await self._take_orphans_away(placement, documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
-            await self._hub.replace(family.placement, free)
+            await self._hub.amend(family.placement, free)
         return DONE
 
     async def _take_orphans_away(self, placement: JsonObject, bindings: Sequence[JsonObject]) -> None:

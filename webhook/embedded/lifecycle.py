@@ -99,6 +99,21 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
     return head | content | status
 
 
+def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
+    """Return the state after an update of finalizers, labels and annotations alone; *current* itself when none changes.
+
+    Raises:
+        ConflictError: *document* is not based on *current*.
+        InvalidMetadataError: With every reason.
+    """
+    given, metadata = document["metadata"], dict(current["metadata"])
+    metadata["resourceVersion"] = given.get("resourceVersion", "")
+    metadata["finalizers"] = given.get("finalizers") or []
+    for member in ("labels", "annotations"):
+        metadata[member] = {**metadata.get(member, {}), **(given.get(member) or {})}
+    return replaced(kind, current, {**current, "metadata": metadata})
+
+
 def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
     """Return the state after a write to the status subresource; *current* itself when nothing changes.
 

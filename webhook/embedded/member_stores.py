@@ -159,6 +159,11 @@ class ObservedStore(MemberStore):
         self._check(kind)
         return self._note(kind, await self._store.replace(self._stored(kind), document))
 
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `Store.replace_metadata`."""
+        self._check(kind)
+        return self._note(kind, await self._store.replace_metadata(self._stored(kind), document))
+
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `Store.replace_status`."""
         return await self._store.replace_status(self._stored(kind), document)

@@ -202,6 +202,13 @@ class EmbeddedStore(Store):
         changed = lifecycle.replaced(kind, current, document)
         return changed if dry_run or changed is current else self._store(kind, changed)
 
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `Store.replace_metadata`."""
+        await self._turn()
+        current = self._found(kind, _key_given(kind, document))
+        changed = lifecycle.metadata_replaced(kind, current, document)
+        return changed if changed is current else self._store(kind, changed)
+
     async def replace_status(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
         """See `Store.replace_status`. Raises `NotFoundError` for a kind whose status is no subresource."""
         await self._turn()

@@ -330,6 +330,9 @@ class _InNamespace:
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         return await self._store.replace(kind, document)
 
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return await self._store.replace_metadata(kind, document)
+
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         return await self._store.replace_status(kind, document)
 

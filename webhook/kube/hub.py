@@ -12,7 +12,7 @@ stored, so a process that ends before has lost nothing.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -104,10 +104,25 @@ class Hub:
             raise
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store an object over the version it was read at. Raises as the store does; after a conflict it is read."""
+        """Store an object over the version it was read at. Raises as the store does; after a conflict it is read.
+
+        For objects that are made here. One that users write is `amend`-ed.
+        """
+        return await self._over(kind, document, self.store.replace)
+
+    async def amend(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """Store the metadata of an object, over the version it was read at: see `Store.replace_metadata`.
+
+        Raises as the store does; after a conflict the object is read.
+        """
+        return await self._over(kind, document, self.store.replace_metadata)
+
+    async def _over(
+        self, kind: Kind, document: JsonObject, write: Callable[[Kind, JsonObject], Awaitable[JsonObject]]
+    ) -> JsonObject:
         try:
             async with self._slot():
-                return self._known(kind, await self.store.replace(kind, document))
+                return self._known(kind, await write(kind, document))
         except ConflictError:
             await self._read(kind, key_of(document))
             raise

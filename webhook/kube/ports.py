@@ -176,6 +176,17 @@ class Store(Protocol):
         """
         ...
 
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """Store the finalizers, labels and annotations of the object, over the version that it has to carry.
+
+        Everything else stays as it is stored, whatever *document* says or leaves out: what was read may be less than
+        what is stored, where a definition has just got a new field. The finalizers become those of *document*; labels
+        and annotations that it does not have stay. The ``uid`` does not count: no two objects are ever at one version.
+
+        Raises as `replace`.
+        """
+        ...
+
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Store ``status`` only, over the version that the object carries; if it has no status, that is removed.
 

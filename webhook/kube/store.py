@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.kube.client import REQUEST_SECONDS, ApiServer
+from webhook.kube.client import MERGE_PATCH, REQUEST_SECONDS, ApiServer
 from webhook.kube.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import (
     EventType,
@@ -112,6 +112,20 @@ class HubStore:
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
         return await self._write("PUT", path_of_object(kind, key_of(document)), document)
+
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        """See `webhook.kube.ports.Store`."""
+        found = document["metadata"]
+        metadata: JsonObject = {
+            "resourceVersion": found["resourceVersion"],
+            "finalizers": found.get("finalizers") or [],
+        }
+        metadata |= {name: found[name] for name in ("labels", "annotations") if found.get(name)}
+        path = path_of_object(kind, key_of(document))
+        change = {"metadata": metadata}
+        return self._read(
+            await self._server.request("PATCH", path, change, content_type=MERGE_PATCH, fence=self._fence)
+        )
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""

@@ -45,6 +45,8 @@ OWN_NAMESPACE: Final = "harbormaster-system"
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = ("create", "delete", "get", "list", "update", "watch")
+KEPT: Final = (*READ, "patch", "update")
+"""Objects of users on which we keep finalizers and notes: by patches; the release before this one wrote them whole."""
 APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 SECRET: Final = KINDS["", "Secret"]
@@ -260,7 +262,7 @@ def _reconcile_rules() -> Iterator[Rule]:
         *(family.override_snapshot for family in FAMILIES),
     ]
     reported = [kind for family in FAMILIES for kind in (family.placement, family.policy_snapshot, family.binding)]
-    yield _rule("placements: read, and their finalizers kept", (*READ, "update"), PLACEMENTS)
+    yield _rule("placements: read, and their finalizers kept", KEPT, PLACEMENTS)
     yield _rule(
         "snapshots block the deletion of their placement, which hubs with OwnerReferencesPermissionEnforcement check",
         ("update",),
@@ -270,8 +272,8 @@ def _reconcile_rules() -> Iterator[Rule]:
     yield _rule("snapshots and bindings: all of them are made here", OWN, made)
     yield _rule("what has become of placements, decisions and bindings", ("update",), reported, "status")
     overrides = [family.override for family in FAMILIES]
-    yield _rule("overrides: read, and their finalizers kept", (*READ, "update"), overrides)
-    yield _rule("evictions: read, and what is meant noted on them", (*READ, "update"), [kinds.EVICTION])
+    yield _rule("overrides: read, and their finalizers kept", KEPT, overrides)
+    yield _rule("evictions: read, and what is meant noted on them", KEPT, [kinds.EVICTION])
     yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
     seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, kinds.EVICTION)]
     why = "what else holds a member: one kind of disruption waits for the other"
@@ -283,7 +285,7 @@ def _reconcile_rules() -> Iterator[Rule]:
         ("create", "get", "list", "update", "watch"),
         [kinds.PLACEMENT_STATUS],
     )
-    yield _rule("members: read, and their finalizers kept", (*READ, "update"), [kinds.MEMBER_CLUSTER])
+    yield _rule("members: read, and their finalizers kept", KEPT, [kinds.MEMBER_CLUSTER])
     yield _rule("what has become of members", ("update",), [kinds.MEMBER_CLUSTER], "status")
     yield _rule("what the hub and a member's agent tell each other", OWN, [kinds.INTERNAL_MEMBER_CLUSTER])
     yield _rule("every member has a namespace of its own here", OWN, [kinds.NAMESPACE])

@@ -73,6 +73,9 @@ class MortalStore(Store):
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
         return await self._write("replace", kind, document, lambda: self.inner.replace(kind, document))
 
+    async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
+        return await self._write("replace", kind, document, lambda: self.inner.replace_metadata(kind, document))
+
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         self._check()
         return await self.inner.replace_status(kind, document)
