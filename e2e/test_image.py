@@ -15,6 +15,7 @@ from e2e.image.layers import Context, copy_from_layers
 from e2e.kubelet.images import PROJECT
 
 ENVIRONMENT = "opt/harbormaster"
+SHELLS = {"ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "toybox", "zsh"}
 BUILD_ONLY = {"editables", "hatchling", "pip", "setuptools"}
 
 
@@ -56,6 +57,19 @@ def test_everyone_may_read_it_and_only_root_may_write_it(files):
             assert about.st_mode & 0o022 == 0, path
             assert about.st_mode & wanted == wanted, path
         assert not about.st_mode & (stat.S_ISUID | stat.S_ISGID), path
+
+
+def test_it_neither_brings_a_shell_nor_needs_one(built, files):
+    """So it can stand on an image without one, where an attacker finds none to run commands in."""
+    programs = [path for path in files if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o111]
+    scripts = {path: path.read_bytes().splitlines()[0].decode() for path in programs if path.read_bytes()[:2] == b"#!"}
+    assert [first for path, first in scripts.items() if path.name == "harbormaster"] == [
+        f"#!/{ENVIRONMENT}/bin/python3"
+    ]
+    assert {re.split("[ /]", first)[-1] for first in scripts.values()} == {"python3"}  # also behind /usr/bin/env
+    assert not SHELLS & {path.name for path in files}
+    last = read_dockerfile(PROJECT / "Dockerfile").stage("")
+    assert [step.text for step in last.steps if step.word in {"RUN", "ENTRYPOINT"} and not step.is_exec] == []
 
 
 def test_all_code_is_compiled_for_good(files):
