@@ -7,6 +7,7 @@
 # BASE    what the result stands on: Python of the same minor version, processor and C library, and nothing else that
 #         is needed. Choose one without a shell, such as the distroless Python of Debian 12 (3.11)
 # PYTHON  where BASE has its Python
+# COMMIT  of the source; metrics and the label org.opencontainers.image.revision show it
 #
 # This file names no images, since it does not know where you get yours from. Both have to be named by their digest, so
 # that the same text makes the same image: a tag alone is refused. e2e/image runs these steps without a container engine.
@@ -74,11 +75,14 @@ RUN rm /opt/harbormaster/bin/python* \
     && sed -i -e "s|^home = .*|home = ${PYTHON%/*}|" -e '/^executable\|^command/d' /opt/harbormaster/pyvenv.cfg
 
 FROM ${BASE}
+ARG COMMIT=""
 LABEL org.opencontainers.image.title="harbormaster" \
       org.opencontainers.image.description="Admission, placement and rollout for fleets of Kubernetes clusters" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.revision="${COMMIT}"
 COPY --from=moved /opt/harbormaster /opt/harbormaster
-ENV PATH=/opt/harbormaster/bin:/usr/local/bin:/usr/bin:/bin HOME=/ PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/harbormaster/bin:/usr/local/bin:/usr/bin:/bin HOME=/ PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    HARBORMASTER_COMMIT=${COMMIT}
 USER 65532:65532
 WORKDIR /
 # BASE fits, or the image is not made.

@@ -10,6 +10,7 @@ WORKERS ?= 4
 ONCE ?=
 ENGINE ?= docker
 TAG ?= harbormaster:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+COMMIT ?= $(shell git describe --always --exclude '*' --abbrev=40 --dirty 2>/dev/null)
 BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, as NAME@sha256:DIGEST; see Dockerfile)) \
 	--build-arg BUILD=$(BUILD) --build-arg BASE=$(BASE) $(if $(PYTHON_OF_BASE),--build-arg PYTHON=$(PYTHON_OF_BASE))
 
@@ -98,7 +99,7 @@ docs: $(VENV)/.development  ## Write the pages of docs/reference anew that are m
 	@$(BIN)/python -m webhook.settings > docs/reference/settings.md
 
 image:  ## Build the container image (BUILD=…@sha256:… BASE=…@sha256:…, see Dockerfile; TAG)
-	@$(ENGINE) build $(BASES) --tag $(TAG) .
+	@$(ENGINE) build $(BASES) --build-arg COMMIT=$(COMMIT) --tag $(TAG) .
 
 sbom:  ## Write what is in the image to dist/sbom.json, as CycloneDX (BUILD, BASE as for image)
 	@$(ENGINE) build $(BASES) --target sbom --output dist .

@@ -90,6 +90,10 @@ def test_it_runs_as_the_user_that_the_charts_name(built):
     assert image.entrypoint == ["harbormaster"]
 
 
+def test_it_says_which_commit_it_was_made_of():
+    assert image_of(build(PROJECT, COMMIT="c0ffee")).environment["HARBORMASTER_COMMIT"] == "c0ffee"
+
+
 def test_the_list_of_what_is_in_it_is_complete():
     found = json.loads((build(PROJECT, "sbom").layers[0] / "sbom.json").read_text(encoding="utf-8"))
     assert found["bomFormat"] == "CycloneDX"
