@@ -295,6 +295,8 @@ ELSEWHERE: Final = (
      "e2e/test_authorization.py::test_enforced_nobody_places_what_they_have_no_right_to_by_another_way"),
     ("any user", False, "delete a member's namespace, or our definitions while objects of them exist, by mistake",
      "e2e/test_deletion_guard.py::test_what_holds_the_content_of_members_is_not_deleted_by_mistake"),
+    ("users who may write everything, but are no admins", False, "create, change or delete the Works of a member",
+     "e2e/test_deletion_guard.py::test_works_are_written_by_the_machinery_alone"),
     ("any user", False, "delete or drain nodes beyond the budgets of their pool (where budgets are enforced)",
      "e2e/test_karpenter.py::test_a_drain_beyond_the_budget_is_refused"),
     ("users in `HARBORMASTER_ENFORCEMENT_EXEMPT_USERS`", True, "delete and drain nodes whatever the budgets say",

@@ -1,5 +1,6 @@
 """Deletions on a real hub that would cut a member off: refused, with what to do instead."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -11,23 +12,27 @@ from e2e.fleet.waiting import wait_until
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEMBERS = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"
 NAMESPACES = "/api/v1/namespaces"
-SPACE = "fleet-member-guarded"
+NUMBERS = itertools.count()
+
+
+def space_of(member: str) -> str:
+    return f"fleet-member-{member}"
 
 
 @pytest.fixture
 def member(hub: Cluster) -> Iterator[str]:
-    """A member of the hub with its namespace."""
-    hub.request("POST", NAMESPACES, {"metadata": {"name": SPACE}})
+    """A member of the hub with its namespace, which stays: there is no one who would empty it."""
+    name = f"guarded-{next(NUMBERS)}"
+    hub.request("POST", NAMESPACES, {"metadata": {"name": space_of(name)}})
     document: JsonObject = {
         "apiVersion": "cluster.kubernetes-fleet.io/v1",
         "kind": "MemberCluster",
-        "metadata": {"name": "guarded"},
-        "spec": {"identity": {"kind": "User", "name": "guarded"}},
+        "metadata": {"name": name},
+        "spec": {"identity": {"kind": "User", "name": name}},
     }
     hub.request("POST", MEMBERS, document)
-    yield "guarded"
-    hub.request("DELETE", f"{MEMBERS}/guarded")
-    hub.request("DELETE", f"{NAMESPACES}/{SPACE}?dryRun=All")
+    yield name
+    hub.request("DELETE", f"{MEMBERS}/{name}")
 
 
 def refusal(hub: Cluster, path: str) -> str:
@@ -42,7 +47,7 @@ def refusal(hub: Cluster, path: str) -> str:
 def test_what_holds_the_content_of_members_is_not_deleted_by_mistake(hub, member):
     """Not even by an administrator, one by one or all at once; whoever means it can."""
     instead = f"kubectl delete membercluster {member}"
-    space = f"{NAMESPACES}/{SPACE}"
+    space = f"{NAMESPACES}/{space_of(member)}"
     wait_until(
         "the member is known", lambda: "" if instead in refusal(hub, space) else refusal(hub, space) or "deleted"
     )
@@ -56,3 +61,42 @@ def test_what_holds_the_content_of_members_is_not_deleted_by_mistake(hub, member
     meant = {"metadata": {"annotations": {"harbormaster.dev/allow-deletion": "true"}}}
     hub.request("PATCH", space, meant, content_type=MERGE)
     assert refusal(hub, space) == ""
+
+
+def test_works_are_written_by_the_machinery_alone(hub, member):
+    """A forged Work would be code on a member: RBAC alone does not let a user write one."""
+    works = f"/apis/placement.kubernetes-fleet.io/v1/namespaces/{space_of(member)}/works"
+    work: JsonObject = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "Work",
+        "metadata": {"name": "web"},
+        "spec": {"workload": {"manifests": []}},
+    }
+    changed = {"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "Namespace"}]}}}
+    hub.request("POST", works, work)  # as an administrator
+
+    def written(username: str, method: str, path: str, body: object = None) -> str:
+        groups = ["writers", "system:authenticated"]
+        try:
+            hub.request(
+                method,
+                f"{path}?dryRun=All",
+                body,
+                acting_as={"username": username, "groups": groups},
+                content_type=MERGE if method == "PATCH" else "application/json",
+            )
+        except ApiError as error:
+            return f"{error.code} {error}"
+        return ""
+
+    def refused(*request: object) -> bool:
+        found = written("alice", *request)
+        return found.startswith("403") and "denied the request" in found
+
+    try:
+        wait_until("the member is known", lambda: written(member, "PATCH", f"{works}/web", changed))
+        assert refused("POST", works, {**work, "metadata": {"name": "forged"}})
+        assert refused("PATCH", f"{works}/web", changed)
+        assert refused("DELETE", f"{works}/web")
+    finally:
+        hub.request("DELETE", f"{works}/web")
