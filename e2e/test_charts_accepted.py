@@ -150,6 +150,7 @@ def test_helm_test_fails_where_the_api_server_does_not_ask(hub, service, tested,
     done = tested(f"http://127.0.0.1:{service.http_port}/readyz?verbose")
     assert done.returncode == 1
     assert "the API server does not ask harbormaster" in done.stdout
+    assert "harbormaster doctor --context HUB" in done.stdout
 
 
 def test_helm_test_names_the_hook_of_the_chart(helm):

@@ -7,6 +7,7 @@ import pytest
 from tests.docs.calls import calls_in, calls_in_line, make_targets_in, mistake_in
 from tests.docs.pages import DOCUMENTS, REFERENCE, ROOT, read_page
 
+NOTES = sorted(ROOT.glob("charts/*/templates/NOTES.txt"))
 VARIABLE = re.compile(r"HARBORMASTER_[A-Z_]*[A-Z]")
 OF_THE_TESTS = frozenset({"HARBORMASTER_VECTORS", "HARBORMASTER_SOAK"})
 """Variables that no program of ours reads."""
@@ -18,6 +19,13 @@ documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path
 def test_commands_and_options_exist(path):
     mistakes = {" ".join(call): mistake for call in calls_in(path) if (mistake := mistake_in(call))}
     assert mistakes == {}
+
+
+@pytest.mark.parametrize("path", NOTES, ids=lambda path: path.parts[-3])
+def test_what_helm_says_after_an_installation_can_be_typed(path):
+    calls = [call for line in path.read_text(encoding="utf-8").splitlines() for call in calls_in_line(line.strip())]
+    assert any(call[0] == "doctor" for call in calls)
+    assert [mistake for call in calls if (mistake := mistake_in(call))] == []
 
 
 @documents

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+ADVICE = "harbormaster doctor --context HUB says more, and what to do about it"
 SECONDS = 10
 PATH = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements?dryRun=All"
 
@@ -69,7 +70,7 @@ def trouble(readiness: str, account: Path, hook: str) -> str:
 def main() -> int:
     """Check with the words of the command line: URL of the readiness, folder of the account, name of the hook."""
     found = trouble(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
-    sys.stdout.write(f"{found or 'admission works'}\n")
+    sys.stdout.write("".join(f"{line}\n" for line in ([found, ADVICE] if found else ["admission works"])))
     return 1 if found else 0
 
 
