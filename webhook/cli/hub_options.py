@@ -23,6 +23,7 @@ from webhook.cli.root import KUBECTL
 from webhook.kube.addresses import check_address
 from webhook.processes.data_folder import name_of_owner
 from webhook.processes.hub_kubeconfig import FILE
+from webhook.settings.bounded_file import read_bounded
 from webhook.settings.command_line import CommandLineSettings
 from webhook.settings.data_folder import DataSettings
 from webhook.settings.listener import LOOPBACK_HOSTS
@@ -186,7 +187,7 @@ def _known(file: Path, advice: str) -> Connection:
 
 def _token(file: Path) -> str:
     try:
-        token = file.read_text(encoding="ascii").strip()
+        token = read_bounded(file).decode("ascii").strip()
     except OSError as error:
         raise UserError(f"--token-file {file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError:

@@ -18,9 +18,8 @@ from webhook.cli.connection import Connection
 from webhook.cli.documents import DEFAULT_NAMESPACE
 from webhook.cli.failure import UserError
 from webhook.processes.hub_kubeconfig import is_hub_of_up
+from webhook.settings.bounded_file import read_bounded
 from webhook.settings.hub import KubeconfigSettings
-
-_LONGEST_FILE = 4 * 1024 * 1024
 
 
 def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
@@ -123,9 +122,8 @@ def _entry(document: Mapping[str, Any], section: str, name: object, member: str)
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        with file.open("rb") as stream:
-            content = stream.read(_LONGEST_FILE + 1)
-        document = yaml.safe_load(content) if len(content) <= _LONGEST_FILE else None
+        content = read_bounded(file)
+        document = yaml.safe_load(content)
     except OSError as error:
         raise UserError(f"kubeconfig {file}: {(error.strerror or str(error)).lower()}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

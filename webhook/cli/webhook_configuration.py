@@ -10,6 +10,7 @@ from webhook.cli.failure import UserError
 from webhook.cli.options import output_option
 from webhook.cli.output import print_document
 from webhook.kube.addresses import check_address
+from webhook.settings.bounded_file import read_bounded
 
 HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
@@ -103,7 +104,7 @@ def _trust(path: Path) -> bytes:
     """
     from cryptography import x509
 
-    content = path.read_bytes()
+    content = read_bounded(path)
     if b"PRIVATE KEY" in content:
         raise UserError(f"--ca {path}: holds a private key; give it the certificate alone")
     try:

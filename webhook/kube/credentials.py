@@ -16,6 +16,8 @@ import yaml
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException, load_kube_config
 
+from webhook.settings.bounded_file import read_bounded
+
 CHECK_SECONDS: Final = 1.0
 """Shortest time between two checks of a token file."""
 
@@ -33,7 +35,7 @@ async def renewal(kubeconfig: Path, context: str | None) -> Renewal | None:
         kubeconfig: One that the library has read.
         context: As the library was told.
     """
-    user = _user(yaml.safe_load(await asyncio.to_thread(kubeconfig.read_bytes)), context)
+    user = _user(yaml.safe_load(await asyncio.to_thread(read_bounded, kubeconfig)), context)
     if "exec" in user:
         loader = await load_kube_config(str(kubeconfig), context=context, client_configuration=Configuration())
         return _ExecToken(loader).renew
@@ -71,7 +73,7 @@ class _TokenFile:
             mark = (found.st_mtime_ns, found.st_size, found.st_ino)
             if mark == self._mark:
                 return
-            token = self._path.read_text(encoding="utf-8").strip()
+            token = read_bounded(self._path).decode().strip()
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("token file not read", extra={"file": str(self._path), "error": str(error)})
             return

@@ -15,6 +15,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 from webhook.kube.credentials import renewal
 from webhook.kube.kubeconfig_fields import check_kubeconfig
 from webhook.kube.login import ConfigurationError, Endpoint, Login, environment_proxy
+from webhook.settings.bounded_file import read_bounded
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
@@ -48,7 +49,10 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> Endpoint:
         )
     authorities = ""
     if configuration.ssl_ca_cert:
-        content = await asyncio.to_thread(Path(configuration.ssl_ca_cert).read_bytes)
+        try:
+            content = await asyncio.to_thread(read_bounded, Path(configuration.ssl_ca_cert))
+        except OSError as error:
+            raise ConfigurationError(f"kubeconfig {kubeconfig}: {error.filename}: {error.strerror}") from error
         authorities = content.decode("ascii", errors="replace")
     return Endpoint(
         str(configuration.host), authorities, configuration.tls_server_name or "", str(configuration.proxy or "")
@@ -61,11 +65,20 @@ async def _read(kubeconfig: Path | None, context: str | None) -> Configuration:
         if kubeconfig is None:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
         else:
-            content = await asyncio.to_thread(kubeconfig.read_bytes)  # the library takes no file for an empty one
+            content = await asyncio.to_thread(read_bounded, kubeconfig)  # the library takes no file for an empty one
             check_kubeconfig(yaml.safe_load(content), context)
             await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
             configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
-    except (ConfigException, OSError, yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ConfigException,
+        OSError,
+        yaml.YAMLError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
         reason = " ".join(str(error).split())
         if isinstance(error, OSError) and error.strerror:

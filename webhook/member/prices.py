@@ -25,6 +25,7 @@ from typing import Any, Final
 import yaml
 
 from scorer.api.meta import parse_time
+from webhook.settings.bounded_file import read_bounded
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _FIELDS: Final = ("updatedAt", "prices", "regions")
@@ -186,7 +187,7 @@ class PriceFile:
             mark = (found.st_mtime_ns, found.st_size, found.st_ino)
             if mark == self._mark and not self.problem:
                 return
-            text = self._path.read_text(encoding="utf-8")
+            text = read_bounded(self._path).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
             raise PriceError(f"{self._path}: {reason}") from error

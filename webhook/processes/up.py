@@ -46,6 +46,7 @@ from webhook.processes.garbage import spare_what_stays
 from webhook.processes.services import answers_of, services_of
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
+from webhook.settings.bounded_file import read_bounded
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import UpSettings
 from webhook.telemetry.metrics import Metrics
@@ -227,7 +228,7 @@ class Up:
     def _token(self) -> str:
         """Return the token of the API; made once, readable by its owner only."""
         try:
-            if self.token_file.exists() and (token := self.token_file.read_text(encoding="ascii").strip()):
+            if self.token_file.exists() and (token := read_bounded(self.token_file).decode("ascii").strip()):
                 return token
             token = secrets.token_urlsafe(32)
             _write_private(self.token_file, token.encode())

@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import Field
 
+from webhook.settings.bounded_file import read_bounded
 from webhook.settings.environment import PREFIX, Settings, SettingsError
 
 ROOT: Final = "/hooks"
@@ -45,7 +46,7 @@ def read_secrets(path: Path | None) -> tuple[str, ...]:
         return ()
     where = f"{PREFIX}WEBHOOK_SECRET_FILE: {str(path)!r}"
     try:
-        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
+        lines = [line.strip() for line in read_bounded(path).decode("ascii").splitlines()]
     except OSError as error:
         raise SettingsError(f"{where}: {error.strerror}") from error
     except UnicodeDecodeError:

@@ -62,6 +62,7 @@ def test_a_server_without_a_token_needs_one(tmp_path, server):
         pytest.param("{", "is not YAML: ", id="not-yaml"),
         pytest.param("[]", "is no kubeconfig; start a hub with: harbormaster up --data", id="no-object"),
         pytest.param("{}", "has no current context", id="empty"),
+        pytest.param("{}".ljust(2**20 + 1), "larger than 1048576 bytes", id="too-large"),
     ],
 )
 def test_a_bad_kubeconfig_is_told_in_one_line(tmp_path, content, mistake):
@@ -121,6 +122,11 @@ def test_a_bad_token_file_is_told_in_one_line(tmp_path, content):
     (tmp_path / "token").write_bytes(content)
     with pytest.raises(UserError, match="is not a token"):
         HubOptions(data=tmp_path, server="https://hub", token_file=tmp_path / "token").find({})
+
+
+def test_a_token_file_without_end_is_told_in_one_line(tmp_path):
+    with pytest.raises(UserError, match="--token-file /dev/zero: larger than 1048576 bytes"):
+        HubOptions(data=tmp_path, server="https://hub", token_file=Path("/dev/zero")).find({})
 
 
 def test_a_kubeconfig_of_somebody_else_is_not_believed(tmp_path, monkeypatch):

@@ -98,6 +98,7 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
         pytest.param(["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
         pytest.param(["--ca", "tls.key"], "tls.key: holds a private key", id="key-for-authority"),
         pytest.param(["--ca", "nothing.crt"], "nothing.crt: No such file or directory", id="no-file"),
+        pytest.param(["--ca", "/dev/zero"], "/dev/zero: larger than 1048576 bytes", id="file-without-end"),
         pytest.param(["--ca", "text.crt"], "text.crt: holds no certificate in PEM", id="no-certificate"),
     ],
 )

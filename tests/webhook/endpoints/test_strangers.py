@@ -335,6 +335,7 @@ async def test_strangers_reserve_nothing(secret_file):
         pytest.param("a" * 31, "line 1: must be 32 to 128 letters", id="too-short"),
         pytest.param("\n\nsecret/segment-with-a-slash-in-it-000", "line 3: must be", id="no-segment"),
         pytest.param("é" * 40, "is not ASCII text", id="no-ascii"),
+        pytest.param("a" * (2**20 + 1), "larger than 1048576 bytes", id="too-large"),
     ],
 )
 def test_a_file_that_holds_no_secret_is_named_and_not_quoted(tmp_path, content, complaint):

@@ -53,7 +53,7 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path, clock, caplo
         assert await sent(server) == "Bearer first"
         clock.time += CHECK_SECONDS
         assert await sent(server) == "Bearer second"
-        for content in ("", None):  # being written anew, gone for a moment
+        for content in ("", "a" * (2**20 + 1), None):  # being written anew, no token at all, gone for a moment
             file.unlink() if content is None else file.write_text(content, encoding="ascii")
             clock.time += CHECK_SECONDS
             assert await sent(server) == "Bearer second"

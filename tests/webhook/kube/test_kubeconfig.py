@@ -88,6 +88,27 @@ async def test_an_authority_that_cannot_be_read_is_named(write, tmp_path):
         await read_login(write(**{"certificate-authority": str(tmp_path / "nowhere")}), None)
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        pytest.param("a" * (2**20 + 1), "larger than 1048576 bytes", id="too-large"),
+        pytest.param("[" * 100_000, "recursion", id="nested-too-deep"),
+    ],
+)
+async def test_a_file_that_takes_too_much_is_not_read(tmp_path, content, reason):
+    path = tmp_path / "kubeconfig"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"kubeconfig {path}: .*{reason}"):
+        await read_login(path, None)
+
+
+async def test_authorities_without_end_are_told_to_no_other_client(write, tmp_path):
+    pem = tmp_path / "ca.crt"
+    pem.write_bytes(Authority.new(datetime.now(UTC)).pem.ljust(2**20 + 1))
+    with pytest.raises(ConfigurationError, match=f"kubeconfig .*: {pem}: larger than 1048576 bytes"):
+        await read_endpoint(write(**{"certificate-authority": str(pem)}), None)
+
+
 async def test_without_a_kubeconfig_this_has_to_be_a_pod():
     with pytest.raises(ConfigurationError, match="no --kubeconfig is given and this runs in no pod"):
         await read_login(None, None)

@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,8 @@ async def test_a_file_is_read_again_when_it_changes(tmp_path):
 async def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PriceError, match="No such file or directory"):
         await PriceFile(tmp_path / "none").open()
+
+
+async def test_a_file_without_end():
+    with pytest.raises(PriceError, match="/dev/zero: larger than 1048576 bytes"):
+        await PriceFile(Path("/dev/zero")).open()
