@@ -42,6 +42,14 @@ class LeafSource(Protocol):
         """Return the leaf to replace *leaf*, None while there is no new one. Raises `CertificateError`."""
         ...
 
+    def common_key(self, leaf: Leaf) -> bytes:
+        """Return a private key that all servers with certificates of this origin have, in PEM; it changes seldom.
+
+        Args:
+            leaf: The one in use.
+        """
+        ...
+
     async def keep(self, changed: Callable[[], object]) -> None:
         """Follow what the certificates depend on, until cancelled or for as long as there is anything to follow.
 
@@ -84,6 +92,10 @@ class OwnLeaves:
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
         """Sign a new leaf when *leaf* is due for renewal. Raises `CertificateError`."""
         return self.first(now) if is_due(leaf, self.authority, now) else None
+
+    def common_key(self, leaf: Leaf) -> bytes:  # noqa: ARG002 - its key is its own
+        """Return the authority's."""
+        return self.authority.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
         """Return: the authority never changes."""
@@ -132,6 +144,10 @@ class LeafFiles:
         """Read the files again. Raises `CertificateError`."""
         found = self.first(now)
         return None if (found.chain_pem, found.key_pem) == (leaf.chain_pem, leaf.key_pem) else found
+
+    def common_key(self, leaf: Leaf) -> bytes:
+        """Return the key in the files, which other servers may have mounted, too."""
+        return leaf.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
         """Return: the files are looked at whenever another certificate is asked for."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,8 @@ RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
 CAPACITY_KINDS = ("total", "allocatable", "available")
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 NODE_COUNT_ALIASES = {NODE_COUNT: "kubernetes.azure.com/node-count", "kubernetes.azure.com/node-count": NODE_COUNT}
+
+_REVISIONS = 2**64
 
 MOST_COLUMNS = 256
 """How many label columns, and how many property columns, a snapshot keeps; the oldest is dropped first.
@@ -107,16 +110,13 @@ class Fleet:
 
     Args:
         members: By name, ascending.
-        revision: Grows with every change of the fleet.
         limits: The limits of eligibility.
     """
 
-    def __init__(
-        self, members: Sequence[MemberCluster], revision: int = 0, limits: EligibilityLimits | None = None
-    ) -> None:
+    def __init__(self, members: Sequence[MemberCluster], limits: EligibilityLimits | None = None) -> None:
         self.members: Sequence[MemberCluster] = tuple(members)
         self.names = tuple(member.metadata.name for member in self.members)
-        self.revision = revision
+        self._revision: int | None = None
         self.limits = limits or EligibilityLimits()
         self._columns = _Columns()
         self._scored: frozenset[int] | None = None
@@ -124,12 +124,21 @@ class Fleet:
         self._view: _LaterFleet | None = None
 
     @classmethod
-    def of(
-        cls, members: Iterable[MemberCluster], revision: int = 0, limits: EligibilityLimits | None = None
-    ) -> "Fleet":
+    def of(cls, members: Iterable[MemberCluster], limits: EligibilityLimits | None = None) -> "Fleet":
         """Make a snapshot of *members*, in any order; of two with the same name, the later counts."""
         by_name = {member.metadata.name: member for member in members}
-        return cls([by_name[name] for name in sorted(by_name)], revision, limits)
+        return cls([by_name[name] for name in sorted(by_name)], limits)
+
+    @property
+    def revision(self) -> int:
+        """Names the members and the versions at which they are stored, below 2**64.
+
+        Two processes that know the same members at the same versions get the same number, in whatever order they heard
+        of them.
+        """
+        if self._revision is None:
+            self._revision = sum(map(_stamp, self.members)) % _REVISIONS
+        return self._revision
 
     def __len__(self) -> int:
         return len(self.members)
@@ -244,13 +253,16 @@ class Fleet:
         if lost:
             members = {member.metadata.name: member for member in self.members} | news
             kept = (member for name, member in members.items() if name not in lost)
-            return Fleet.of(kept, self.revision + 1, self.limits)
+            return Fleet.of(kept, self.limits)
         now = list(self.members)  # copies throughout: requests under way go on reading this snapshot
         for row, member in rows.items():
             now[row] = member
         fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
         fleet.members, fleet.names = tuple(now), self.names
-        fleet.revision, fleet.limits = self.revision + 1, self.limits
+        fleet.limits, fleet._revision = self.limits, None
+        if self._revision is not None:
+            moved = sum(_stamp(member) - _stamp(self.members[row]) for row, member in rows.items())
+            fleet._revision = (self._revision + moved) % _REVISIONS
         fleet._columns, fleet._view = self._carried_over(fleet.members, rows), None
         fleet._scored = fleet._fresh_until = None
         if self._scored is not None:
@@ -303,6 +315,13 @@ class Fleet:
         return EligibilityColumns(failed, heartbeat, health, until)
 
 
+def _stamp(member: MemberCluster) -> int:
+    """Return a number of 64 bits that names one member at one version."""
+    about = member.metadata
+    text = "\0".join((about.name, about.uid, about.resource_version))
+    return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest())
+
+
 def _make_room(columns: dict[str, Any]) -> None:
     if len(columns) >= MOST_COLUMNS:
         del columns[next(iter(columns))]
@@ -313,7 +332,7 @@ class _LaterFleet(Fleet):
 
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self.members, self.names = fleet.members, fleet.names
-        self.revision, self.limits = fleet.revision, fleet.limits
+        self._revision, self.limits = fleet._revision, fleet.limits
         self._columns, self._fleet, self.now = fleet._columns, fleet, now
         self._scores: dict[str, QuantityColumn] = {}
 

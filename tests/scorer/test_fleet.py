@@ -123,12 +123,35 @@ def after(before, steps):
 @modest(70)
 def test_an_updated_fleet_equals_a_rebuilt_one(drawn):
     before, steps = drawn
-    first = fleet = warm(Fleet.of(before, 7))
+    first = fleet = warm(Fleet.of(before))
     for changed, gone in steps:
         fleet = warm(fleet.updated(changed, gone))
     assert_same(fleet, Fleet.of(after(before, steps)))
-    assert fleet.revision == 7 + len(steps)
+    assert fleet.revision == Fleet.of(after(before, steps)).revision
     assert_same(first, Fleet.of(before))  # a snapshot never changes
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), min_size=1), st.randoms(use_true_random=False))
+@modest(50)
+def test_the_revision_names_the_members_and_their_versions_and_nothing_else(versions, dice):
+    found = [stored_at(name, version) for name, version in versions.items()]
+    first = Fleet.of(found).revision
+    dice.shuffle(found)
+    assert Fleet.of(found).revision == first
+    step_by_step = Fleet([])
+    for member in (stored_at(found[0].metadata.name, 0), *found):
+        _ = step_by_step.revision
+        step_by_step = step_by_step.updated([member])
+    assert step_by_step.revision == first
+    assert step_by_step.updated([stored_at(found[0].metadata.name, 4)]).revision != first
+    assert step_by_step.updated([stored_at(found[0].metadata.name, 1, uid="other")]).revision != first
+    assert step_by_step.updated([], [found[0].metadata.name]).revision != first
+    assert 0 <= first < 2**64
+
+
+def stored_at(name, version, uid="u"):
+    metadata = {"name": name, "uid": uid, "resourceVersion": str(version)}
+    return MemberCluster.read(cluster_document(name) | {"metadata": metadata})
 
 
 @given(drawn=changes(), policy=pick_n_policies())

@@ -7,7 +7,7 @@ Source: serving.md 3.1 and 3.2.
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import dict_at, list_at
@@ -33,6 +33,8 @@ from webhook.kube.children import children
 
 STEP = timedelta(seconds=10)
 """How long answers use the same instant."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""From which steps are counted: at the same time by all replicas."""
 
 
 class HubAdvisor:
@@ -48,7 +50,6 @@ class HubAdvisor:
         self._cache = cache
         self._history = history
         self._now = now
-        self._start = now()
 
     @property
     def fleet_revision(self) -> str:
@@ -56,7 +57,7 @@ class HubAdvisor:
         return self._revision(self._now())
 
     def _revision(self, now: datetime) -> str:
-        return f"{self._cache.fleet.revision}/{(now - self._start) // STEP}"
+        return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
     def evaluate(self, question: Question) -> Verdict:
         """Filter and rank as a first run would, regardless of what is placed already."""
@@ -167,7 +168,7 @@ class HubAdvisor:
         """Return the start of the step of *moment*; for clusters given with the question, *moment* itself."""
         if question.clusters is not None:
             return moment
-        return self._start + (moment - self._start) // STEP * STEP
+        return EPOCH + (moment - EPOCH) // STEP * STEP
 
     def _decide(self, ref: PlacementRef, now: datetime) -> Schedule:
         return self._deciding(ref, now)(self._cache.fleet)

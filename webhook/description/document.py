@@ -40,8 +40,8 @@ answer. Two are listed with no operation, because they can answer any: 405, `met
 `not-found`, for an unknown path.
 
 `fleetRevision` names the state behind an answer: `<fleet>/<step>`, where the step is the ten seconds in which ages \
-were measured; a plan, which is judged at an instant of its own, has `<fleet>` alone. It is valid for the server that \
-gave it, until that server restarts. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
+were measured; a plan, which is judged at an instant of its own, has `<fleet>` alone. All replicas that know the same \
+members in the same state give the same. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
 that of `/v1/openapi.json` is `"<hash>"`."""
 
 _HEADERS: Final[JsonObject] = {

@@ -2,9 +2,10 @@
 
 The token is sealed, so a caller can use it neither with another query nor after the fleet has changed.
 
-Replicas accept each other's tokens when they have the same private key for TLS, as replicas do that mount the same
-Secret: the key of the seal is derived from it and changes with it. If each replica has its own key, only the replica
-that made a token accepts it; the others answer that it has expired, and the caller starts again from the first page.
+Replicas accept each other's tokens, as long as they know the same state of the fleet, when they have a private key in
+common: that of the authority which they share in a Secret, or that of the certificate which they have mounted. The key
+of the seal is derived from it and changes with it. If each replica has its own key, only the replica that made a token
+accepts it; the others answer that it has expired, and the caller starts again from the first page.
 
 Source: serving.md 3.2.
 """

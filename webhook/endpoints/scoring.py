@@ -50,7 +50,8 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
             start = continuation.start(body.continue_, verdict.fleet_revision, query)
         except ContinueExpiredError:
             raise ProblemError(
-                Problem.CONTINUE_EXPIRED, "the token is of another query or the fleet has changed; start again"
+                Problem.CONTINUE_EXPIRED,
+                "the token is of another query or the fleet has changed; ask anew without it",
             ) from None
         items = _page(verdict, start, body.page)
         if body.explain and items:

@@ -133,6 +133,10 @@ class KeptAuthority:
             return self.first(now)
         return self._sign(now) if is_due(leaf, self._signer, now) else None
 
+    def common_key(self, leaf: Leaf) -> bytes:
+        """Return the key of the authority in the Secret, which all replicas read; that of *leaf* before it is read."""
+        return leaf.key_pem if self._lineage is None else self._lineage.active.key_pem
+
     def _sign(self, now: datetime) -> Leaf:
         lineage = self._lineage
         above = lineage.above(now) if lineage is not None and self._signs_as(lineage) else ()

@@ -75,6 +75,11 @@ class Certificates:
         return self._leaf.key_pem
 
     @property
+    def common_key_pem(self) -> bytes:
+        """A private key that all replicas have, where they have their certificates from the same origin."""
+        return self.leaves.common_key(self._leaf)
+
+    @property
     def trust_pem(self) -> bytes:
         """What a client has to trust to accept the server certificate."""
         return self.leaves.trust_pem

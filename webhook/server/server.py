@@ -112,7 +112,7 @@ class Server:
         self._listener_seen = float("-inf")
         self._addresses: Addresses | None = None
         self._housekeeping: asyncio.Task[None] | None = None
-        continuation = Continuation(lambda: sealing_key(certificates.key_pem))
+        continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
         parts = Parts(services, settings, self.health, self.metrics, continuation, self._callers, tracing)
         app, probes = make_app(parts), make_probe_app(parts)

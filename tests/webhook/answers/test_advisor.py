@@ -27,7 +27,7 @@ from tests.scorer.builders import (
     policy,
     prefer,
 )
-from webhook.answers.advisor import STEP, HubAdvisor
+from webhook.answers.advisor import EPOCH, STEP, HubAdvisor
 from webhook.answers.questions import Question
 from webhook.answers.ranking import affinity_range
 from webhook.embedded.store import EmbeddedStore
@@ -157,10 +157,43 @@ async def test_the_revision_names_the_instant_that_was_judged():
     for _ in range(3):
         verdict = advisor.evaluate(question)
         step = int(verdict.fleet_revision.partition("/")[2])
-        assert verdict.evaluated_at == NOW + step * STEP
+        assert verdict.evaluated_at == EPOCH + step * STEP
         explained = advisor.explain(question)
         step = int(explained["fleetRevision"].partition("/")[2])
-        assert explained["evaluatedAt"] == format_time(NOW + step * STEP)
+        assert explained["evaluatedAt"] == format_time(EPOCH + step * STEP)
+    store.close()
+
+
+async def test_replicas_that_know_the_same_give_the_same_answer_under_the_same_revision():
+    """Whenever each has started, and in whatever order it has heard of the members."""
+    store = EmbeddedStore.open(None)
+
+    def stored(name, version):
+        metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+        return cluster_document(name) | {"metadata": metadata}
+
+    def replica(started, *documents, gone=()):
+        cache = Cache(store)
+        shelf = cache.shelf(MEMBER_CLUSTER)
+        for document in documents:
+            shelf.put(document)
+            _ = cache.fleet.revision
+        for document in gone:
+            shelf.drop(document)
+        clock = [started]
+        advisor = HubAdvisor(cache, lambda: clock[0])
+        clock[0] = NOW
+        return advisor
+
+    left = stored("left", 3)
+    early = replica(NOW - 3 * STEP, stored("a", 1), stored("b", 2), left, stored("a", 9), gone=[left])
+    late = replica(NOW, stored("b", 2), stored("a", 9))
+    behind = replica(NOW, stored("b", 2), stored("a", 1))
+    question = Question(PlacementPolicy.read(policy()))
+    answers = [advisor.evaluate(question) for advisor in (early, late, behind)]
+    assert answers[0].fleet_revision == answers[1].fleet_revision != answers[2].fleet_revision
+    assert answers[0].evaluated_at == answers[1].evaluated_at
+    assert early.explain(question) == late.explain(question)
     store.close()
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import Authority
-from certs.source import LeafFiles
+from certs.source import LeafFiles, OwnLeaves
 from tests.webhook.endpoints.asking import PAYMENTS, ask, assert_problem
 from webhook.endpoints.continuation import sealing_key
 
@@ -43,6 +43,17 @@ async def page(port, token: str = ""):
 
 async def test_replicas_with_one_key_understand_each_other(launch, leaves):
     async with launch(leaves=leaves("a")) as first, launch(leaves=leaves("b", "a")) as second:
+        token = (await page(first)).json["continue"]
+        assert [item["cluster"] for item in (await page(second, token)).json["items"]] == ["smartfish", "oslo"]
+
+
+async def test_replicas_with_one_authority_understand_each_other(launch):
+    """Each has a leaf of its own, and another one every few days."""
+    authority = Authority.new(datetime.now(UTC))
+    shared = OwnLeaves(authority, ("localhost",), ("127.0.0.1",))
+    async with launch(leaves=shared) as first, launch(leaves=shared) as second:
+        keys = [port.server.certificates.key_pem for port in (first, second)]
+        assert len(set(keys)) == 2
         token = (await page(first)).json["continue"]
         assert [item["cluster"] for item in (await page(second, token)).json["items"]] == ["smartfish", "oslo"]
 

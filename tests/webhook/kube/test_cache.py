@@ -390,7 +390,7 @@ async def test_the_fleet_follows_the_member_clusters(store):
         await store.delete(MEMBER_CLUSTER, Key("a"))
         await until(lambda: cache.fleet.names == ("b",))
         assert first.names == ("b",)
-        assert cache.fleet.revision > first.revision
+        assert cache.fleet.revision == first.revision  # that of the same members at the same versions
 
 
 async def test_the_fleet_takes_reports_in_while_nobody_asks(store):

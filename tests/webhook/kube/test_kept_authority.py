@@ -130,6 +130,17 @@ async def test_replicas_that_start_at_once_agree_on_one_authority(hub, start):
     assert sorted(word for replica in replicas for word in replica.counted) == ["success"]
 
 
+async def test_replicas_have_the_key_of_the_authority_in_common_and_their_own_for_their_leaves(hub, start, clock):
+    replicas = [await start() for _ in range(2)]
+    keys = {replica.kept.common_key(replica.leaf) for replica in replicas}
+    assert keys == {stored(hub).active.key_pem}
+    assert len({replica.leaf.key_pem for replica in replicas}) == 2
+    clock.now = DUE
+    for replica in replicas:
+        await replica.settle()
+    assert {replica.kept.common_key(replica.leaf) for replica in replicas} == {stored(hub).active.key_pem} != keys
+
+
 async def test_looking_again_writes_nothing_and_signs_nothing(hub, start):
     replica = await start()
     before = list(hub.writes)

@@ -117,6 +117,9 @@ class NextAuthority:
         new = self.authorities[1]
         return None if leaf.issuer == new.name else new.issue(("localhost",), ("127.0.0.1",), now)
 
+    def common_key(self, leaf):
+        return leaf.key_pem
+
     async def keep(self, changed):
         pass
 
