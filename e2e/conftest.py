@@ -227,7 +227,7 @@ def start_service(folder: Path) -> Iterator[StartService]:
         cluster: Cluster,
         kubeconfig: Path | None = None,
         *,
-        clock_seconds: int = 0,
+        clock_seconds: int | None = None,
         wait: bool = True,
         words: Sequence[str] = (),
         **settings: Any,

@@ -62,7 +62,7 @@ class Installation:
         self.replicas = [self.start(wait=False) for _ in range(2)]
         self.door = Door(self.replicas)
 
-    def start(self, *, wait: bool = True, clock_seconds: int = 0, kubeconfig: Path | None = None) -> Service:
+    def start(self, *, wait: bool = True, clock_seconds: int | None = None, kubeconfig: Path | None = None) -> Service:
         """Start one more replica, which nobody asks yet."""
         return self._start(self.hub, kubeconfig, wait=wait, clock_seconds=clock_seconds, **self.settings)
 
@@ -386,6 +386,27 @@ def test_replicas_whose_clocks_are_a_month_off_are_trusted(lasting):
     finally:
         lasting.door.replicas = lasting.replicas
         kill(*(replica.program for replica in wrong))
+
+
+def test_a_clock_that_jumps_by_a_month_and_back_costs_no_write(lasting):
+    """Of a replica that runs: its leaf goes on being accepted, and no authority is made for it."""
+    before = lasting.lineage()
+    replica = lasting.start(clock_seconds=0, wait=False)
+    try:
+        until(replica.ready, replica.program.last_words)
+        lasting.door.replicas = [replica]
+        with SteadyWriters(lasting.hub) as writers:
+            for seconds in (MONTH_SECONDS, -MONTH_SECONDS, 0):
+                replica.set_clock(seconds)
+                answered = replica.reviews()
+                until(lambda answered=answered: replica.reviews() >= answered + 20, lasting.said)
+                assert handshake(replica.port, before.trusted()) == ""
+                until(replica.ready, replica.checks)
+        writers.check()
+        assert lasting.lineage().active.certificate == before.active.certificate
+    finally:
+        lasting.door.replicas = lasting.replicas
+        kill(replica.program)
 
 
 def test_the_printed_roles_are_enough_and_less_is_told(lasting):

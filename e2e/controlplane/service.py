@@ -20,6 +20,7 @@ from e2e.controlplane.client_certificate import ClientCertificate
 from e2e.controlplane.cluster import LOOPBACK, Cluster, JsonObject
 from e2e.controlplane.printed import printed_with
 from e2e.controlplane.process import PATIENCE, Program, free_port
+from e2e.fleet.shifted_clock import program_with_clock, set_clock
 
 HARBORMASTER = Path(sys.executable).with_name("harbormaster")
 QUICK = {
@@ -54,7 +55,7 @@ class Service:
         folder: For its certificate and log; made when missing.
         settings: Given as ``HARBORMASTER_<NAME>``; with ``certificate_secret`` it gets no certificate from here.
         kubeconfig: Who it is on the hub; None: somebody who may do everything.
-        clock_seconds: How far its clock is ahead.
+        clock_seconds: How far its clock is ahead, until `set_clock`; None: it has the right one.
         words: More of its command line.
     """
 
@@ -64,7 +65,7 @@ class Service:
         folder: Path,
         settings: Mapping[str, Any] | None = None,
         kubeconfig: Path | None = None,
-        clock_seconds: int = 0,
+        clock_seconds: int | None = None,
         words: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,10 +83,11 @@ class Service:
         self.settings = {"webhook_secret_file": secret_file} | dict(settings or {})
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
         files = (f"--tls-cert={self._certificate}", f"--tls-key={self._key}", f"--tls-ca={self.ca_file}")
-        shifted = (sys.executable, "-m", "e2e.fleet.shifted_clock", str(clock_seconds))
+        self._clock = folder / "clock"
+        right: tuple[str | Path, ...] = (HARBORMASTER,)
         self.program = Program(
             [
-                *(shifted if clock_seconds else (HARBORMASTER,)),
+                *(right if clock_seconds is None else program_with_clock(self._clock, clock_seconds)),
                 "serve",
                 f"--kubeconfig={kubeconfig or cluster.kubeconfig}",
                 f"--https-port={self.port}",
@@ -110,6 +112,10 @@ class Service:
             passing.touch(mode=0o600)
             passing.write_bytes(content)
             passing.replace(path)
+
+    def set_clock(self, seconds: int) -> None:
+        """Have its clock jump, so that it is ahead by *seconds*; it was started with ``clock_seconds``."""
+        set_clock(self._clock, seconds)
 
     def start(self) -> None:
         """Start it and wait until it is ready."""

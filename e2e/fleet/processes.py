@@ -1,6 +1,5 @@
 """``harbormaster reconcile`` and ``harbormaster agent`` as processes of their own, as an installation runs them."""
 
-import sys
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from e2e.controlplane.cluster import LOOPBACK
 from e2e.controlplane.process import Program, free_port
 from e2e.controlplane.service import HARBORMASTER
+from e2e.fleet.shifted_clock import program_with_clock
 
 SYSTEM = "harbormaster-system"
 LEASE = "harbormaster-reconcile"
@@ -112,6 +112,7 @@ class Agent(Role):
         clock_seconds: int = 0,
     ) -> None:
         command = ["agent", f"--hub-kubeconfig={hub}", f"--kubeconfig={member}", f"--cluster={cluster}", *words]
-        shifted = (sys.executable, "-m", "e2e.fleet.shifted_clock", str(clock_seconds))
-        program: tuple[str | Path, ...] = shifted if clock_seconds else (HARBORMASTER,)
+        program: tuple[str | Path, ...] = (HARBORMASTER,)
+        if clock_seconds:
+            program = program_with_clock(folder / f"agent-{cluster}.clock", clock_seconds)
         super().__init__(command, folder / f"agent-{cluster}.log", settings, program)
