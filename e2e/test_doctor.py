@@ -30,6 +30,7 @@ from webhook.settings import clock
 
 BERLIN, SPACE = "berlin", "fleet-member-berlin"
 SERVER_ACCOUNT = "harbormaster-serve"
+AGENT = "harbormaster-agent"
 RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLE, CLUSTER_ROLE_BINDING = KINDS[RBAC, "ClusterRole"], KINDS[RBAC, "ClusterRoleBinding"]
 POLICY_BINDING = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"]
@@ -418,6 +419,29 @@ def test_each_break_turns_its_line_alone(installation, happens: Break, check, sa
     assert set(found) - set(wrong) <= {"admission", "certificates"}, found  # without the one, the other is unchecked
     assert next(each["advice"] for each in document["checks"] if each["check"] == check)
     installation.wait_well()
+
+
+def test_the_rights_of_an_agent_in_its_member_are_checked_where_the_member_is_named(installation):
+    """By the roles that are printed, all is well; each right less or more turns the line."""
+
+    def look() -> JsonObject:
+        found = installation.examine(f"--member-kubeconfig={installation.hub.kubeconfig}")[1]["checks"][-1]
+        assert found["check"] == "member-rights"
+        return found
+
+    grant(installation.hub, "agent", AGENT)
+    subject = {"kind": "ServiceAccount", "name": AGENT, "namespace": SYSTEM}
+    user = f"system:serviceaccount:{SYSTEM}:{AGENT}"
+    try:
+        assert look()["state"] == "ok", look()
+        with bound(installation, "cluster-admin", subject):
+            assert look()["problems"] == [f"{user} may * {each}, and needs not" for each in ("*", "*.*")]
+        role = installation.objects.get(CLUSTER_ROLE, AGENT)
+        less = [each for each in role["rules"] if "appliedworks" not in each.get("resources", ())]
+        installation.objects.patch(CLUSTER_ROLE, AGENT, {"rules": less})
+        assert [each.partition(" may not ")[2][:6] for each in look()["problems"]] == ["create"]
+    finally:
+        installation.objects.delete(CLUSTER_ROLE_BINDING, f"{AGENT}-of-{AGENT}")
 
 
 def test_it_asks_and_changes_nothing(installation):

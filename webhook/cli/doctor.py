@@ -4,14 +4,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
+from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
 from webhook.cli.hub_options import HubOptions, hub_options
+from webhook.cli.kubeconfig import find_kubeconfig
 from webhook.cli.options import grouped, output_option, run
 from webhook.cli.output import print_document
 
@@ -22,7 +25,8 @@ HELP: Final = """Check an installation of harbormaster on a hub, and say what to
 
 Looks at definitions, webhook configurations, certificates, whether the API server reaches the hooks (by dry runs of a
 valid and of an invalid placement), rights of all accounts, the leader, and the agents of the members. Nothing is
-changed. A check that you have no right for says so, and the others go on.
+changed. A check that you have no right for says so, and the others go on. The rights of an agent in its member are
+checked, too, if you name a context of that member.
 
 An installation by Helm is found by its labels, and says itself how it is set up; name it if there are several. For any
 other, give the settings of its processes in the environment, as for `rbac` and `webhook-configuration`.
@@ -31,6 +35,7 @@ other, give the settings of its processes in the environment, as for `rbac` and 
 Examples:
   harbormaster doctor --context hub
   harbormaster doctor --context hub -n fleet --release quay
+  harbormaster doctor --context hub --member-context berlin
   HARBORMASTER_CERTIFICATE_SECRET=harbormaster-ca harbormaster doctor --kubeconfig hub.kubeconfig
   harbormaster doctor --context hub -o json | jq '.checks[] | select(.state != "ok")'
 
@@ -66,6 +71,28 @@ class Place:
         return Wanted(self.namespace or "", self.release, self.server_user, not self.without_loop)
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The member whose agent is looked at, if any.
+
+    Args:
+        member_context: Of a kubeconfig.
+        member_kubeconfig: With that context; None: that of the hub, or kubectl's.
+    """
+
+    member_context: str | None
+    member_kubeconfig: Path | None
+
+    def find(self, hub: HubOptions) -> Connection | None:
+        """Return the member; None: none is named. Raises `UserError`."""
+        if self.member_context is None and self.member_kubeconfig is None:
+            return None
+        found = find_kubeconfig(self.member_kubeconfig or hub.kubeconfig, self.member_context, os.environ)
+        if found.ours:
+            raise UserError(f"--member-context {found.context!r}: is the hub of `harbormaster up`, which has no agent")
+        return found
+
+
 @click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")
 @grouped(
     "place",
@@ -87,11 +114,22 @@ class Place:
         "--without-loop", is_flag=True, help="There is to be no loop, as on a hub that KubeFleet runs; without Helm."
     ),
 )
+@grouped(
+    "member",
+    Member,
+    click.option("--member-context", metavar="NAME", help="Context of a member to look at, too."),
+    click.option(
+        "--member-kubeconfig",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Kubeconfig with that context.  [default: where the hub's is]",
+    ),
+)
 @output_option("table", "json", "yaml")
 @hub_options
-def command(place: Place, output: str, hub: HubOptions) -> int:
+def command(place: Place, member: Member, output: str, hub: HubOptions) -> int:
     """Show what was found."""
-    document = run(_examine(hub, place))
+    document = run(_examine(hub, place, member))
     if output == "table":
         for check in document["checks"]:
             for line in _lines(check):
@@ -112,7 +150,7 @@ def _lines(check: JsonObject) -> Iterator[str]:
         yield f"{_INDENT}→ {check['advice']}"
 
 
-async def _examine(hub: HubOptions, place: Place) -> JsonObject:
+async def _examine(hub: HubOptions, place: Place, member: Member) -> JsonObject:
     """Ask the hub everything. Raises `UserError`."""
     from webhook.cli.reaching import open_server, unreachable
     from webhook.doctor.examination import Examination, document_of
@@ -121,7 +159,7 @@ async def _examine(hub: HubOptions, place: Place) -> JsonObject:
     from webhook.settings.clock import utc_now
     from webhook.settings.environment import SettingsError
 
-    connection, release = hub.find(), version("harbormaster")
+    connection, release, other = hub.find(), version("harbormaster"), member.find(hub)
     if connection.ours:
         raise UserError(
             "harbormaster up has nothing to install, so nothing that could be installed wrongly; "
@@ -137,4 +175,7 @@ async def _examine(hub: HubOptions, place: Place) -> JsonObject:
             raise UserError(error.mistakes) from error
         except (StoreError, UnclearInstallationError) as error:
             raise UserError(str(error)) from error
+        if other is not None:
+            async with await open_server(other) as agents_own:
+                await examination.look_at_member(agents_own)
     return document_of(examination, release, utc_now())

@@ -18,8 +18,8 @@ from webhook.doctor.rights import (
     beyond,
     chosen,
     described,
-    half_read,
     missing,
+    partly,
     rights_in,
     subject_of,
 )
@@ -31,22 +31,37 @@ from webhook.processes.account_policies import (
     serve_policies,
 )
 from webhook.processes.member_objects import account_of
-from webhook.processes.rbac import Role, Selected, reconcile_roles, serve_roles, username_of
+from webhook.processes.rbac import READ, Role, Selected, reconcile_roles, serve_roles, username_of
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What an account may have besides what it needs: the operator decides.
+
+    Args:
+        verbs: What it takes to do with a kind what the operator has chosen it for.
+        allowed: All that may be chosen.
+        says: What the kinds that are chosen are for, as in ``placements may select``.
+    """
+
+    verbs: tuple[str, ...]
+    allowed: frozenset[Right]
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
-    """One of our two accounts on the hub.
+    """One of our accounts.
 
     Args:
         check: The check that it is for.
         command: That prints its roles.
         username: By which the API server knows it.
-        held: What the roles of the hub give it.
+        held: What the roles of the cluster give it.
         wanted: What it needs.
-        allowed: What it may have besides.
+        choice: What it may have besides; None: nothing.
     """
 
     check: str
@@ -54,17 +69,21 @@ class Account:
     username: str
     held: frozenset[Right]
     wanted: frozenset[Right]
-    allowed: frozenset[Right] = frozenset()
+    choice: Choice | None = None
 
     @property
     def missing(self) -> list[Right]:
         """What it needs and does not hold."""
-        return sorted({*missing(self.wanted, self.held), *(half_read(self.held, self.wanted) if self.allowed else ())})
+        lacking = missing(self.wanted, self.held)
+        if self.choice is not None:
+            by_choice = self.held - set(beyond(self.held, self.choice.allowed))
+            lacking += missing(partly(by_choice, self.wanted, self.choice.verbs), self.held)
+        return sorted(set(lacking))
 
     @property
     def beyond(self) -> list[Right]:
         """What it holds and should not."""
-        return beyond(self.held, self.wanted | self.allowed)
+        return beyond(self.held, self.wanted | (self.choice.allowed if self.choice else frozenset()))
 
 
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
@@ -79,9 +98,9 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     looping = reconcile_roles(Selected(), settings.namespace, lease=settings.lease_name)
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
-        allowed = READ_BY_CHOICE if username == installation.loop else frozenset()
+        choice = Choice(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
         return Account(
-            check, command, username, roles.held_by(subject_of(username)), frozenset(roles.wanted(needed)), allowed
+            check, command, username, roles.held_by(subject_of(username)), frozenset(roles.wanted(needed)), choice
         )
 
     if installation.server == installation.loop:
@@ -104,12 +123,12 @@ def judge_account(account: Account, denied: Collection[Right] | None) -> Finding
     problems += [f"{account.username} may {each}, and needs not" for each in described(extra)]
     if not lacking and denied:
         problems += [
-            f"{account.username} may not {each}, although its roles allow it: is RBAC the authorizer of this hub?"
+            f"{account.username} may not {each}, although its roles allow it: is RBAC the authorizer there?"
             for each in described(denied)
         ]
     well = f"{account.username} has each of the {len(account.wanted)} rights that it needs, and none beyond"
-    if account.allowed:
-        well += f"; placements may select {chosen(account.held, account.wanted)}"
+    if account.choice:
+        well += f"; {account.choice.says} {chosen(account.held, account.wanted)}"
     if denied is None:
         well += "; by its roles: you may not create subjectaccessreviews, so the API server was not asked"
     advice = f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)" if lacking or denied else ""

@@ -4,7 +4,6 @@ Nothing is changed on the hub. What may not be read, or is not answered, leaves 
 they are.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from scorer.api.documents import label, name_of, status_of
+from scorer.api.documents import label, name_of
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     INTERNAL_MEMBER_CLUSTER,
@@ -39,6 +38,7 @@ from webhook.doctor.accounts import (
     judge_policies,
     no_policies,
 )
+from webhook.doctor.agent_account import examine_member
 from webhook.doctor.certificate_report import Found
 from webhook.doctor.certificates import CHECK as CERTIFICATES
 from webhook.doctor.certificates import judge_authority, judge_bundles
@@ -70,14 +70,14 @@ from webhook.doctor.members import (
 )
 from webhook.doctor.registration import CHECK as WEBHOOKS
 from webhook.doctor.registration import judge_registration
-from webhook.doctor.rights import Right, Roles
+from webhook.doctor.reviews import denied, read_roles
+from webhook.doctor.rights import Roles
 from webhook.kube.authority_secret import AuthoritySecret, ForeignSecretError
 from webhook.kube.ca_bundles import CONFIGURATIONS, CaBundles, Registered
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, StoreError
 from webhook.kube.store import HubStore
-from webhook.processes.rbac import RBAC_KINDS
 
 HUB, INSTALLATION = "hub", "installation"
 CHECKS: Final = (
@@ -96,17 +96,14 @@ CHECKS: Final = (
     VERSIONS,
     CLOCKS,
 )
-"""All of them, in the order in which they are shown."""
+"""All that are made on the hub, in the order in which they are shown."""
 
 LARGEST_OFFSET: Final = timedelta(seconds=10)
 ANSWER_SECONDS: Final = 10.0
-AT_ONCE: Final = 16
-"""Questions about rights that are under way at once."""
 _DEPLOYMENT: Final = KINDS["apps", "Deployment"]
 _POLICY: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicy"]
 _POLICY_BINDING: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"]
 _VERSION: Final = ApiPath("version")
-_REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +169,13 @@ class Examination:
         await self._check(LEADER, lambda: self._leader(installation))
         await self._check_members()
         self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
+
+    async def look_at_member(self, member: ApiServer) -> None:
+        """Check, besides, what agents may do in a member: after all of `CHECKS`, once for each agent."""
+        started = time.monotonic()
+        for finding in await examine_member(member):
+            self._add(finding, started)
+            started = time.monotonic()
 
     async def _check(self, check: str, judge: Callable[[], Awaitable[Finding]]) -> None:
         started = time.monotonic()
@@ -276,7 +280,7 @@ class Examination:
         """Check the rights of all accounts; the roles of the hub are read once."""
         started = time.monotonic()
         try:
-            roles = await self._roles()
+            roles = await read_roles(self._store)
         except StoreError as error:
             for check in (SERVER, LOOP, AGENTS):
                 self._add(refused(check, error), started)
@@ -290,40 +294,8 @@ class Examination:
             await self._check(AGENTS, lambda: self._agents(roles, installation.namespace))
         await self._check(POLICIES, lambda: self._policies(installation))
 
-    async def _roles(self) -> Roles:
-        role, cluster_role, binding, cluster_binding = [(await self._store.list(kind)).items for kind in RBAC_KINDS]
-        return Roles.of((*role, *cluster_role), (*binding, *cluster_binding))
-
     async def _account(self, account: Account) -> Finding:
-        return judge_account(account, await self._denied(account))
-
-    async def _denied(self, account: Account) -> list[Right] | None:
-        """Return what an account needs and the API server does not allow; None: the caller may not ask."""
-        turns = asyncio.Semaphore(AT_ONCE)
-
-        async def ask(right: Right) -> Right | None:
-            async with turns:
-                return None if await self._is_allowed(account.username, right) else right
-
-        first, *others = sorted(account.wanted)
-        try:
-            answers = [await ask(first)]
-        except ForbiddenError:
-            return None
-        answers += await asyncio.gather(*(ask(right) for right in others))
-        return [right for right in answers if right is not None]
-
-    async def _is_allowed(self, username: str, right: Right) -> bool:
-        if right.resource.startswith("/"):
-            attributes: JsonObject = {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
-        else:
-            plural, _, subresource = right.resource.partition("/")
-            asked = {"resource": plural, "subresource": subresource, "namespace": right.where, "name": right.name}
-            asked |= {"verb": right.verb, "group": right.group}
-            attributes = {"resourceAttributes": {key: value for key, value in asked.items() if value}}
-        spec = {"user": username, "groups": groups_of(username), **attributes}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        return status_of(await self._server.request("POST", _REVIEW, review)).get("allowed") is True
+        return judge_account(account, await denied(self._server, account.username, account.wanted))
 
     async def _agents(self, roles: Roles, home: str) -> Finding:
         members = (await self._store.list(MEMBER_CLUSTER)).items
@@ -366,16 +338,6 @@ class Examination:
         self._add(judge_members(members, by_name, self._hub_now), started)
         self._add(judge_versions(members, self._release), time.monotonic())
         self._add(judge_clocks(internal), time.monotonic())
-
-
-def groups_of(username: str) -> list[str]:
-    """Return the groups that an API server puts a user into by its name."""
-    groups = ["system:authenticated"]
-    prefix = "system:serviceaccount:"
-    if username.startswith(prefix):
-        namespace = username.removeprefix(prefix).partition(":")[0]
-        groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    return groups
 
 
 def document_of(examination: Examination, release: str, now: datetime) -> JsonObject:

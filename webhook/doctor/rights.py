@@ -135,21 +135,20 @@ READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ)
 """What the operator of a loop decides about: which kinds placements select, and whether statuses are written back."""
 
 
-def half_read(held: Collection[Right], wanted: Iterable[Right]) -> list[Right]:
-    """Return what a loop lacks of kinds that it may read in part: reading takes all three verbs."""
+def partly(held: Collection[Right], wanted: Iterable[Right], verbs: Collection[str]) -> list[Right]:
+    """Return what an account lacks of kinds with which it may do a part only of *verbs*, where it takes them all."""
     needed = {
         Right("", verb, right.group, right.resource)
         for right in held
-        if not right.where and not right.name and right.verb in READ and not right.resource.startswith("/")
-        for verb in READ
+        if not right.where and not right.name and right.verb in verbs and not right.resource.startswith("/")
+        for verb in verbs
     }
-    given = set(wanted)  # some of what every loop needs is read by name only
-    partly = {(right.group, right.resource) for right in given}
-    return missing((right for right in needed if (right.group, right.resource) not in partly), held)
+    apart = {(right.group, right.resource) for right in wanted}  # which it needs for something else, perhaps in part
+    return missing((right for right in needed if (right.group, right.resource) not in apart), held)
 
 
 def chosen(held: Collection[Right], wanted: Collection[Right]) -> str:
-    """Say which kinds a loop may read by choice of the operator."""
+    """Say which kinds an account may list, or do more with, by choice of the operator."""
     secrets = Right("", "list", SECRET.group, SECRET.plural)
     extra = [right for right in held if right.verb == "list" and not right.where and right not in wanted]
     if any(right.resource == ANY for right in extra):

@@ -103,3 +103,24 @@ def test_a_hub_that_does_not_answer_is_an_error(cli, nowhere):
     done = cli("doctor", f"--kubeconfig={nowhere}")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "does not answer GET /version" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--member-context=paris"], "has no context 'paris'; those there: hub", id="context"),
+        pytest.param(["--member-kubeconfig=nowhere"], "kubeconfig nowhere: no such file or directory", id="kubeconfig"),
+    ],
+)
+def test_a_member_that_is_not_there_is_told_before_anything_is_asked(cli, tmp_path, words, said):
+    cluster, context = {"server": "https://127.0.0.1:1"}, {"cluster": "c", "user": "u"}
+    document = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "hub", "context": context}],
+        "current-context": "hub",
+    }
+    (tmp_path / "config").write_text(json.dumps(document), encoding="utf-8")
+    done = cli("doctor", f"--kubeconfig={tmp_path / 'config'}", *words)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert said in done.stderr

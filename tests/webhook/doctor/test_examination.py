@@ -1,44 +1,17 @@
 """What becomes of answers that a healthy hub does not give; `e2e/test_doctor.py` examines real ones."""
 
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
-from webhook.doctor.examination import CHECKS, Examination, document_of, groups_of
+from tests.webhook.doctor.empty_hub import DATE, EmptyHub
+from webhook.doctor.agent_account import CHECK as MEMBER_RIGHTS
+from webhook.doctor.examination import CHECKS, Examination, document_of
 from webhook.doctor.finding import State
 from webhook.doctor.installation import UnclearInstallationError, Wanted
-from webhook.kube.ports import ForbiddenError, NotFoundError, NotServedError, UnavailableError
+from webhook.kube.ports import ForbiddenError, NotServedError, UnavailableError
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
-DATE = "Sun, 01 Mar 2026 10:00:00 GMT"
-
-
-class EmptyHub:
-    """A hub on which nothing is installed; what is asked of it may be answered otherwise, by a part of the path."""
-
-    def __init__(self, date=DATE, **answers):
-        self.date = date
-        self.answers = {name.replace("_", "/"): answer for name, answer in answers.items()}
-
-    @asynccontextmanager
-    async def send(self, *_):
-        yield SimpleNamespace(headers={"Date": self.date} if self.date else {})
-
-    async def request(self, method, path, body=None, **_):
-        for part, answer in self.answers.items():
-            if part in path:
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
-        if path == "/version":
-            return {"gitVersion": "v1.36.3"}
-        if method == "POST":
-            return {"status": {"allowed": True}}
-        if path.rpartition("/")[2].endswith("s"):
-            return {"metadata": {"resourceVersion": "1"}, "items": []}
-        raise NotFoundError(f"{path} not found")
 
 
 async def examine(hub, now=NOW, **wanted):
@@ -96,6 +69,13 @@ async def test_what_the_api_server_denies_is_missing():
     assert found["server-rights"].state is State.WRONG
 
 
+async def test_a_member_comes_after_all_else_and_only_where_it_is_asked_for():
+    examination = Examination(EmptyHub(), "1.2.0", lambda: NOW)
+    await examination.run(Wanted(), {})
+    await examination.look_at_member(EmptyHub())
+    assert [each.finding.check for each in examination.results] == [*CHECKS, MEMBER_RIGHTS]
+
+
 async def test_distrust_is_told_although_nobody_may_read_the_configurations():
     distrust = UnavailableError("failed calling webhook: x509: unknown authority")
     hub = EmptyHub(webhookconfigurations=ForbiddenError("no"), clusterresourceplacements=distrust)
@@ -126,9 +106,3 @@ async def test_the_document_says_what_was_examined():
         "well": False,
     }
     assert list(document["checks"][0]) == ["check", "state", "found", "problems", "advice", "milliseconds"]
-
-
-def test_groups_are_those_of_a_users_name():
-    assert groups_of("bob") == ["system:authenticated"]
-    account = groups_of("system:serviceaccount:quay:serve")
-    assert account == ["system:authenticated", "system:serviceaccounts", "system:serviceaccounts:quay"]

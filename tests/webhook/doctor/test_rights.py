@@ -9,8 +9,8 @@ from webhook.doctor.rights import (
     beyond,
     chosen,
     described,
-    half_read,
     missing,
+    partly,
     subject_of,
 )
 from webhook.processes.rbac import Selected, default_selection, documents, reconcile_roles, serve_roles, service_account
@@ -160,13 +160,13 @@ LOOP = frozenset(Roles().wanted(reconcile_roles(Selected(), HOME)))
 )
 def test_what_placements_select_is_the_operators_choice(selected, said):
     held = held_by_loop(selected, back_report=True)
-    assert beyond(held, LOOP | READ_BY_CHOICE) == half_read(held, LOOP) == missing(LOOP, held) == []
+    assert beyond(held, LOOP | READ_BY_CHOICE) == partly(held, LOOP, READ) == missing(LOOP, held) == []
     assert chosen(held, LOOP) == said
 
 
 def test_a_kind_that_is_read_in_part_lacks_the_rest():
     held = held_by_loop(default_selection()) - {Right("", "watch", "apps", "deployments")}
-    assert half_read(held, LOOP) == [Right("", "watch", "apps", "deployments")]
+    assert partly(held, LOOP, READ) == [Right("", "watch", "apps", "deployments")]
 
 
 def test_a_loop_may_not_write_by_choice():

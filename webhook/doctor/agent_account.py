@@ -1,0 +1,92 @@
+"""Whether the account of an agent has, in its member, each right that it needs, and none beyond.
+
+Which kinds placements may place there is the operator's choice, and so is whether roles are among them: all that is
+said of that is how much it is. No agent needs any other right, such as to exec into Pods or to act as another user.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from scorer.api.documents import label, namespace_of, text_at
+from scorer.api.meta import JsonObject
+from webhook.doctor.accounts import Account, Choice, judge_account
+from webhook.doctor.finding import Finding, refused
+from webhook.doctor.installation import OURS, PART_OF
+from webhook.doctor.reviews import denied, read_roles
+from webhook.doctor.rights import Right, Roles
+from webhook.kube.client import ApiServer
+from webhook.kube.ports import ForbiddenError, StoreError
+from webhook.kube.store import HubStore
+from webhook.processes.member_objects import AGENT, DEPLOYMENT
+from webhook.processes.rbac import (
+    APPLY,
+    OWN_NAMESPACE,
+    RBAC_KINDS,
+    Selected,
+    agent_roles,
+    service_account,
+    username_of,
+)
+
+CHECK: Final = "member-rights"
+_NAME: Final = "app.kubernetes.io/name"
+_COMPONENT: Final = "app.kubernetes.io/component"
+_ROLES: Final = frozenset((kind.group, kind.plural) for kind in RBAC_KINDS)
+
+
+async def examine_member(member: ApiServer) -> list[Finding]:
+    """Return a finding for the account of each agent in a member; for the usual account, if no Deployment is one."""
+    store = HubStore(member)
+    try:
+        try:
+            deployments = (await store.list(DEPLOYMENT)).items
+        except ForbiddenError:
+            deployments = ()
+        roles = await read_roles(store)
+        accounts = [account_of_agent(*place, roles) for place in places_of_agents(deployments)]
+        return [judge_account(each, await denied(member, each.username, each.wanted)) for each in accounts]
+    except StoreError as error:
+        return [refused(CHECK, error)]
+
+
+def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]:
+    """Return namespace and ServiceAccount of each agent; where no Deployment is one, the usual ones."""
+    found = {
+        (namespace_of(each), text_at(each, "spec", "template", "spec", "serviceAccountName") or "default")
+        for each in deployments
+        if label(each, _NAME) == AGENT or (label(each, PART_OF) == OURS and label(each, _COMPONENT) == "agent")
+    }
+    return sorted(found) or [(OWN_NAMESPACE, AGENT)]
+
+
+def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
+    """Return the account of an agent.
+
+    Args:
+        namespace: Of its ServiceAccount.
+        name: Of its ServiceAccount.
+        roles: Of the member.
+    """
+    subject = service_account(namespace, name)
+    held = roles.held_by(subject)
+    places_roles = any(_gives_rights(right) for right in held)
+    needed = agent_roles(Selected(), namespace, apply_rbac=places_roles)
+    wanted = frozenset(roles.wanted(needed))
+    says = "placements may place roles, and so give it any right, and" if places_roles else "placements may place"
+    choice = Choice(APPLY, frozenset(right for right in held if _applies(right)), says)
+    return Account(CHECK, "harbormaster rbac agent", username_of(subject), held, wanted, choice)
+
+
+def _gives_rights(right: Right) -> bool:
+    """Whether a right lets its holder give rights that it does not have, as ``--apply-rbac`` does."""
+    return right.verb in ("bind", "escalate") and (right.group, right.resource) in _ROLES
+
+
+def _applies(right: Right) -> bool:
+    """Whether a right is one of those by which an agent applies a kind: subresources and roles are apart."""
+    return (
+        not right.name
+        and right.verb in APPLY
+        and "/" not in right.resource
+        and (right.group, right.resource) not in _ROLES
+    )

@@ -1,0 +1,64 @@
+"""What an API server itself says about rights: its roles, and whether it would let an account do something."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from scorer.api.documents import status_of
+from scorer.api.meta import JsonObject
+from webhook.doctor.rights import Right, Roles
+from webhook.kube.client import ApiServer
+from webhook.kube.paths import ApiPath
+from webhook.kube.ports import ForbiddenError
+from webhook.kube.store import HubStore
+from webhook.processes.rbac import RBAC_KINDS
+
+AT_ONCE: Final = 16
+"""Questions about rights that are under way at once."""
+_REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
+
+
+async def read_roles(store: HubStore) -> Roles:
+    """Read all roles of a cluster, and what binds them. Raises `StoreError`."""
+    role, cluster_role, binding, cluster_binding = [(await store.list(kind)).items for kind in RBAC_KINDS]
+    return Roles.of((*role, *cluster_role), (*binding, *cluster_binding))
+
+
+async def denied(server: ApiServer, username: str, needed: Iterable[Right]) -> list[Right] | None:
+    """Return what a user needs and the API server does not allow; None: the caller may not ask. Raises `StoreError`."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(right: Right) -> Right | None:
+        async with turns:
+            return None if await _is_allowed(server, username, right) else right
+
+    first, *others = sorted(needed)
+    try:
+        answers = [await ask(first)]
+    except ForbiddenError:
+        return None
+    answers += await asyncio.gather(*(ask(right) for right in others))
+    return [right for right in answers if right is not None]
+
+
+async def _is_allowed(server: ApiServer, username: str, right: Right) -> bool:
+    if right.resource.startswith("/"):
+        attributes: JsonObject = {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
+    else:
+        plural, _, subresource = right.resource.partition("/")
+        asked = {"resource": plural, "subresource": subresource, "namespace": right.where, "name": right.name}
+        asked |= {"verb": right.verb, "group": right.group}
+        attributes = {"resourceAttributes": {key: value for key, value in asked.items() if value}}
+    spec = {"user": username, "groups": groups_of(username), **attributes}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return status_of(await server.request("POST", _REVIEW, review)).get("allowed") is True
+
+
+def groups_of(username: str) -> list[str]:
+    """Return the groups that an API server puts a user into by its name."""
+    groups = ["system:authenticated"]
+    prefix = "system:serviceaccount:"
+    if username.startswith(prefix):
+        namespace = username.removeprefix(prefix).partition(":")[0]
+        groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return groups
