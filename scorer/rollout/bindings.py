@@ -173,7 +173,8 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
     """Say whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
     Where availability cannot be tracked, the binding is ready once it has been applied for longer than
-    *unavailable_period*; at exactly that age it is not ready yet, and the wait is zero.
+    *unavailable_period*; at exactly that age it is not ready yet, and the wait is zero. It is ready as well if that is
+    to be further ahead than the period: a clock was wrong, and the wait would be as long as it was wrong.
     """
     if binding.status(DIFF_REPORTED) == TRUE:
         return Readiness(ready=True, wait=timedelta())
@@ -184,7 +185,7 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
     if available.get("reason") not in UNTRACKABLE_REASONS or not since:
         return Readiness(ready=True, wait=timedelta())
     age = now - parse_time(since)
-    if age > unavailable_period:
+    if abs(age) > unavailable_period:
         return Readiness(ready=True, wait=timedelta())
     return Readiness(ready=False, wait=unavailable_period - age)
 

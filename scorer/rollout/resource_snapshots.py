@@ -225,7 +225,9 @@ def plan_resource_snapshots(
     writes: list[Write] = []
     if latest is not None and latest.master is not None and _is_labelled(latest):
         detected = _detection_time(latest.master)
-        due = _due(latest.master, detected or now, settings)
+        if detected is not None and detected > now:  # by a clock that was ahead: counted anew
+            detected = None
+        due = _due(latest.master, detected or now, now, settings)
         if due > now:
             if detected is None:
                 mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
@@ -265,13 +267,18 @@ def _detection_time(master: JsonObject) -> datetime | None:
         return None
 
 
-def _due(master: JsonObject, detected: datetime, settings: SnapshotSettings) -> datetime:
-    """Return when the successor of *master* may be created; without a throttle, when the change was detected."""
+def _due(master: JsonObject, detected: datetime, now: datetime, settings: SnapshotSettings) -> datetime:
+    """Return when the successor of *master* may be created; without a throttle, when the change was detected.
+
+    A master that was created later than *now*, by a clock that is ahead of ours, holds nothing up: the wait would be as
+    long as the clocks differ.
+    """
     if not settings.interval and not settings.collection:
         return detected
     due = detected + settings.collection
-    created = metadata_of(master).get("creationTimestamp")
-    return max(due, parse_time(created) + settings.interval) if created else due
+    text = metadata_of(master).get("creationTimestamp")
+    created = parse_time(text) if text else now
+    return max(due, created + settings.interval) if text and created <= now else due
 
 
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:

@@ -78,6 +78,8 @@ def test_failed(kind, status, reason, failed):
         ),
         pytest.param("Available", "False", "x", 100, (False, None), id="not-available"),
         pytest.param("Applied", "True", "x", 100, (False, None), id="applied-is-not-enough"),
+        pytest.param("Available", "True", "WorkNotTrackable", -60, (False, 2 * MINUTE), id="of-a-clock-that-is-ahead"),
+        pytest.param("Available", "True", "WorkNotTrackable", -61, (True, timedelta()), id="of-a-clock-that-was-wrong"),
     ],
 )
 def test_readiness(kind, status, reason, age, answer):

@@ -21,6 +21,7 @@ from scorer.rollout.writes import Verb
 from tests.thoroughness import examples
 
 NOW = datetime(2026, 11, 20, 10, tzinfo=UTC)
+MONTH = timedelta(days=30)
 PLACEMENT = {
     "apiVersion": "placement.kubernetes-fleet.io/v1",
     "kind": "ClusterResourcePlacement",
@@ -180,6 +181,25 @@ def test_a_change_that_is_undone_is_forgotten():
     hub.run([make_object("a")], NOW + timedelta(seconds=6), throttle)
     assert DETECTED not in hub.stored["shop-0-snapshot"]["metadata"]["annotations"]
     assert hub.plan([make_object("a")], NOW + timedelta(seconds=7), throttle).writes == ()
+
+
+@pytest.mark.parametrize(
+    ("created", "detected", "now"),
+    [
+        pytest.param(NOW, NOW + MONTH, NOW + timedelta(minutes=1), id="ahead-when-the-change-was-detected"),
+        pytest.param(NOW + MONTH, NOW + MONTH, NOW, id="ahead-when-the-snapshot-was-created-too"),
+        pytest.param(NOW, NOW - MONTH, NOW - MONTH, id="behind-the-api-server"),
+    ],
+)
+def test_a_clock_that_is_or_was_wrong_by_a_month_holds_up_no_change(created, detected, now):
+    hub, throttle = Hub(), SnapshotSettings()
+    hub.run([make_object("a")], created, throttle)
+    hub.run([make_object("b")], detected, throttle)
+    waiting = hub.run([make_object("b")], now, throttle)
+    assert waiting.requeue_after == timedelta(seconds=15)
+    assert hub.plan([make_object("b")], now + timedelta(seconds=14), throttle).writes == ()
+    made = hub.run([make_object("b")], now + timedelta(seconds=15), throttle)
+    assert made.index == 1
 
 
 def test_without_throttle_nothing_is_marked():

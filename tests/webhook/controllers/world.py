@@ -39,7 +39,9 @@ class World:
         self.hub = Hub(self.store, self.cache)
         how = LoopSettings(snapshots=AT_ONCE, **settings)
         self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), how.selection)
-        self.loop = make_loop(self.hub, utc_now, self.selectables, how)
+        self.ahead = timedelta()
+        """How far the clock of the loop is ahead of that of the members."""
+        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how)
         self.members = SimulatedMembers(self.store, None)
 
     async def add(self, *documents: JsonObject) -> None:
