@@ -153,8 +153,11 @@ LATER_DEFAULTS: Final[Mapping[str, object]] = {
     "matchPolicy": "Equivalent",
     "namespaceSelector": {},
     "objectSelector": {},
+    "excludeResourceRules": [],
 }
-"""What an API server adds to the constraints of a policy; anything else there would narrow whom it holds for."""
+RULE_DEFAULTS: Final[Mapping[str, object]] = {"scope": "*", "resourceNames": []}
+"""What an API server adds to the constraints of a policy, and to each of their rules; anything else there, or
+parameters, would narrow what the policy holds for."""
 
 
 def judge_policies(
@@ -172,7 +175,10 @@ def judge_policies(
     for policy, username in wanted:
         document = next(policy_documents((policy,), username))
         spec = document["spec"]
+        spec["paramKind"] = {}
         spec["matchConstraints"] |= LATER_DEFAULTS
+        for rule in spec["matchConstraints"]["resourceRules"]:
+            rule |= RULE_DEFAULTS
         same = {name for name, other in stored.items() if not any(differences(other, spec))}
         if not same & in_force:
             state = "is not bound, or not with Deny" if same else "is not there, or says something else"

@@ -200,6 +200,24 @@ def add_condition(policy, binding):
     policy["spec"]["matchConditions"].append({"name": "never", "expression": "false"})
 
 
+def exclude(policy, binding):
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    policy["spec"]["matchConstraints"]["excludeResourceRules"] = [rule]
+
+
+def name_objects(policy, binding):
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["resourceNames"] = ["another"]
+
+
+def match_no_namespaced_objects(policy, binding):
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["scope"] = "Cluster"
+
+
+def depend_on_parameters(policy, binding):
+    policy["spec"]["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+    binding["spec"]["paramRef"] = {"name": "missing", "parameterNotFoundAction": "Allow"}
+
+
 def only_warn(policy, binding):
     binding["spec"]["validationActions"] = ["Warn"]
 
@@ -208,7 +226,21 @@ def bind_narrowly(policy, binding):
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
 
 
-@pytest.mark.parametrize("spoil", [lose, loosen, narrow, add_condition, only_warn, bind_narrowly])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lose,
+        loosen,
+        narrow,
+        exclude,
+        name_objects,
+        match_no_namespaced_objects,
+        depend_on_parameters,
+        add_condition,
+        only_warn,
+        bind_narrowly,
+    ],
+)
 def test_a_policy_that_does_not_hold_is_named(spoil):
     stored = policies()
     spoil(stored[0], stored[1])
