@@ -465,6 +465,17 @@ def test_a_name_that_another_cluster_has_is_refused(pair: Pair) -> None:
     assert pair.everything().keys() == before.keys()
 
 
+def test_a_name_that_another_cluster_was_given_is_refused_before_its_agent_runs(pair: Pair) -> None:
+    pair.join()
+    before = pair.everything()
+    uid = pair.in_member.get(NAMESPACE, "kube-system")["metadata"]["uid"]
+    for command, advice in (("join", "add --take-over"), ("leave", "leave without --member-context")):
+        said = only_error(pair.run(command, "--timeout=0", "--member-context=hub"))
+        assert f"member {MEMBER} is the cluster whose kube-system has the uid {uid}, not member (context 'hub')" in said
+        assert said.endswith(advice)
+    assert pair.everything() == before
+
+
 def test_a_member_with_another_identity_is_left_alone(pair: Pair) -> None:
     identity = {"kind": "User", "name": "ann"}
     document = {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": {"name": MEMBER}}
