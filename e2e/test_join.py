@@ -136,6 +136,20 @@ def test_what_was_changed_by_hand_is_put_right_and_a_good_token_stays(pair: Pair
     assert labels == {"region": "eu", "tier": "2", "owner": "us"}
 
 
+def test_a_definition_of_a_newer_release_stays(pair: Pair) -> None:
+    """With its field would go what the agent of that release has written there."""
+    pair.join()
+    ours = pair.in_member.get(DEFINITION, APPLIED_WORK.resource)["spec"]["versions"]
+    versions = json.loads(json.dumps(ours))
+    properties = versions[-1]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    properties["novelty"] = {"type": "string"}
+    pair.in_member.patch(DEFINITION, APPLIED_WORK.resource, {"spec": {"versions": versions}})
+    before = pair.everything()
+    assert f"CustomResourceDefinition {APPLIED_WORK.resource} unchanged" in pair.join()
+    assert pair.everything() == before
+    pair.in_member.patch(DEFINITION, APPLIED_WORK.resource, {"spec": {"versions": ours}})
+
+
 def test_a_token_that_the_hub_does_not_accept_is_replaced(pair: Pair) -> None:
     pair.join()
     pair.set_token(pair.hub.token_of(SYSTEM, "harbormaster-reconcile"))  # accepted, and another account's

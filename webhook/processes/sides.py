@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from scorer.api.definition_fields import is_newer
 from scorer.api.documents import annotations_of, text_at
-from scorer.api.kinds import NAMESPACE, Kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import CLUSTER_UID
 from webhook.kube.client import ApiServer
@@ -84,7 +85,7 @@ class Side:
         return text_at(found, "metadata", "uid")
 
     async def settle(self, wanted: Wanted, *, dry_run: bool) -> Outcome:
-        """Make an object what it should be.
+        """Make an object what it should be; a definition of a newer release stays as it is.
 
         Args:
             wanted: The object; fields that it does not name stay.
@@ -96,6 +97,8 @@ class Side:
         kind, document = wanted
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         current = await self.find(kind, key.name, key.namespace)
+        if current is not None and kind == CUSTOM_RESOURCE_DEFINITION and is_newer(current, document):
+            return Outcome.UNCHANGED
         if current is not None and not is_from_join(current):
             document = unmarked(document)
         try:
