@@ -182,7 +182,8 @@ def judge_policies(
         same = {name for name, other in stored.items() if not any(differences(other, spec))}
         if not same & in_force:
             state = "is not bound, or not with Deny" if same else "is not there, or says something else"
-            problems.append(f"{username} is not held to this: {policy.message}; the policy {policy.name} {state}")
+            whom = "the account of each agent" if policy.whose else username
+            problems.append(f"{whom} is not held to this: {policy.message}; the policy {policy.name} {state}")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
     well = f"{len(wanted)} policies narrow our accounts further than roles can"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
@@ -208,4 +209,6 @@ def _policies(installation: Installation) -> Iterator[tuple[Policy, str]]:
     for policy in certificate_policies(settings.certificate_secret):
         yield policy, installation.server
     if installation.loop:
-        yield from ((policy, installation.loop) for policy in reconcile_policies(settings.lease_name))
+        yield from (
+            (policy, installation.loop) for policy in reconcile_policies(settings.lease_name, settings.namespace)
+        )

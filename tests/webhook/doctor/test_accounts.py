@@ -151,7 +151,7 @@ def policies():
     """What is printed for both accounts, as an API server stores it."""
     printed = [
         *policy_documents(serve_policies() + certificate_policies("ca"), INSTALLATION.server),
-        *policy_documents(reconcile_policies("harbormaster-reconcile"), INSTALLATION.loop),
+        *policy_documents(reconcile_policies("harbormaster-reconcile", HOME), INSTALLATION.loop),
     ]
     for each in printed:
         if "matchConstraints" in each["spec"]:
@@ -180,7 +180,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "5 policies narrow our accounts further than roles can",
+        "6 policies narrow our accounts further than roles can",
     )
 
 
@@ -250,4 +250,4 @@ def test_a_policy_that_does_not_hold_is_named(spoil):
 
 def test_the_policies_of_the_server_do_not_hold_for_one_account_with_the_loop():
     same = by_hand(server=INSTALLATION.loop)
-    assert judge_policies(same, (), ()).found == "3 problems"
+    assert judge_policies(same, (), ()).found == "4 problems"
