@@ -39,9 +39,14 @@ UNREADABLE: Final = (
     TypeError,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
+    x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
 """What reading a certificate or a key raises that is not as it should be; much of it only when it is looked into."""
+
+SHORTEST_RSA_BITS: Final = 2048
+CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+"""What every client takes: kube-apiserver cannot read other curves, and OpenSSL refuses shorter keys."""
 
 AuthorityKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -107,7 +112,7 @@ class Authority:
 
     @classmethod
     def load(cls, certificate_pem: bytes, key_pem: bytes) -> Self:
-        """Read an authority that was written down, ours or one that the operator brought: P-256 or other, or RSA.
+        """Read an authority that was written down, ours or one that the operator brought: P-256 to P-521, or RSA.
 
         Raises:
             ValueError: The two are no authority with its key; the message says why.
@@ -247,7 +252,13 @@ class Authority:
             return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     def _unfit(self) -> str:
-        """Return why this is no authority with its key; empty when it is."""
+        """Return why this is no authority with its key that clients accept; empty when it is."""
+        if not is_readable(self.certificate):
+            return "tls.crt is damaged: its names or its validity cannot be read"
+        if isinstance(self._key, rsa.RSAPrivateKey) and self._key.key_size < SHORTEST_RSA_BITS:
+            return f"tls.key has {self._key.key_size} bits; RSA takes {SHORTEST_RSA_BITS} at least"
+        if isinstance(self._key, ec.EllipticCurvePrivateKey) and not isinstance(self._key.curve, CURVES):
+            return f"tls.key is on the curve {self._key.curve.name}; P-256, P-384 and P-521 can be used"
         if _public(self._key.public_key()) != _public(self.certificate.public_key()):
             return "tls.key is not the key of tls.crt"
         if self._path_length == _NO_AUTHORITY:
@@ -269,6 +280,15 @@ class Authority:
 
 
 _NO_AUTHORITY: Final = -1
+
+
+def is_readable(certificate: x509.Certificate) -> bool:
+    """Whether the names and the validity of a certificate can be read, which nothing has looked into before."""
+    try:
+        _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    except UNREADABLE:
+        return False
+    return True
 
 
 def name_of(certificate: x509.Certificate) -> str:

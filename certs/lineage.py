@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import AUTHORITY_LIFE, UNREADABLE, Authority
+from certs.authority import AUTHORITY_LIFE, UNREADABLE, Authority, is_readable
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
@@ -176,9 +176,10 @@ class Lineage:
 def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Return the certificates of a bundle, each once; of one that cannot be read, none."""
     try:
-        return tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
+        found = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
     except UNREADABLE:
         return ()
+    return found if all(map(is_readable, found)) else ()
 
 
 def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:

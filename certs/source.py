@@ -16,6 +16,7 @@ from cryptography import x509
 
 from certs.authority import Authority, Leaf
 from certs.context import CertificateError
+from certs.lineage import certificates_in
 
 LOOKS: Final = 30
 """How often within the life of a certificate to look, at least, whether it is due."""
@@ -131,12 +132,11 @@ class LeafFiles:
         # Another program may replace the files between the two reads. The pair then does not match, the context
         # refuses it, and the server reads both again at its next check.
         chain, key = _read(self.certificate), _read(self.key)
-        try:
-            certificates = x509.load_pem_x509_certificates(chain)
-        except ValueError as error:
-            raise CertificateError(f"{self.certificate}: holds no certificate in PEM") from error
+        found = certificates_in(chain)
+        if not found:
+            raise CertificateError(f"{self.certificate}: holds no certificate in PEM that can be read")
         self._trust = _read(self.authority) if self.authority else chain
-        leaf = certificates[0]
+        leaf = found[0]
         begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
         return Leaf(chain, key, begin, end, signed=begin)
 

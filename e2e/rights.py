@@ -113,6 +113,7 @@ _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _SECRETS: Final = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _ACCOUNTS: Final = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 _TOKEN: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+_LONG_TOKEN: Final = _TOKEN | {"spec": {"expirationSeconds": 30 * 86_400 + 1}}
 _LEASE: Final[Mapping[str, Any]] = {"spec": {"holderIdentity": "another"}}
 _WIDE: Final[Mapping[str, Any]] = {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
 _TLS: Final[Mapping[str, Any]] = {"type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}
@@ -150,6 +151,9 @@ ROWS: Final = (
     )),
     Row("agent-own-token", AGENT_ON_HUB, True, "have a token of its own account made", (
         Request("POST", f"{_ACCOUNTS}/member-{MEMBER}/token", _TOKEN),
+    )),
+    Row("agent-long-token", AGENT_ON_HUB, False, "have a token made that lasts longer than 30 days", (
+        Request("POST", f"{_ACCOUNTS}/member-{MEMBER}/token", _LONG_TOKEN),
     )),
     Row("agent-other-token", AGENT_ON_HUB, False, "have a token of another account made", (
         Request("POST", f"{_ACCOUNTS}/harbormaster-reconcile/token", _TOKEN),

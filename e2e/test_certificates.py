@@ -26,6 +26,7 @@ from e2e.controlplane.process import PATIENCE, free_port, kill
 from e2e.controlplane.service import REGISTRATIONS, Service
 from e2e.controlplane.steady_writers import SteadyWriters, write
 from e2e.fleet.objects import MERGE
+from tests.certs.spoiling import spoilt
 from tests.thoroughness import SOAK
 
 NAMESPACE, SECRET = "mooring", "harbormaster-ca"
@@ -273,13 +274,20 @@ def fill_with_garbage(lasting: Installation) -> None:
     lasting.hub.request("PATCH", f"{SECRETS}/{SECRET}", change, content_type=MERGE)
 
 
+def damage(lasting: Installation) -> None:
+    """Change one byte, which the library notices only when it is asked for the version of the certificate."""
+    damaged = spoilt(lasting.lineage().active.pem, b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x7f")
+    change = {"data": {"tls.crt": base64.b64encode(damaged).decode()}}
+    lasting.hub.request("PATCH", f"{SECRETS}/{SECRET}", change, content_type=MERGE)
+
+
 def force(lasting: Installation) -> None:
     assert "replicas follow within seconds" in lasting.certs("rotate", "--force")
 
 
-@pytest.mark.parametrize("happen", [delete, fill_with_garbage, force])
+@pytest.mark.parametrize("happen", [delete, fill_with_garbage, damage, force])
 def test_a_secret_that_is_lost_or_replaced_costs_no_write(lasting, happen):
-    """Deleted, filled with garbage, or rotated before its time: the old authority vouches for the new one."""
+    """Deleted, filled with garbage, damaged, or rotated before its time: the old authority vouches for the new one."""
     before = lasting.lineage()
     with SteadyWriters(lasting.hub) as writers:
         happen(lasting)

@@ -319,6 +319,31 @@ def test_wrong_values_are_refused_by_name(helm, values, said):
     assert said in str(refused.value).replace("'", "")
 
 
+def test_a_release_that_no_service_can_be_named_after_is_refused(helm):
+    with pytest.raises(HelmError, match="fullnameOverride: names would begin with 2026-harbormaster"):
+        helm.render(HUB, release="2026")
+    assert helm.render(HUB, {"fullnameOverride": "pier"}, release="2026")
+
+
+@pytest.mark.parametrize(("chart", "given"), [(HUB, {}), (AGENT, AGENT_VALUES)], ids=["hub", "agent"])
+@pytest.mark.parametrize(
+    ("release", "namespace"),
+    [("a" * 53, "quay"), ("hb", "2026"), ("true", "null"), ("x", "0x1f")],
+    ids=["longest", "number", "words-of-yaml", "hexadecimal"],
+)
+def test_any_release_in_any_namespace_has_names_that_are_texts_and_fit(helm, chart, given, release, namespace):
+    more = {"networkPolicy": {"enabled": True}, "apiPriority": {"enabled": True}} if chart == HUB else {}
+    for document in helm.render(chart, given, more, release=release, namespace=namespace):
+        metadata = document["metadata"]
+        assert metadata.get("namespace", namespace) in (namespace, "kube-system"), name_of(document)
+        assert metadata["labels"]["app.kubernetes.io/instance"] == release, name_of(document)
+        assert len(metadata["name"]) <= (63 if document["kind"] in ("Service", "Job", "Pod") else 253), name_of(
+            document
+        )
+        for subject in document.get("subjects", ()):
+            assert subject["namespace"] == namespace, name_of(document)
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

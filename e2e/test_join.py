@@ -136,6 +136,20 @@ def test_what_was_changed_by_hand_is_put_right_and_a_good_token_stays(pair: Pair
     assert labels == {"region": "eu", "tier": "2", "owner": "us"}
 
 
+def test_a_definition_of_a_newer_release_stays(pair: Pair) -> None:
+    """With its field would go what the agent of that release has written there."""
+    pair.join()
+    ours = pair.in_member.get(DEFINITION, APPLIED_WORK.resource)["spec"]["versions"]
+    versions = json.loads(json.dumps(ours))
+    properties = versions[-1]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    properties["novelty"] = {"type": "string"}
+    pair.in_member.patch(DEFINITION, APPLIED_WORK.resource, {"spec": {"versions": versions}})
+    before = pair.everything()
+    assert f"CustomResourceDefinition {APPLIED_WORK.resource} unchanged" in pair.join()
+    assert pair.everything() == before
+    pair.in_member.patch(DEFINITION, APPLIED_WORK.resource, {"spec": {"versions": ours}})
+
+
 def test_a_token_that_the_hub_does_not_accept_is_replaced(pair: Pair) -> None:
     pair.join()
     pair.set_token(pair.hub.token_of(SYSTEM, "harbormaster-reconcile"))  # accepted, and another account's
@@ -463,6 +477,17 @@ def test_a_name_that_another_cluster_has_is_refused(pair: Pair) -> None:
     assert f"member {MEMBER} has joined already, and member (context 'hub') does not know of it" in said
     pair.on_hub.delete(CONFIG_MAP, "harbormaster-member", SYSTEM)
     assert pair.everything().keys() == before.keys()
+
+
+def test_a_name_that_another_cluster_was_given_is_refused_before_its_agent_runs(pair: Pair) -> None:
+    pair.join()
+    before = pair.everything()
+    uid = pair.in_member.get(NAMESPACE, "kube-system")["metadata"]["uid"]
+    for command, advice in (("join", "add --take-over"), ("leave", "leave without --member-context")):
+        said = only_error(pair.run(command, "--timeout=0", "--member-context=hub"))
+        assert f"member {MEMBER} is the cluster whose kube-system has the uid {uid}, not member (context 'hub')" in said
+        assert said.endswith(advice)
+    assert pair.everything() == before
 
 
 def test_a_member_with_another_identity_is_left_alone(pair: Pair) -> None:

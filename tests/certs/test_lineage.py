@@ -22,6 +22,7 @@ from certs.lineage import (
     fingerprint,
     pem_of,
 )
+from tests.certs.spoiling import spoilt
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LATER = NOW + timedelta(days=245)
@@ -215,6 +216,11 @@ def test_an_expired_authority_vouches_for_none(first):
 
 
 EC = brought(ec.generate_private_key(ec.SECP256R1()))
+NAMELESS = spoilt(EC[0], b"\x0c\x07Example", b"\x0c\x07Exampl\xff")
+TIMELESS = spoilt(Authority.new(NOW, life=timedelta(days=365 * 40)).pem, b"20660219100000Z", b"00000219100000Z")
+UNHEARD_OF = spoilt(EC[0], b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x7f")
+"""What the library reads without an error, until somebody asks for the name, the end or the version."""
+DAMAGED = {"name": NAMELESS, "time": TIMELESS, "version": UNHEARD_OF}
 OTHER = brought(ec.generate_private_key(ec.SECP256R1()))
 LOCKED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
@@ -230,6 +236,18 @@ LOCKED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         pytest.param({"tls.crt": EC[0], "tls.key": LOCKED}, "without a password", id="locked"),
         pytest.param({"tls.crt": EC[0], "tls.key": OTHER[1]}, "not the key of", id="another-key"),
         pytest.param({"tls.crt": EC[0], "tls.key": EC[1], "x": b"x" * (LONGEST_ENTRY + 1)}, "longer than", id="long"),
+        pytest.param({"tls.crt": NAMELESS, "tls.key": EC[1]}, "tls.crt is damaged", id="damaged-name"),
+        pytest.param({"tls.crt": UNHEARD_OF, "tls.key": EC[1]}, "tls.crt holds no certificate", id="damaged-version"),
+        pytest.param(
+            dict(zip(("tls.crt", "tls.key"), brought(rsa.generate_private_key(65537, 1024)), strict=True)),
+            "1024 bits",
+            id="short-rsa",
+        ),
+        pytest.param(
+            dict(zip(("tls.crt", "tls.key"), brought(ec.generate_private_key(ec.SECP256K1())), strict=True)),
+            "the curve secp256k1",
+            id="rare-curve",
+        ),
         pytest.param(
             dict(zip(("tls.crt", "tls.key"), brought(ed25519.Ed25519PrivateKey.generate()), strict=True)),
             "Ed25519",
@@ -260,9 +278,11 @@ def test_what_is_no_authority_is_named(entries, message):
         Lineage.read(entries, {})
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"garbage", EC[0][:-40]], ids=["empty", "garbage", "cut"])
-def test_what_only_helps_clients_may_be_damaged(second, spoilt):
-    entries = second.entries() | {"ca.crt": spoilt, "cross.crt": spoilt}
+@pytest.mark.parametrize(
+    "garbage", [b"", b"garbage", EC[0][:-40], *DAMAGED.values()], ids=["empty", "garbage", "cut", *DAMAGED]
+)
+def test_what_only_helps_clients_may_be_damaged(second, garbage):
+    entries = second.entries() | {"ca.crt": garbage, "cross.crt": garbage}
     found = Lineage.read(entries, second.annotations())
     assert (found.trusted(), found.cross) == ((second.active.certificate,), None)
 

@@ -9,6 +9,7 @@ import pytest
 from certs.authority import Authority
 from certs.context import CertificateError, ServerContext
 from certs.source import LeafFiles, OwnLeaves
+from tests.certs.spoiling import spoilt
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -92,6 +93,13 @@ def test_files_in_the_middle_of_a_change_are_not_served(files):
         pytest.param(lambda leaves: leaves.authority.unlink(), "ca.crt: No such file or directory", id="no-authority"),
         pytest.param(
             lambda leaves: leaves.certificate.write_text("-----BEGIN"), "tls.crt: holds no certificate", id="garbage"
+        ),
+        pytest.param(
+            lambda leaves: leaves.certificate.write_bytes(
+                spoilt(leaves.certificate.read_bytes(), b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x7f")
+            ),
+            "tls.crt: holds no certificate",
+            id="damaged",
         ),
     ],
 )

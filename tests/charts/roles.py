@@ -43,7 +43,7 @@ def reconcile_page() -> str:
     text = _roles(
         {}, lambda on: reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@"), "@LOOP@", "harbormaster.reading"
     )
-    text += _policies(reconcile_policies("@LEASE@"), "@LOOP@")
+    text += _policies(reconcile_policies("@LEASE@", "@NAMESPACE@"), "@LOOP@")
     return _wrapped(text, '.Values.rbac.create (ne .Values.reconcile.mode "Off")')
 
 

@@ -190,7 +190,7 @@ def reconcile(
     selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
     settings = _settings(subject.namespace)
     roles = reconcile_roles(selected, settings.namespace, lease=settings.lease_name, back_report=back_report)
-    policies = reconcile_policies(settings.lease_name)
+    policies = reconcile_policies(settings.lease_name, settings.namespace)
     if with_server:
         roles += _serve_roles(settings)
         policies += certificate_policies(settings.certificate_secret)

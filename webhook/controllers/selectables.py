@@ -249,6 +249,7 @@ class Selectables:
     def pause(self) -> None:
         """End a term: watch nothing any more, unless the next term of this process begins soon."""
         self._stale = True
+        self._missing.clear()  # what is served again by the next term has to be waited for anew if it goes once more
         self._stay()  # in a term without placements nothing has done so
         self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
 

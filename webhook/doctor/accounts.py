@@ -172,8 +172,11 @@ LATER_DEFAULTS: Final[Mapping[str, object]] = {
     "matchPolicy": "Equivalent",
     "namespaceSelector": {},
     "objectSelector": {},
+    "excludeResourceRules": [],
 }
-"""What an API server adds to the constraints of a policy; anything else there would narrow whom it holds for."""
+RULE_DEFAULTS: Final[Mapping[str, object]] = {"scope": "*", "resourceNames": []}
+"""What an API server adds to the constraints of a policy, and to each of their rules; anything else there, or
+parameters, would narrow what the policy holds for."""
 
 
 def judge_policies(
@@ -191,11 +194,15 @@ def judge_policies(
     for policy, username in wanted:
         document = next(policy_documents((policy,), username))
         spec = document["spec"]
+        spec["paramKind"] = {}
         spec["matchConstraints"] |= LATER_DEFAULTS
+        for rule in spec["matchConstraints"]["resourceRules"]:
+            rule |= RULE_DEFAULTS
         same = {name for name, other in stored.items() if not any(differences(other, spec))}
         if not same & in_force:
             state = "is not bound, or not with Deny" if same else "is not there, or says something else"
-            problems.append(f"{username} is not held to this: {policy.message}; the policy {policy.name} {state}")
+            whom = "the account of each agent" if policy.whose else username
+            problems.append(f"{whom} is not held to this: {policy.message}; the policy {policy.name} {state}")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
     well = f"{len(wanted)} policies narrow our accounts further than roles can"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
@@ -221,4 +228,6 @@ def _policies(installation: Installation) -> Iterator[tuple[Policy, str]]:
     for policy in certificate_policies(settings.certificate_secret):
         yield policy, installation.server
     if installation.loop:
-        yield from ((policy, installation.loop) for policy in reconcile_policies(settings.lease_name))
+        yield from (
+            (policy, installation.loop) for policy in reconcile_policies(settings.lease_name, settings.namespace)
+        )

@@ -4,11 +4,12 @@ A definition may say more than ours, as those of KubeFleet and of Karpenter do: 
 that this release writes or reads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scorer.api.crd import custom_resource_definitions
-from scorer.api.documents import conditions_of, dict_at, dicts_at, list_at, name_of, text_at
+from scorer.api.definition_fields import missing_fields, schema_of, served
+from scorer.api.documents import conditions_of, dict_at, name_of
 from scorer.api.kinds import APPLIED_WORK, NODE_POOL
 from scorer.api.meta import JsonObject
 from webhook.doctor.finding import Finding, judged, listed
@@ -48,39 +49,14 @@ def problems_of(name: str, stored: JsonObject | None, wanted: JsonObject) -> Ite
         return
     if name == NODE_POOL.resource:  # Karpenter's, of whatever version: it adds fields and removes some
         return
-    served = {text_at(each, "name"): each for each in dicts_at(stored, "spec", "versions") if each.get("served")}
+    versions = served(stored)
     for version in wanted["spec"]["versions"]:
-        other = served.get(version["name"])
+        other = versions.get(version["name"])
         if other is None:
             yield f"{name}: version {version['name']} is not served"
             continue
         if "status" in version.get("subresources", {}) and "status" not in dict_at(other, "subresources"):
             yield f"{name}: version {version['name']} has no subresource status"
-        lacking = sorted(missing_fields(_schema(other), _schema(version)))
+        lacking = sorted(missing_fields(schema_of(other), schema_of(version)))
         if lacking:
             yield f"{name}: version {version['name']} is old: it lacks {listed(lacking)}"
-
-
-def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], at: str = "") -> Iterator[str]:
-    """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
-
-    Of a field that is missing, only itself is named. What takes any fields lacks none.
-    """
-    if stored.get("x-kubernetes-preserve-unknown-fields"):
-        return
-    ours, theirs = dict_at(wanted, "properties"), dict_at(stored, "properties")
-    for name, schema in ours.items():
-        here = f"{at}.{name}" if at else name
-        if name in theirs:
-            yield from missing_fields(theirs[name], schema, here)
-        elif "additionalProperties" not in stored:
-            yield here
-    for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        if dict_at(wanted, key):
-            yield from missing_fields(dict_at(stored, key), dict_at(wanted, key), at + mark)
-    if values := list_at(stored, "enum"):
-        yield from (f"{at}={value}" for value in list_at(wanted, "enum") if value not in values)
-
-
-def _schema(version: JsonObject) -> JsonObject:
-    return dict_at(version, "schema", "openAPIV3Schema")

@@ -15,11 +15,18 @@ from aiohttp.client_proto import ResponseHandler
 
 
 class LoopConnector(aiohttp.TCPConnector):
-    """Has the event loop make each connection, from the address that was resolved."""
+    """Has the event loop make each connection, from the addresses that were resolved, until one of them answers."""
 
     async def _wrap_create_connection(
         self, *args: Any, addr_infos: list[Any], **kwargs: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
-        # The library calls this once for each address until one answers, with those in *addr_infos* still to try.
-        host, port, *_ = addr_infos[0][4]
-        return await self._wrap_existing_connection(*args, host=host, port=port, **kwargs)
+        # The library would call this again after a failure, but without the next address of every family: a name with
+        # one IPv6 and one IPv4 address would be given up after the first.
+        while True:
+            host, port, *_ = addr_infos[0][4]
+            try:
+                return await self._wrap_existing_connection(*args, host=host, port=port, **kwargs)
+            except (aiohttp.ClientConnectorError, TimeoutError):
+                if len(addr_infos) == 1:
+                    raise
+                del addr_infos[0]

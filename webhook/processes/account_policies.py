@@ -18,6 +18,10 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.membership.access import RBAC_GROUP
 from scorer.reservations import LEASE_PREFIX
 from webhook.kube.authority_secret import SECRET, TYPE
+from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.processes.member_objects import account_of
+from webhook.processes.rbac import service_account, username_of
+from webhook.settings.agent import LONGEST_TOKEN_SECONDS
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _ROLES: Final = (KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"])
@@ -33,21 +37,27 @@ class Policy:
         kinds: Of what, all of one group.
         condition: In CEL; ``variables.name`` is the name of the object that is made, changed or deleted.
         message: What the API server tells the account it refuses: what is allowed.
+        whose: In CEL: of whom it holds; empty: of the account that the policies are printed for.
+        subresource: Of the kinds; empty: the objects themselves.
     """
 
     name: str
     kinds: tuple[Kind, ...]
     condition: str
     message: str
+    whose: str = ""
+    subresource: str = ""
 
 
-def reconcile_policies(lease: str) -> tuple[Policy, ...]:
-    """Return what narrows the account of the loop.
+def reconcile_policies(lease: str, namespace: str) -> tuple[Policy, ...]:
+    """Return what narrows the account of the loop, and those that ``join`` makes for the agents of its members.
 
     Args:
         lease: The name of the Lease by which one process leads.
+        namespace: Of the installation.
     """
     members = json.dumps(MEMBER_NAMESPACE_PREFIX)
+    agents = username_of(service_account(namespace, account_of("")))
     return (
         Policy(
             "harbormaster-reconcile-namespaces",
@@ -66,6 +76,14 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
             (LEASE,),
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)}) || variables.name == {json.dumps(lease)}",
             f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
+        ),
+        Policy(  # an account that may ask for its own tokens may ask for one that outlives every renewal
+            "harbormaster-agent-tokens",
+            (SERVICE_ACCOUNT,),
+            f"object.spec.expirationSeconds <= {LONGEST_TOKEN_SECONDS}",
+            f"agents get tokens that last {LONGEST_TOKEN_SECONDS} s at most",
+            whose=f"request.userInfo.username.startsWith({json.dumps(agents)})",
+            subresource="token",
         ),
     )
 
@@ -102,8 +120,8 @@ def certificate_policies(secret: str) -> tuple[Policy, ...]:
 
 
 def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[JsonObject]:
-    """Yield each policy and what switches it on, for the writes of one user."""
-    whose = json.dumps(username, ensure_ascii=False)
+    """Yield each policy and what switches it on, for the writes of one user where it does not say whose."""
+    ours = f"request.userInfo.username == {json.dumps(username, ensure_ascii=False)}"
     for policy in policies:
         yield {
             "apiVersion": f"{_GROUP}/v1",
@@ -117,11 +135,14 @@ def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[Js
                             "apiGroups": [policy.kinds[0].group],
                             "apiVersions": list(policy.kinds[0].versions),
                             "operations": list(_WRITES),
-                            "resources": [kind.plural for kind in policy.kinds],
+                            "resources": [
+                                kind.plural + (f"/{policy.subresource}" if policy.subresource else "")
+                                for kind in policy.kinds
+                            ],
                         }
                     ]
                 },
-                "matchConditions": [{"name": "whose", "expression": f"request.userInfo.username == {whose}"}],
+                "matchConditions": [{"name": "whose", "expression": policy.whose or ours}],
                 "variables": [
                     {
                         "name": "name",

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from scorer.api.conditions import TRUE
 from scorer.api.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of
@@ -39,7 +39,7 @@ from webhook.processes.member_objects import (
     secret,
 )
 from webhook.processes.rbac import Role
-from webhook.processes.sides import JoinError, Outcome, Report, Side, told
+from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
 from webhook.settings.clock import utc_now
 
 CHART: Final = "charts/harbormaster-agent"
@@ -77,6 +77,13 @@ class JoinOptions:
     take_over: bool = False
 
 
+class Uids(NamedTuple):
+    """What identifies both clusters."""
+
+    hub: str
+    cluster: str
+
+
 class Join:
     """One cluster that is to be one member.
 
@@ -102,14 +109,14 @@ class Join:
         Raises:
             JoinError: Something is in the way. If that is found before anything is written, nothing is.
         """
-        hub_uid = await self._hub.uid()
+        uids = Uids(await self._hub.uid(), await self._cluster.uid())
         await self._check_hub()
         if not self._options.take_over:
-            await self._check_cluster(hub_uid)
+            await self._check_cluster(uids)
         if dry_run:
-            return await self._settle_all(hub_uid, dry_run=True, report=self._report)
-        await self._settle_all(hub_uid, dry_run=True, report=lambda _: None)
-        return await self._settle_all(hub_uid, dry_run=False, report=self._report)
+            return await self._settle_all(uids, dry_run=True, report=self._report)
+        await self._settle_all(uids, dry_run=True, report=lambda _: None)
+        return await self._settle_all(uids, dry_run=False, report=self._report)
 
     async def missing(self) -> str:
         """Say what the member lacks to be joined and healthy; empty: nothing. Raises `JoinError`."""
@@ -153,9 +160,9 @@ class Join:
                 "to that if the member is to log in with a token that join makes"
             )
 
-    async def _check_cluster(self, hub_uid: str) -> None:
+    async def _check_cluster(self, uids: Uids) -> None:
         """Check that the cluster is no other member, and the member no other cluster."""
-        options, cluster = self._options, self._cluster
+        options, cluster, hub_uid = self._options, self._cluster, uids.hub
 
         async def home() -> str:
             return options.namespace
@@ -171,17 +178,18 @@ class Join:
             theirs = HubMember.named(access.member, access.hub)
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
-        if access is not None or (record is not None and record.get("data")):  # a member that has left has an empty one
-            return
-        found = await self._hub.find(MEMBER_CLUSTER, options.member)
+        has_data = record is not None and record.get("data")  # a member that has left has none
+        found = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
         if found is not None and _is_joined(found):
             raise JoinError(
                 f"{self._hub}: member {options.member} has joined already, and {cluster} does not know of it in "
                 f"namespace {options.namespace!r}: it is another cluster, or its agent is in another namespace "
                 "(--namespace)"
             )
+        if why := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, uids.cluster):
+            raise JoinError(f"{why}; let that leave first (harbormaster leave), or if it is lost, add --take-over")
 
-    async def _settle_all(self, hub_uid: str, *, dry_run: bool, report: Report) -> bool:
+    async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False
 
         def tell(side: Side, wanted: Wanted, outcome: Outcome) -> None:
@@ -196,9 +204,9 @@ class Join:
                 tell(side, wanted, await side.settle(wanted, dry_run=dry_run))
 
         await settle(self._cluster, [*on_member(options.namespace, options.roles)])
-        await settle(self._hub, [*on_hub(options.member, options.hub_namespace)])
+        await settle(self._hub, [*on_hub(options.member, options.hub_namespace, uids.cluster)])
         tell(self._hub, *await self._settle_member(dry_run=dry_run))
-        await settle(self._cluster, [secret(await self._access(hub_uid, dry_run=dry_run), options.namespace)])
+        await settle(self._cluster, [secret(await self._access(uids.hub, dry_run=dry_run), options.namespace)])
         if options.image:
             await settle(
                 self._cluster,

@@ -18,7 +18,7 @@ from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecr
 from webhook.member.membership import has_left
 from webhook.member.registration import CONFIG_MAP, RECORD, Registration
 from webhook.processes.member_objects import AGENT, DEPLOYMENT, made_on_hub, made_on_member
-from webhook.processes.sides import JoinError, Outcome, Report, Side, told
+from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ class Leave:
             raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
         if why:
             raise JoinError(f"{cluster}: {why}")
+        if why := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, await cluster.uid()):
+            raise JoinError(f"{why}; if that cluster is lost, leave without --member-context")
         found = await cluster.find(SECRET, HUB_SECRET, options.namespace)
         try:
             access = None if found is None else HubAccess.read(found)

@@ -13,7 +13,7 @@ from scorer.api.crd import custom_resource_definitions
 from scorer.api.documents import label, labels_of
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import MADE_BY
+from scorer.api.names import CLUSTER_UID, MADE_BY
 from scorer.membership.access import ROLE
 from webhook.kube.ports import Key
 from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess
@@ -70,11 +70,19 @@ def member_cluster(member: str, namespace: str, labels: Mapping[str, str]) -> Js
     return _object(MEMBER_CLUSTER, member, "", dict(labels), spec={"identity": identity_of(member, namespace)})
 
 
-def on_hub(member: str, namespace: str) -> Iterator[Wanted]:
-    """Yield what the hub has to have before the MemberCluster; arguments as `identity_of`."""
+def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[Wanted]:
+    """Yield what the hub has to have before the MemberCluster.
+
+    Args:
+        member: Its name.
+        namespace: Of harbormaster on the hub.
+        cluster_uid: Which cluster is the member; empty: that does not matter.
+    """
     name = account_of(member)
-    labels = {**_LABELS}
-    yield Wanted(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, name, namespace, labels))
+    account = _object(SERVICE_ACCOUNT, name, namespace, {**_LABELS})
+    if cluster_uid:
+        account["metadata"]["annotations"] = {CLUSTER_UID: cluster_uid}
+    yield Wanted(SERVICE_ACCOUNT, account)
     rule = Rule("its own tokens", ("create",), (Resource.of(SERVICE_ACCOUNT, "token"),), (name,))
     yield from _roles((Role(name, (rule,), namespace),), service_account(namespace, name))
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.documents import text_at
-from scorer.api.kinds import NAMESPACE, Kind
+from scorer.api.definition_fields import is_newer
+from scorer.api.documents import annotations_of, text_at
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import CLUSTER_UID
 from webhook.kube.client import ApiServer
 from webhook.kube.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError, UnavailableError
 from webhook.kube.store import HubStore
-from webhook.processes.member_objects import Wanted, is_from_join, unmarked
+from webhook.member.hub_token import SERVICE_ACCOUNT
+from webhook.processes.member_objects import Wanted, account_of, is_from_join, unmarked
 
 MANAGER: Final = "harbormaster-join"
 """Field manager of what ``join`` writes."""
@@ -82,7 +85,7 @@ class Side:
         return text_at(found, "metadata", "uid")
 
     async def settle(self, wanted: Wanted, *, dry_run: bool) -> Outcome:
-        """Make an object what it should be.
+        """Make an object what it should be; a definition of a newer release stays as it is.
 
         Args:
             wanted: The object; fields that it does not name stay.
@@ -94,6 +97,8 @@ class Side:
         kind, document = wanted
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         current = await self.find(kind, key.name, key.namespace)
+        if current is not None and kind == CUSTOM_RESOURCE_DEFINITION and is_newer(current, document):
+            return Outcome.UNCHANGED
         if current is not None and not is_from_join(current):
             document = unmarked(document)
         try:
@@ -184,6 +189,28 @@ class Side:
 
     def __str__(self) -> str:
         return f"{self.name} (context {self.context!r})"
+
+
+async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, uid: str) -> str:
+    """Say which other cluster ``join`` has made a member; empty: none, or the hub does not know.
+
+    The hub has noted that before the agent there has reported for the first time.
+
+    Args:
+        hub: Has the account of the member.
+        member: Name of the MemberCluster.
+        namespace: Of harbormaster on the hub.
+        cluster: The one that is asked about.
+        uid: Of *cluster*.
+
+    Raises:
+        JoinError: The account cannot be read.
+    """
+    account = await hub.find(SERVICE_ACCOUNT, account_of(member), namespace)
+    theirs = annotations_of(account or {}).get(CLUSTER_UID, "")
+    if theirs in ("", uid):
+        return ""
+    return f"{hub}: member {member} is the cluster whose kube-system has the uid {theirs}, not {cluster}, with {uid}"
 
 
 def described(kind: Kind, key: Key) -> str:

@@ -1,6 +1,6 @@
 """What an agent does in its member."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -21,10 +21,14 @@ class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
     )
 
 
+LONGEST_TOKEN_SECONDS: Final = 30 * 86_400
+"""The hub refuses an agent a token that would last longer (`webhook.processes.account_policies`)."""
+
+
 class HubTokenSettings(Settings):
     """How long the credentials of an agent for its hub last."""
 
-    hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=2**31)] = Field(
+    hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=LONGEST_TOKEN_SECONDS)] = Field(
         default=604_800,
         description="Life of an agent's token for the hub, which is also how long the hub may be away until the agent "
         "needs `harbormaster join` again; a hub may grant less.",

@@ -97,7 +97,7 @@ readinessProbe:
 - name: PYTHONDONTWRITEBYTECODE
   value: "1"
 - name: HARBORMASTER_NAMESPACE
-  value: {{ .Release.Namespace }}
+  value: {{ .Release.Namespace | quote }}
 - name: HARBORMASTER_HTTP_HOST
   value: {{ .Values.pod.listenAddress | quote }}
 - name: HARBORMASTER_HTTP_PORT

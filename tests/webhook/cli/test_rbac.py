@@ -5,7 +5,8 @@ import json
 import pytest
 import yaml
 
-from webhook.settings.programs import ServeSettings
+from webhook.settings.environment import SettingsError
+from webhook.settings.programs import JoinSettings, ServeSettings
 
 NARROW = """\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -137,7 +138,7 @@ def test_everything_only_when_asked_for(cli):
 
 def test_what_narrows_an_account_comes_before_what_it_is_given(cli):
     kinds = [each["kind"] for each in yaml.safe_load_all(cli("rbac", "reconcile").stdout)]
-    policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 3
+    policies = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 4
     assert kinds == [*policies, "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
 
 
@@ -145,10 +146,30 @@ def test_one_account_for_both_may_lead(cli):
     """The policy of the server would keep it from the Lease of the loop."""
     made = list(yaml.safe_load_all(cli("rbac", "reconcile", "--serve").stdout))
     names = [each["metadata"]["name"] for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
-    assert [name.removeprefix("harbormaster-reconcile-") for name in names] == ["namespaces", "roles", "leases"]
+    own = [f"harbormaster-reconcile-{what}" for what in ("namespaces", "roles", "leases")]
+    assert names == [*own, "harbormaster-agent-tokens"]
     bound = [each for each in made if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     assert {each["roleRef"]["name"] for each in bound} >= {"harbormaster-reconcile", "harbormaster-serve"}
     assert {each["subjects"][0]["name"] for each in bound} == {"harbormaster-reconcile"}
+
+
+OF_AGENTS = 'request.userInfo.username.startsWith("system:serviceaccount:harbormaster-system:member-")'
+
+
+def test_no_agent_gets_a_token_that_lasts_longer_than_one_may_be_set_to_last(cli):
+    made = list(yaml.safe_load_all(cli("rbac", "reconcile").stdout))
+    (policy,) = (
+        each["spec"]
+        for each in made
+        if each["metadata"]["name"] == "harbormaster-agent-tokens" and "validations" in each["spec"]
+    )
+    (rule,) = policy["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["resources"]) == ([""], ["serviceaccounts/token"])
+    assert policy["matchConditions"] == [{"name": "whose", "expression": OF_AGENTS}]
+    longest = int(policy["validations"][0]["expression"].removeprefix("object.spec.expirationSeconds <= "))
+    assert JoinSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest)})
+    with pytest.raises(SettingsError, match="HUB_TOKEN_SECONDS"):
+        JoinSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest + 1)})
 
 
 def test_each_process_has_an_account_of_its_own(cli, monkeypatch):
@@ -160,7 +181,7 @@ def test_each_process_has_an_account_of_its_own(cli, monkeypatch):
         conditions = [
             each["spec"]["matchConditions"][0] for each in made if each["kind"] == "ValidatingAdmissionPolicy"
         ]
-        assert {each["expression"] for each in conditions} == {user}
+        assert {each["expression"] for each in conditions} - {OF_AGENTS} == {user}
 
 
 def test_a_loop_that_is_a_user_has_one_name_everywhere(cli, monkeypatch):
@@ -171,7 +192,7 @@ def test_a_loop_that_is_a_user_has_one_name_everywhere(cli, monkeypatch):
         assert {subject["name"] for each in made for subject in each.get("subjects", ())} == {"hub-loop"}
         policies = [each for each in made if each["kind"] == "ValidatingAdmissionPolicy"]
         conditions = {each["spec"]["matchConditions"][0]["expression"] for each in policies}
-        assert conditions == {'request.userInfo.username == "hub-loop"'}
+        assert conditions - {OF_AGENTS} == {'request.userInfo.username == "hub-loop"'}
     configurations = yaml.safe_load_all(cli("webhook-configuration", "--no-ca").stdout)
     exempt = {hook["matchConditions"][0]["expression"] for each in configurations for hook in each["webhooks"]}
     assert exempt == {'request.userInfo.username != "hub-loop"'}

@@ -12,6 +12,7 @@ from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
 from webhook.controllers import selectables
 from webhook.kube.ports import ForbiddenError, Key, UnavailableError
+from webhook.kube.retry import RetryError
 
 EVENT = KINDS["events.k8s.io", "Event"]
 SECRET, STORAGE_CLASS = KINDS["", "Secret"], KINDS["storage.k8s.io", "StorageClass"]
@@ -350,6 +351,20 @@ async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind(monkeyp
         await asyncio.sleep(0.3)
         assert world.cache.watches(STORAGE_CLASS)
         assert world.cache.shelf(STORAGE_CLASS) is shelf
+
+
+async def test_a_kind_that_was_missing_in_an_earlier_term_is_waited_for_again(monkeypatch):
+    """A hub that starts has ended that term; days later it starts once more, and this replica leads again."""
+    monkeypatch.setattr(selectables, "PATIENCE_SECONDS", 0.2)
+    async with running() as world:
+        served = world.selectables.served = Forgetful(world.selectables.served)
+        served.lost = {CONFIG_MAP.group_kind}
+        ref, item = PlacementRef(PLACEMENT.kind, "p"), {"group": "", "version": "v1", "kind": "ConfigMap"}
+        for _ in range(2):
+            with pytest.raises(RetryError):
+                await world.selectables.watch(ref, [item], [item])
+            world.selectables.pause()
+            await asyncio.sleep(0.3)
 
 
 async def test_what_a_replica_watched_is_given_up_when_it_does_not_lead_again(monkeypatch):

@@ -151,7 +151,7 @@ def policies():
     """What is printed for both accounts, as an API server stores it."""
     printed = [
         *policy_documents(serve_policies() + certificate_policies("ca"), INSTALLATION.server),
-        *policy_documents(reconcile_policies("harbormaster-reconcile"), INSTALLATION.loop),
+        *policy_documents(reconcile_policies("harbormaster-reconcile", HOME), INSTALLATION.loop),
     ]
     for each in printed:
         if "matchConstraints" in each["spec"]:
@@ -180,7 +180,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "5 policies narrow our accounts further than roles can",
+        "6 policies narrow our accounts further than roles can",
     )
 
 
@@ -200,6 +200,24 @@ def add_condition(policy, binding):
     policy["spec"]["matchConditions"].append({"name": "never", "expression": "false"})
 
 
+def exclude(policy, binding):
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    policy["spec"]["matchConstraints"]["excludeResourceRules"] = [rule]
+
+
+def name_objects(policy, binding):
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["resourceNames"] = ["another"]
+
+
+def match_no_namespaced_objects(policy, binding):
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["scope"] = "Cluster"
+
+
+def depend_on_parameters(policy, binding):
+    policy["spec"]["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+    binding["spec"]["paramRef"] = {"name": "missing", "parameterNotFoundAction": "Allow"}
+
+
 def only_warn(policy, binding):
     binding["spec"]["validationActions"] = ["Warn"]
 
@@ -208,7 +226,21 @@ def bind_narrowly(policy, binding):
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"a": "b"}}}
 
 
-@pytest.mark.parametrize("spoil", [lose, loosen, narrow, add_condition, only_warn, bind_narrowly])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lose,
+        loosen,
+        narrow,
+        exclude,
+        name_objects,
+        match_no_namespaced_objects,
+        depend_on_parameters,
+        add_condition,
+        only_warn,
+        bind_narrowly,
+    ],
+)
 def test_a_policy_that_does_not_hold_is_named(spoil):
     stored = policies()
     spoil(stored[0], stored[1])
@@ -218,4 +250,4 @@ def test_a_policy_that_does_not_hold_is_named(spoil):
 
 def test_the_policies_of_the_server_do_not_hold_for_one_account_with_the_loop():
     same = by_hand(server=INSTALLATION.loop)
-    assert judge_policies(same, (), ()).found == "3 problems"
+    assert judge_policies(same, (), ()).found == "4 problems"

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.crd import custom_resource_definitions
 from scorer.api.documents import name_of
-from webhook.doctor.definitions import judge_definitions, missing_fields
+from webhook.doctor.definitions import judge_definitions
 from webhook.doctor.finding import State
 
 PLACEMENTS = "clusterresourceplacements.placement.kubernetes-fleet.io"
@@ -106,9 +106,3 @@ def test_a_definition_may_say_more(stored):
 def test_karpenters_own_definition_may_differ(stored):
     schema(stored["nodepools.karpenter.sh"])["properties"].pop("spec")
     assert problems(stored) == []
-
-
-def test_what_takes_any_fields_lacks_none():
-    wanted = {"properties": {"a": {"properties": {"b": {}}}, "c": {"items": {"properties": {"d": {}}}}}}
-    assert list(missing_fields({"x-kubernetes-preserve-unknown-fields": True}, wanted)) == []
-    assert list(missing_fields({"properties": {"a": {"additionalProperties": {}}, "c": {}}}, wanted)) == ["c[].d"]

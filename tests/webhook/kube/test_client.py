@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import aiohappyeyeballs
+import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.abc import AbstractResolver
 
 from scorer.api.kinds import BINDING
 from webhook.kube import client, store
@@ -71,6 +73,31 @@ async def test_connections_are_made_by_the_event_loop(monkeypatch, host):
     async with answering(answer) as server:
         _, _, port = server.address.rpartition(":")
         async with ApiServer(Login(f"http://{host}:{port}")) as other:
+            assert await other.request("GET", ApiPath("x")) == {"ok": True}
+
+
+class Both(AbstractResolver):
+    """Knows one address of each family for every name, that of IPv6 first."""
+
+    async def resolve(self, host, port=0, family=socket.AF_INET):
+        addresses = (("::1", socket.AF_INET6), ("127.0.0.1", socket.AF_INET))
+        return [
+            {"hostname": host, "host": address, "port": port, "family": found, "proto": 0, "flags": 0}
+            for address, found in addresses
+        ]
+
+    async def close(self):
+        """Hold nothing."""
+
+
+async def test_a_server_on_one_address_of_its_name_is_found(monkeypatch):
+    async def answer(request):
+        return web.json_response({"ok": True})
+
+    monkeypatch.setattr(aiohttp.connector, "DefaultResolver", lambda **_: Both())
+    async with answering(answer) as server:
+        _, _, port = server.address.rpartition(":")
+        async with ApiServer(Login(f"http://hub.example:{port}")) as other:
             assert await other.request("GET", ApiPath("x")) == {"ok": True}
 
 
