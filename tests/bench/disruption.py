@@ -23,6 +23,7 @@ import numpy as np
 import uvloop
 from aiohttp import web
 
+from e2e.load.connection import Connection, dial, request
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL, Budget, DisruptionReason
@@ -36,7 +37,7 @@ from scorer.node_budgets.question import Question
 from scorer.windows.cron import DAY_MINUTES
 from tests.bench.engine import median
 from tests.bench.fleets import NOW
-from tests.bench.scoring import Connection, Hub, dial, listening, replica, request
+from tests.bench.scoring import TOKEN, Hub, listening, replica
 
 POOLS, BUDGETS, NODES, DAYS = 1_000, 50, 8, 14
 ROUNDS, HTTPS_SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 3, 10.0, 2.0, 60.0
@@ -238,6 +239,7 @@ async def measure_gate_over_https() -> None:
         request(
             "/v1/gate/disruption",
             {"pool": f"pool-{number:04}", "reason": REASONS[number % len(REASONS)], "count": 1 + number % NODES},
+            TOKEN,
         )
         for number in range(POOLS)
     ]

@@ -26,6 +26,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
+from e2e.load.connection import dial, request
 from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import JsonObject, format_time
 from tests.bench.fleets import member, policy
@@ -35,6 +36,7 @@ HEARTBEATS_PER_SECOND, QUESTIONS_PER_SECOND, CONNECTIONS = 1_000, 100, 4
 SECONDS, WARM_UP_SECONDS, PATIENCE_SECONDS = 10.0, 2.0, 60.0
 TICK_SECONDS: Final = 0.005
 LOOPBACK: Final = "127.0.0.1"
+TOKEN: Final = "bench"
 REVIEWED: Final = {"authenticated": True, "allowed": True, "user": {"username": "bench"}}
 
 
@@ -190,7 +192,7 @@ async def replica(port: int, authority: str, folder: Path) -> AsyncIterator[Repl
     }
     config = {
         "clusters": [{"name": "hub", "cluster": cluster}],
-        "users": [{"name": "bench", "user": {"token": "bench"}}],
+        "users": [{"name": "bench", "user": {"token": TOKEN}}],
         "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "bench"}}],
         "current-context": "hub",
     }
@@ -241,47 +243,7 @@ async def _filled(found: Replica) -> None:
 def question() -> bytes:
     """Return the request: rank the whole fleet for a placement, the best hundred."""
     ref = {"kind": PLACEMENT.kind, "name": "payments"}
-    return request("/v1/score", {"placement": {"ref": ref}, "limit": ANSWER})
-
-
-def request(path: str, body: JsonObject) -> bytes:
-    """Return a whole HTTP request."""
-    content = orjson.dumps(body)
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer bench\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    return head.encode("ascii") + content
-
-
-class Connection:
-    """A keep-alive connection that asks one thing at a time."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def ask(self, asked: bytes) -> tuple[int, bytes]:
-        """Return status and body of the answer."""
-        self._writer.write(asked)
-        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return int(head.split()[1]), await self._reader.readexactly(length)
-
-    def close(self) -> None:
-        """Hang up."""
-        self._writer.transport.abort()
-
-
-@asynccontextmanager
-async def dial(port: int, trust: ssl.SSLContext) -> AsyncIterator[Connection]:
-    """Open a connection."""
-    reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=trust, server_hostname="localhost")
-    connection = Connection(reader, writer)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return request("/v1/score", {"placement": {"ref": ref}, "limit": ANSWER}, TOKEN)
 
 
 async def _once(found: Replica, asked: bytes) -> tuple[int, bytes]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.sharing import MOST_PARTS, Sharing
+from webhook.kube.sharing import MOST_PARTS, MOST_UNUSED, Sharing
 
 SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("ab", max_size=2)
 DOCUMENTS = st.recursive(
@@ -34,7 +34,20 @@ def test_equal_parts_are_one():
 
 
 def test_it_remembers_only_so_much():
-    sharing = Sharing()
-    for number in range(MOST_PARTS + 10):
+    sharing, documents = Sharing(), [{"part": {"number": number}} for number in range(MOST_PARTS + 2 * MOST_UNUSED)]
+    for document in documents:
+        sharing.share(document)
+        assert len(sharing._parts) <= MOST_PARTS + MOST_UNUSED
+    assert [document["part"]["number"] for document in documents] == list(range(len(documents)))
+
+
+def test_what_no_document_holds_is_forgotten():
+    """A member that reports for years leaves no more behind than one that has reported for some hours."""
+    sharing, kept = Sharing(), {"part": {"number": -1}}
+    sharing.share(kept)
+    for number in range(10 * MOST_UNUSED):
         sharing.share({"part": {"number": number}})
-    assert len(sharing._parts) == 10
+        assert len(sharing._parts) <= 1 + MOST_UNUSED
+    again = {"part": {"number": -1}}
+    sharing.share(again)
+    assert again["part"] is kept["part"]

@@ -1,0 +1,90 @@
+"""Half an hour of everything at once on a fleet of a thousand: no error, and no program grows.
+
+``HARBORMASTER_LOAD_SECONDS`` chooses another length. A sixth of it is the warm-up; the memory of the sixth after that
+is compared with that of the last.
+"""
+
+import asyncio
+import os
+import threading
+
+import pytest
+import uvloop
+
+from e2e.fleet.bed import grant
+from e2e.fleet.processes import SYSTEM
+from e2e.fleet.settled import assert_settled
+from e2e.fleet.waiting import wait_until
+from e2e.load import memory, tally
+from e2e.load.complaints import complaints
+from e2e.load.members import SimulatedMembers
+from e2e.load.memory import Memory
+from e2e.load.questions import Questions
+from e2e.load.reviews import Reviews
+from e2e.load.rollouts import Rollouts
+from e2e.load.steady import ask_steadily
+from e2e.load.tally import Tally
+
+pytestmark = pytest.mark.soak
+
+SECONDS = float(os.environ.get("HARBORMASTER_LOAD_SECONDS", "1800"))
+WINDOW_SECONDS = SECONDS / 6
+REVIEWS, QUESTIONS, ROLLOUTS = 200.0, 50.0, 0.1
+"""Asked for in a second."""
+MEMBERS, PERIOD_SECONDS = 1_000, 60
+UNJUDGED = ("harbormaster_http_rejected_total", "harbormaster_admission_live_failures")
+"""Metrics that count requests without a verdict, the API server's own too, and checks that ended with an exception."""
+SHOWN = 20
+
+
+def test_half_an_hour_of_mixed_load(fleet, start_service, capsys):
+    grant(fleet.hub, "serve", "harbormaster-serve")
+    kubeconfig = fleet.hub.write_kubeconfig("serve", fleet.hub.token_of(SYSTEM, "harbormaster-serve"))
+    service = start_service(fleet.hub, kubeconfig, namespace=SYSTEM)
+    service.register()
+    members, rollouts = SimulatedMembers(fleet.hub, MEMBERS, PERIOD_SECONDS), Rollouts(fleet)
+    programs = {"serve": service.program, "reconcile": fleet.reconcilers[0].program}
+    programs |= {f"agent {name}": member.agent.program for name, member in fleet.members.items()}
+    tallies = {
+        name: Tally(name, rate)
+        for name, rate in {
+            "admissions": REVIEWS,
+            "scores": QUESTIONS,
+            "heartbeats": members.rate,
+            "rollouts": ROLLOUTS,
+        }.items()
+    }
+
+    async def load():
+        await members.join()
+        await asyncio.to_thread(rollouts.put)
+        reviews, questions = Reviews(service).asking(), Questions(service, members).asking()
+        watched = Memory(programs, WINDOW_SECONDS)
+        changing = threading.Thread(target=rollouts.change, args=(tallies["rollouts"],))
+        changing.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(ask_steadily(reviews, tallies["admissions"], SECONDS))
+                tasks.create_task(ask_steadily(questions, tallies["scores"], SECONDS))
+                tasks.create_task(members.beat(tallies["heartbeats"], SECONDS))
+                tasks.create_task(watched.watch(SECONDS))
+        finally:
+            rollouts.end()
+            await asyncio.to_thread(changing.join)
+        return watched
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        watched = runner.run(load())
+    with capsys.disabled():
+        print(f"\n{SECONDS:g} s of mixed load on {MEMBERS} members")
+        print(tally.HEADING, *(each.row(SECONDS) for each in tallies.values()), sep="\n")
+        print(memory.HEADING, *watched.rows(), sep="\n", flush=True)
+    failures = [failure for each in tallies.values() for failure in each.failures]
+    failures += complaints(programs)
+    problems = [text for each in tallies.values() if (text := each.too_few(SECONDS))] + watched.problems()
+    for metric in UNJUDGED:
+        if found := service.metric(metric):
+            problems.append(f"{metric} of serve is {found:g}")
+    assert not failures + problems, "\n".join([f"{len(failures)} failures", *problems, *failures[:SHOWN]])
+    wait_until("the loop has heard of all members", members.behind, pause=1.0)
+    assert_settled(fleet)
