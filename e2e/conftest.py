@@ -25,6 +25,7 @@ from e2e.controlplane.process import PATIENCE, kill
 from e2e.controlplane.service import REGISTRATIONS, Service
 from e2e.controlplane.shared import Shared
 from e2e.fleet.bed import COLLECTORS, Fleet
+from e2e.fleet.joining import Pair
 from e2e.fleet.objects import Objects
 from e2e.fleet.scene import Scene
 from e2e.installed.images import installed_images
@@ -331,6 +332,33 @@ def shared_bed(programs: Mapping[str, Path], folder: Path, request: pytest.Fixtu
 def bed(shared_bed: Shared[Bed]) -> Bed:
     """A cluster whose Pods run, in a network that the tests' thread is in from now on, until its group ends."""
     return shared_bed.running()
+
+
+@pytest.fixture(scope="module")
+def both_sides(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Pair]:
+    """A hub and a cluster that can become its member, for all tests of a module."""
+    found = Pair(programs, folder / "join", etcd, install_definitions)
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def pair(both_sides: Pair) -> Iterator[Pair]:
+    """The two clusters, without a member; neither loop nor agent runs."""
+    both_sides.stop_loop()
+    yield both_sides
+    both_sides.clear()
+
+
+@pytest.fixture
+def pair_with_loop(both_sides: Pair) -> Iterator[Pair]:
+    """The two clusters, without a member; the loop runs, which tests one after the other share, and no agent."""
+    both_sides.start_loop()
+    yield both_sides
+    both_sides.clear()
 
 
 @pytest.fixture

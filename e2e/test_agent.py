@@ -27,6 +27,7 @@ from scorer.api.member_cluster import MEMBER_AGENT
 from scorer.api.names import AGENT_VERSION, WORK_OBJECTS
 from scorer.rollout.intent import meant
 from scorer.rollout.removal import objects_digest
+from tests.thoroughness import SOAK
 from webhook.kube.paths import path_of
 
 MEMBER = "berlin"
@@ -40,6 +41,8 @@ DEFINITION = KINDS["apiextensions.k8s.io", "CustomResourceDefinition"]
 PRICES = "updatedAt: 2026-01-01T00:00:00Z\nprices: {small: 0.1}\nregions: {north: {small: 0.2, large: 0.4}}\n"
 
 
+ENDINGS = (signal.SIGTERM, signal.SIGKILL)
+"""Of an API server: it says good-bye to those who watch, or does not."""
 OUTAGES: list[tuple[str, str]] = []
 """When the hub was on its way down or up, in the form of the audit log: it refuses much before it knows its roles."""
 
@@ -386,7 +389,8 @@ def test_a_deleted_work_takes_its_objects_along(hub, member, agent, shop):
     assert not exists(member, APPLIED_WORK, "short")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.soak
+@pytest.mark.parametrize("number", ENDINGS if SOAK else ENDINGS[:1])
 def test_it_outlives_a_restart_of_the_hub(hub, member, agent, shop, number):
     begun = datetime.now(UTC).isoformat()
     hub.apiserver.stop(number=number)
@@ -401,7 +405,8 @@ def test_it_outlives_a_restart_of_the_hub(hub, member, agent, shop, number):
     assert agent.program.running
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.soak
+@pytest.mark.parametrize("number", ENDINGS if SOAK else ENDINGS[1:])
 def test_it_outlives_a_restart_of_the_member(hub, member, agent, shop, number):
     before = status(hub)["properties"]["kubernetes-fleet.io/node-count"]["value"]
     member.apiserver.stop(number=number)

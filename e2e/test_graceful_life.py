@@ -24,6 +24,8 @@ from e2e.fleet.waiting import wait_until
 from tests.thoroughness import SOAK
 
 ROUNDS = 10 if SOAK else 1
+PAUSE_SECONDS = 0.02 if SOAK else 0.2
+"""Of each of the writers: by the shorter one, they take all of the processor that the replicas leave."""
 MANY = 120
 """Objects of one Work: so many that an agent is stopped between two of them."""
 WHOLE_DRAIN = {"drain_seconds": 2, "drain_limit_seconds": 100}
@@ -39,9 +41,10 @@ def replicas(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
+@pytest.mark.soak
 def test_a_rolling_restart_fails_no_write(fleet, replicas):
     """Each replica ends by itself, with all connections closed by those who had opened them, and comes back."""
-    with SteadyWriters(fleet.hub, writers=8, seconds=0.02) as writers:
+    with SteadyWriters(fleet.hub, writers=8, seconds=PAUSE_SECONDS) as writers:
         for _ in range(ROUNDS):
             for service in replicas.services:
                 asked_before = service.reviews()
@@ -52,6 +55,7 @@ def test_a_rolling_restart_fails_no_write(fleet, replicas):
     writers.check()
 
 
+@pytest.mark.soak
 def test_a_leader_that_is_asked_to_end_hands_over_to_one_that_waits(fleet, scene):
     """In the midst of a rollout: no write of the one comes after the first write of the other, and nothing is lost."""
     kubeconfig = fleet.hub.write_kubeconfig("second-loop", fleet.loop_token(SECOND_ACCOUNT))
@@ -99,6 +103,7 @@ def writes(fleet: Fleet, since: int, user: str) -> list[str]:
     ]
 
 
+@pytest.mark.soak
 def test_an_agent_that_is_asked_to_end_in_the_midst_of_a_work_loses_nothing(fleet, scene):
     """What it had applied stays the same object, what it had not follows when it is back."""
     member, objects = fleet.members["smartfish"], fleet.clusters["smartfish"]

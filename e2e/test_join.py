@@ -1,4 +1,7 @@
-"""``harbormaster join`` and ``leave`` between a real hub and a real cluster, and the token that renews itself."""
+"""``harbormaster join`` and ``leave`` between a real hub and a real cluster, and the token that renews itself.
+
+Tests without a loop come first, since what those after them share goes on.
+"""
 
 import asyncio
 import base64
@@ -6,18 +9,18 @@ import json
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from e2e.conftest import install_definitions
-from e2e.controlplane.cluster import ApiError, Cluster, Etcd
+from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.fleet.joining import (
     ACCOUNT_ON_HUB,
     ACCOUNTS,
     AGENT,
+    AGENT_WORDS,
     CLUSTER_ROLE,
     CONFIG_MAP,
     DEFINITION,
@@ -30,6 +33,7 @@ from e2e.fleet.joining import (
     ROLE_BINDING,
     SECRET,
     Pair,
+    leave_without_the_member,
     only_error,
 )
 from e2e.fleet.objects import condition_of, make_config_map, make_namespace, make_placement
@@ -45,67 +49,6 @@ from webhook.processes.rbac import agent_roles, default_applied
 from webhook.processes.sides import Side
 
 SPACE = f"fleet-member-{MEMBER}"
-
-
-@pytest.fixture(scope="module")
-def clusters(programs: Mapping[str, Path], folder: Path, etcd: Etcd) -> Iterator[Pair]:
-    """A hub and a cluster, for all tests here."""
-    found = Pair(programs, folder / "join", etcd, install_definitions)
-    try:
-        found.start()
-        yield found
-    finally:
-        found.stop()
-
-
-@pytest.fixture
-def pair(clusters: Pair) -> Iterator[Pair]:
-    """The two clusters, without a member; neither loop nor agent runs."""
-    yield clusters
-    clusters.clear()
-
-
-def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair: Pair) -> None:
-    pair.start_loop()
-    before = pair.everything()
-    shown = pair.join("--dry-run", "-l", "region=eu", in_process=False)
-    assert pair.everything() == before
-    done = pair.join("-l", "region=eu", in_process=False)
-    assert [line.replace("would be ", "") for line in shown.splitlines()] == done.splitlines()[
-        : len(shown.splitlines())
-    ]
-    assert f"helm upgrade --install {AGENT} charts/{AGENT} --kube-context=member --namespace={SYSTEM}" in done
-    assert f"--set cluster={MEMBER}" in done
-
-    pair.start_agent()
-    assert pair.run("join", "-l", "region=eu", "--timeout=60").stdout.endswith(f"{MEMBER} is Joined and Healthy\n")
-    member = pair.on_hub.get(MEMBER_CLUSTER, MEMBER)
-    assert member["metadata"]["labels"]["region"] == "eu"
-    assert condition_of(member, "Joined")["status"] == "True"
-
-    pair.on_hub.create(make_namespace("shop"))
-    pair.on_hub.create(make_config_map("prices", "shop", bread="3"))
-    pair.on_hub.create(make_placement("shop"))
-    placed = lambda: pair.in_member.find(CONFIG_MAP, "prices", "shop")  # noqa: E731
-    wait_until("it is placed", lambda: "" if placed() else "it is not there")
-    uid, token = placed()["metadata"]["uid"], pair.token()
-    assert pair.user_of(token) == f"system:serviceaccount:{SYSTEM}:{ACCOUNT_ON_HUB}"
-
-    assert pair.leave("--timeout=60", in_process=False).endswith(f"{MEMBER} has left\n")
-    assert placed()["metadata"]["uid"] == uid
-    assert pair.in_member.all(APPLIED_WORK)
-    assert not pair.on_hub.find(NAMESPACE, SPACE)
-    assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
-    assert not pair.on_hub.find(ROLE, ACCOUNT_ON_HUB, SYSTEM)
-    assert not pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
-    assert not pair.in_member.find(ACCOUNTS, AGENT, SYSTEM)
-    assert not pair.in_member.find(CLUSTER_ROLE, AGENT)
-    wait_until("its token ends", lambda: pair.user_of(token))
-
-    after = pair.everything()
-    assert "nothing was changed" in pair.leave()
-    assert pair.everything() == after
-    pair.on_hub.delete(PLACEMENT, "shop")
 
 
 def test_a_second_run_changes_nothing_and_says_so(pair: Pair) -> None:
@@ -176,7 +119,7 @@ def may(hub: Cluster, verb: str, resource: str, name: str, subresource: str = ""
     return bool(answer["status"]["allowed"])
 
 
-def test_the_deployment_fits_restricted_pod_security_and_runs_what_the_agent_understands(pair: Pair) -> None:
+def test_the_deployment_fits_restricted_pod_security_and_runs_what_the_agents_here_run(pair: Pair) -> None:
     pair.join("--deploy", "example.com/harbormaster:1")
     found = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -190,70 +133,7 @@ def test_the_deployment_fits_restricted_pod_security_and_runs_what_the_agent_und
         pair.member.request("POST", f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", loose)
     container = template["spec"]["containers"][0]
     words = [*container["command"][1:], *container["args"]]
-    pair.start_loop()
-    agent = pair.start_agent()
-    assert set(words) - {"--http-host=0.0.0.0", "--http-port=8081"} <= set(agent.program.command)
-
-
-def test_the_token_is_renewed_again_and_again_and_outlives_a_kill(pair: Pair) -> None:
-    pair.start_loop()
-    pair.join()
-    seen = [pair.token()]
-    pair.start_agent(hub_token_renewal_seconds=0.2)
-
-    def follow(number: int) -> None:
-        for _ in range(number):
-            wait_until("another token", lambda: "" if pair.token() != seen[-1] else "the same")
-            seen.append(pair.token())
-
-    follow(3)
-    assert len(set(seen)) == len(seen)
-    pair.stop_agent(killed=True)
-    last = pair.token()
-    agent = pair.start_agent(hub_token_renewal_seconds=3600)  # at every start, too
-    wait_until("a new token at the start", lambda: "" if pair.token() != last else "the same")
-    assert not any("not renewed" in line for line in agent.program.log.read_text(encoding="utf-8").splitlines())
-    for token in seen:
-        assert token not in agent.program.log.read_text(encoding="utf-8")
-
-
-def test_an_agent_keeps_working_while_the_hub_is_away_and_renews_when_it_is_back(pair: Pair) -> None:
-    pair.start_loop()
-    pair.join()
-    agent = pair.start_agent(hub_token_renewal_seconds=0.5)
-    pair.hub.apiserver.stop(number=signal.SIGKILL)
-    try:
-        wait_until("it says so", lambda: "" if "hub-token" in readiness(agent.http_port) else "it does not")
-        kept = pair.token()
-        pair.stop_agent(killed=True)
-        pair.start_agent(wait=False, hub_token_renewal_seconds=0.5)
-        wait_until("it starts", lambda: "" if pair.agent is not None and pair.agent.live() else "it is not alive")
-        assert pair.token() == kept
-    finally:
-        pair.hub.start()
-    assert pair.agent is not None
-    pair.agent.wait_ready()
-    wait_until("a new token", lambda: "" if pair.token() != kept else "the same")
-
-
-def readiness(port: int) -> str:
-    """What the readiness probe of an agent says is wrong."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz?verbose", timeout=5) as answer:
-            return str(answer.read().decode()) if answer.status != 200 else ""
-    except urllib.error.HTTPError as error:
-        return error.read().decode()
-
-
-def test_a_running_agent_whose_token_has_ended_takes_the_one_that_join_writes(pair: Pair) -> None:
-    pair.start_loop()
-    pair.join()
-    agent = pair.start_agent(hub_token_renewal_seconds=0.5)
-    pair.on_hub.delete(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)  # which ends all its tokens
-    wait_until("it says so", lambda: "" if "hub-token" in readiness(agent.http_port) else "it does not")
-    pair.join()
-    agent.wait_ready()
-    wait_until("it is accepted", lambda: "" if pair.user_of(pair.token()) else "it is not")
+    assert set(words) - {"--http-host=0.0.0.0", "--http-port=8081"} <= set(AGENT_WORDS)
 
 
 def test_an_agent_says_what_is_wrong_with_its_secret(pair: Pair) -> None:
@@ -262,14 +142,6 @@ def test_an_agent_says_what_is_wrong_with_its_secret(pair: Pair) -> None:
     agent = pair.start_agent(wait=False)
     wait_until("it ends", lambda: "it runs" if agent.program.running else "")
     assert f"Secret {SYSTEM}/{HUB_SECRET} on the member: data.member: 'paris'" in agent.program.last_words()
-    pair.in_member.patch(SECRET, HUB_SECRET, {"data": {"token": None}}, SYSTEM)
-    agent = pair.start_agent(wait=False)
-    wait_until("it ends", lambda: "it runs" if agent.program.running else "")
-    assert "data.token is missing" in agent.program.last_words()
-    pair.in_member.delete(SECRET, HUB_SECRET, SYSTEM)
-    agent = pair.start_agent(wait=False)
-    wait_until("it ends", lambda: "it runs" if agent.program.running else "")
-    assert f"`harbormaster join {MEMBER}` writes it" in agent.program.last_words()
 
 
 class CrashError(Exception):
@@ -329,6 +201,7 @@ async def leave_until(pair: Pair, count: int = 0) -> list[str]:
     return lines
 
 
+@pytest.mark.soak
 def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(pair: Pair) -> None:
     """Nothing runs here but the commands: whether an agent is there does not change what they write."""
     written = asyncio.run(join_until(pair))
@@ -440,22 +313,6 @@ def test_a_cluster_of_another_hub_is_left_alone(pair: Pair) -> None:
     assert pair.everything() == before
 
 
-def test_a_cluster_of_a_hub_that_is_lost_can_be_taken_over(pair: Pair) -> None:
-    pair.in_member.apply([make_namespace(SYSTEM)])
-    pair.in_member.create(make_config_map("harbormaster-member", SYSTEM, hub="another", member="paris"))
-    assert only_error(pair.run("join", "--timeout=0")).endswith("or if that hub is lost, add --take-over")
-    assert "--set takeOver=true" in pair.join("--take-over")
-    pair.join("--take-over", "--deploy=example.com/harbormaster:1")
-    words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--take-over" in words
-    pair.start_loop()
-    pair.start_agent(words=("--take-over",))
-    assert pair.run("join", "--timeout=60", "--deploy=example.com/harbormaster:1").returncode == 0
-    assert pair.in_member.get(CONFIG_MAP, "harbormaster-member", SYSTEM)["data"]["member"] == MEMBER
-    words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert "--take-over" not in words
-
-
 def test_a_cluster_that_is_prepared_for_another_member_is_left_alone(pair: Pair) -> None:
     pair.join()
     before = pair.everything()
@@ -463,20 +320,6 @@ def test_a_cluster_that_is_prepared_for_another_member_is_left_alone(pair: Pair)
         said = only_error(pair.run(command, "--timeout=0", name="paris"))
         assert f"Secret {SYSTEM}/{HUB_SECRET} is that of member {MEMBER} of hub " in said
     assert pair.everything() == before
-
-
-def test_a_name_that_another_cluster_has_is_refused(pair: Pair) -> None:
-    pair.start_loop()
-    pair.join()
-    pair.start_agent()
-    pair.run("join", "--timeout=60")
-    before = pair.everything()
-    # The hub itself knows nothing of being this member; it has been one some time ago.
-    pair.on_hub.create(make_config_map("harbormaster-member", SYSTEM))
-    said = only_error(pair.run("join", "--timeout=0", "--member-context=hub"))
-    assert f"member {MEMBER} has joined already, and member (context 'hub') does not know of it" in said
-    pair.on_hub.delete(CONFIG_MAP, "harbormaster-member", SYSTEM)
-    assert pair.everything().keys() == before.keys()
 
 
 def test_a_name_that_another_cluster_was_given_is_refused_before_its_agent_runs(pair: Pair) -> None:
@@ -513,38 +356,116 @@ def test_a_cluster_that_does_not_answer_is_named(pair: Pair) -> None:
     assert pair.everything() == before
 
 
-def test_when_the_time_is_up_both_commands_say_what_is_missing(pair: Pair) -> None:
-    said = only_error(pair.run("join", "--timeout=1"))
-    assert "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?" in said
-    pair.start_loop()
-    said = only_error(pair.run("join", "--timeout=10"))
-    assert said.startswith(f"{MEMBER} has not joined after 10 s: its agent has not reported to the hub")
-    assert f"has no Deployment {SYSTEM}/{AGENT}" in said
-    said = only_error(pair.run("join", "--timeout=1", "--deploy=example.com/harbormaster:1"))
-    assert f"no Pod of Deployment {SYSTEM}/{AGENT} in member (context 'member') is available" in said
-    pair.stop_loop()
-    said = only_error(pair.run("leave", "--timeout=1"))
-    assert said.startswith(f"{MEMBER} has not left after 1 s: ")
-    assert pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
-    assert pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
-
-
 def test_a_member_that_is_lost_leaves_without_it(pair: Pair) -> None:
-    pair.start_loop()
+    """Here nothing holds the MemberCluster; that the loop lets it go after a while is a matter of e2e/soak."""
     pair.join()
-    before = {name: version for name, version in pair.everything().items() if name.startswith("member ")}
-    done = pair.run("leave", "--timeout=60", reached=False)
-    assert done.returncode == 0, done.stderr
-    assert "nothing was removed from the member itself; to do that, add --member-context" in done.stderr
-    assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
-    after = pair.everything()
-    assert {name: version for name, version in after.items() if name.startswith("member ")} == before
+    leave_without_the_member(pair)
     pair.leave()
     assert not pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
 
 
-def test_leaving_keeps_the_definition_and_what_was_there_before_join(pair: Pair) -> None:
-    pair.start_loop()
+def test_join_says_where_no_loop_runs(pair: Pair) -> None:
+    said = only_error(pair.run("join", "--timeout=1"))
+    assert "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?" in said
+
+
+def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    before = pair.everything()
+    shown = pair.join("--dry-run", "-l", "region=eu")
+    assert pair.everything() == before
+    done = pair.join("-l", "region=eu", in_process=False)
+    assert [line.replace("would be ", "") for line in shown.splitlines()] == done.splitlines()[
+        : len(shown.splitlines())
+    ]
+    assert f"helm upgrade --install {AGENT} charts/{AGENT} --kube-context=member --namespace={SYSTEM}" in done
+    assert f"--set cluster={MEMBER}" in done
+
+    pair.start_agent()
+    assert pair.run("join", "-l", "region=eu", "--timeout=60").stdout.endswith(f"{MEMBER} is Joined and Healthy\n")
+    member = pair.on_hub.get(MEMBER_CLUSTER, MEMBER)
+    assert member["metadata"]["labels"]["region"] == "eu"
+    assert condition_of(member, "Joined")["status"] == "True"
+
+    pair.on_hub.create(make_namespace("shop"))
+    pair.on_hub.create(make_config_map("prices", "shop", bread="3"))
+    pair.on_hub.create(make_placement("shop"))
+    placed = lambda: pair.in_member.find(CONFIG_MAP, "prices", "shop")  # noqa: E731
+    wait_until("it is placed", lambda: "" if placed() else "it is not there")
+    uid, token = placed()["metadata"]["uid"], pair.token()
+    assert pair.user_of(token) == f"system:serviceaccount:{SYSTEM}:{ACCOUNT_ON_HUB}"
+
+    assert pair.leave("--timeout=60", in_process=False).endswith(f"{MEMBER} has left\n")
+    assert placed()["metadata"]["uid"] == uid
+    assert pair.in_member.all(APPLIED_WORK)
+    assert not pair.on_hub.find(NAMESPACE, SPACE)
+    assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
+    assert not pair.on_hub.find(ROLE, ACCOUNT_ON_HUB, SYSTEM)
+    assert not pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
+    assert not pair.in_member.find(ACCOUNTS, AGENT, SYSTEM)
+    assert not pair.in_member.find(CLUSTER_ROLE, AGENT)
+    wait_until("its token ends", lambda: pair.user_of(token))
+
+    after = pair.everything()
+    assert "nothing was changed" in pair.leave()
+    assert pair.everything() == after
+    pair.on_hub.delete(PLACEMENT, "shop")
+
+
+def test_the_token_is_renewed_again_and_again_and_outlives_a_kill(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    pair.join()
+    seen = [pair.token()]
+    pair.start_agent(hub_token_renewal_seconds=0.2)
+
+    def follow(number: int) -> None:
+        for _ in range(number):
+            wait_until("another token", lambda: "" if pair.token() != seen[-1] else "the same")
+            seen.append(pair.token())
+
+    follow(3)
+    assert len(set(seen)) == len(seen)
+    pair.stop_agent(killed=True)
+    last = pair.token()
+    agent = pair.start_agent(hub_token_renewal_seconds=3600)  # at every start, too
+    wait_until("a new token at the start", lambda: "" if pair.token() != last else "the same")
+    assert not any("not renewed" in line for line in agent.program.log.read_text(encoding="utf-8").splitlines())
+    for token in seen:
+        assert token not in agent.program.log.read_text(encoding="utf-8")
+
+
+def test_a_cluster_of_a_hub_that_is_lost_can_be_taken_over(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    pair.in_member.apply([make_namespace(SYSTEM)])
+    pair.in_member.create(make_config_map("harbormaster-member", SYSTEM, hub="another", member="paris"))
+    assert only_error(pair.run("join", "--timeout=0")).endswith("or if that hub is lost, add --take-over")
+    assert "--set takeOver=true" in pair.join("--take-over")
+    pair.join("--take-over", "--deploy=example.com/harbormaster:1")
+    words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--take-over" in words
+    pair.start_agent(words=("--take-over",))
+    assert pair.run("join", "--timeout=60", "--deploy=example.com/harbormaster:1").returncode == 0
+    assert pair.in_member.get(CONFIG_MAP, "harbormaster-member", SYSTEM)["data"]["member"] == MEMBER
+    words = pair.in_member.get(DEPLOYMENT, AGENT, SYSTEM)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--take-over" not in words
+
+
+def test_a_name_that_another_cluster_has_is_refused(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    pair.join()
+    pair.start_agent()
+    pair.run("join", "--timeout=60")
+    before = pair.everything()
+    # The hub itself knows nothing of being this member; it has been one some time ago.
+    pair.on_hub.create(make_config_map("harbormaster-member", SYSTEM))
+    said = only_error(pair.run("join", "--timeout=0", "--member-context=hub"))
+    assert f"member {MEMBER} has joined already, and member (context 'hub') does not know of it" in said
+    pair.on_hub.delete(CONFIG_MAP, "harbormaster-member", SYSTEM)
+    assert pair.everything().keys() == before.keys()
+
+
+def test_leaving_keeps_the_definition_and_what_was_there_before_join(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
     pair.in_member.apply(
         [
             make_namespace(SYSTEM),
@@ -565,18 +486,63 @@ def test_leaving_keeps_the_definition_and_what_was_there_before_join(pair: Pair)
     assert pair.in_member.find(DEFINITION, APPLIED_WORK.resource)
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not SOAK, reason="no API server grants a token for less than ten minutes")
-def test_an_agent_outlives_its_tokens(pair: Pair) -> None:
-    """With the shortest life that an API server grants, ten minutes: the token of the first minute has ended then."""
-    pair.start_loop()
+def readiness(port: int) -> str:
+    """What the readiness probe of an agent says is wrong."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz?verbose", timeout=5) as answer:
+            return str(answer.read().decode()) if answer.status != 200 else ""
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+
+
+def test_an_agent_keeps_working_while_the_hub_is_away_and_renews_when_it_is_back(
+    pair_with_loop: Pair,
+) -> None:
+    pair = pair_with_loop
     pair.join()
-    first = pair.token()
-    pair.start_agent(hub_token_seconds=600)
-    wait_until("the first renewal", lambda: "" if pair.token() != first else "the same")
-    second = pair.token()
-    wait_until("it has ended", lambda: "it is accepted" if pair.user_of(second) else "", seconds=800, pause=5)
+    agent = pair.start_agent(hub_token_renewal_seconds=0.5)
+    pair.hub.apiserver.stop(number=signal.SIGKILL)
+    try:
+        wait_until("it says so", lambda: "" if "hub-token" in readiness(agent.http_port) else "it does not")
+        kept = pair.token()
+        pair.stop_agent(killed=True)
+        pair.start_agent(wait=False, hub_token_renewal_seconds=0.5)
+        wait_until("it starts", lambda: "" if pair.agent is not None and pair.agent.live() else "it is not alive")
+        assert pair.token() == kept
+    finally:
+        pair.hub.start()
     assert pair.agent is not None
-    assert pair.agent.ready()
-    pair.stop_agent(killed=True)
-    pair.start_agent(hub_token_seconds=600)
+    pair.agent.wait_ready()
+    wait_until("a new token", lambda: "" if pair.token() != kept else "the same")
+
+
+def test_a_running_agent_whose_token_has_ended_takes_the_one_that_join_writes(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    pair.join()
+    agent = pair.start_agent(hub_token_renewal_seconds=0.5)
+    pair.on_hub.delete(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)  # which ends all its tokens
+    wait_until("it says so", lambda: "" if "hub-token" in readiness(agent.http_port) else "it does not")
+    pair.join()
+    agent.wait_ready()
+    wait_until("it is accepted", lambda: "" if pair.user_of(pair.token()) else "it is not")
+
+
+def test_when_the_time_is_up_both_commands_say_what_is_missing(pair_with_loop: Pair) -> None:
+    pair = pair_with_loop
+    said = ""
+
+    def problem() -> str:
+        nonlocal said
+        said = only_error(pair.run("join", "--timeout=1"))
+        waits = said.startswith(f"{MEMBER} has not joined after 1 s: its agent has not reported to the hub")
+        return "" if waits else said
+
+    wait_until("the loop has done its part", problem)
+    assert f"has no Deployment {SYSTEM}/{AGENT}" in said
+    said = only_error(pair.run("join", "--timeout=1", "--deploy=example.com/harbormaster:1"))
+    assert f"no Pod of Deployment {SYSTEM}/{AGENT} in member (context 'member') is available" in said
+    pair.stop_loop()
+    said = only_error(pair.run("leave", "--timeout=1"))
+    assert said.startswith(f"{MEMBER} has not left after 1 s: ")
+    assert pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
+    assert pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)

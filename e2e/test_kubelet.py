@@ -1,4 +1,7 @@
-"""The kubelet of the tests, under a real API server, its controllers and its scheduler."""
+"""The kubelet of the tests, under a real API server, its controllers and its scheduler.
+
+That Deployments come up and are upgraded behind a Service is seen in `e2e/test_installation.py`, drains in `e2e/soak`.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -44,14 +47,6 @@ def behind(home: Home, name: str, wanted: set[str]) -> None:
     wait_until(f"{sorted(wanted)} are behind {name}", problem)
 
 
-def test_a_deployment_becomes_ready_and_is_reached_through_its_service(bed, home):
-    home.deploy("web", make_container())
-    pods = bed.ready_pods(home.name, app="web")
-    assert len({pod["status"]["podIP"] for pod in pods}) == 2
-    assert {pod["spec"]["nodeName"] for pod in pods} == {"node-a", "node-b"}
-    behind(home, "web", names(pods))
-
-
 @pytest.mark.parametrize("name", ["web", "web.{home}", "web.{home}.svc", "web.{home}.svc.cluster.local"])
 def test_a_service_has_its_names_in_every_pod_of_its_namespace(served, name):
     home, pod = served
@@ -83,20 +78,6 @@ def test_its_token_and_the_authority_are_good_for_the_api_server(served):
     user = ask_pod(pod, "/whoami")
     assert user["username"] == "system:serviceaccount:served:default"
     assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["web"]
-
-
-def test_a_rolling_update_replaces_every_pod(bed, home):
-    home.deploy("web", make_container(env=make_variables(VERSION="1")))
-    before, address = names(bed.ready_pods(home.name, app="web")), home.address("web")
-    behind(home, "web", before)
-    assert ask(address)["version"] == "1"
-    home.change("web", make_container(env=make_variables(VERSION="2")))
-    bed.wait_rolled_out(home.name, "web")
-    after = names(bed.ready_pods(home.name, app="web"))
-    assert len(after) == 2
-    assert not before & after
-    behind(home, "web", after)
-    assert ask(address)["version"] == "2"
 
 
 def test_a_pod_that_ends_answers_while_its_hook_runs(home):
@@ -198,18 +179,6 @@ def evict(home: Home, pod: JsonObject) -> None:
     name = pod["metadata"]["name"]
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": home.name}}
     home.bed.cluster.request("POST", f"{home.core('pods', name)}/eviction", body)
-
-
-def test_a_drained_node_loses_its_pods_to_the_other(bed, home):
-    home.deploy("drained", make_container())
-    bed.cluster.kubectl("drain", "node-a", "--pod-selector=app=drained", "--timeout=110s")
-    try:
-        bed.wait_rolled_out(home.name, "drained")
-        left = bed.ready_pods(home.name, app="drained")
-        assert {pod["spec"]["nodeName"] for pod in left} == {"node-b"}
-        behind(home, "drained", names(left))
-    finally:
-        bed.cluster.kubectl("uncordon", "node-a")
 
 
 def test_the_environment_has_all_that_it_refers_to(home):

@@ -171,6 +171,7 @@ def assert_untouched(fleet: Fleet, before: dict[str, str]) -> None:
     assert fleet.on_hub.get(MEMBER_CLUSTER, "smartfish")["spec"][NEWER] == "kept"
 
 
+@pytest.mark.soak
 def test_loops_of_both_releases_lead_by_turns_and_write_nothing_anew(fleet, scene, earlier):
     """An upgrade that is rolled back, and done again; what changes meanwhile is carried out by whoever leads."""
     assert any(name.startswith(WORK.kind) for name in versions(fleet))
@@ -189,15 +190,27 @@ def test_loops_of_both_releases_lead_by_turns_and_write_nothing_anew(fleet, scen
         scene.clear()
 
 
+@pytest.mark.soak
 def test_agents_of_both_releases_take_over_what_the_other_has_applied(fleet, scene, earlier):
-    """The hub is upgraded first, as here, or the agents are: the loop of the test before has led agents of today."""
+    """The hub is upgraded first, as here, or the agents are: the loop of the test before has led agents of today.
+
+    A member stays Joined, and its figures stay, while its agent is of another release than the loop.
+    """
     agent = fleet.make_agent("smartfish")
     agent.program.of_release(earlier)
+
+    def beat() -> str:
+        status = fleet.on_hub.get(MEMBER_CLUSTER, "smartfish")["status"]
+        return str(status["agentStatus"][0]["lastReceivedHeartbeat"])
+
     for number in range(ROUNDS):
         before = versions(fleet)
         with fleet.other_agent(agent, "smartfish"):
+            first = beat()
             rollout_of_something_else(fleet, scene, f"{PASSING}-agent-{number}")
             assert_untouched(fleet, before)
+            wait_until("another heartbeat", lambda first=first: "" if beat() != first else "none yet")
+            fleet.wait_joined()
         assert_untouched(fleet, before)
         fleet.on_hub.patch(CONFIG_MAP, "settings", {"data": {"colour": "grey"}}, f"{PASSING}-agent-{number}")
         wait_complete(fleet, Complete(f"{PASSING}-agent-{number}", ALL, index="2"))
@@ -298,21 +311,6 @@ def test_what_one_release_has_reserved_the_other_holds_and_gives_back(both, root
         assert refused.status == 409, refused.body
         given_back = other.ask("DELETE", f"{RESERVATIONS}/{taken.document['id']}", client=root)
         assert given_back.status == 204, given_back.body
-
-
-def test_heartbeats_of_the_earlier_release_are_read(fleet, earlier):
-    """A member stays Joined, and its figures stay, while its agent is of another release than the loop."""
-    agent = fleet.make_agent("smartfish")
-    agent.program.of_release(earlier)
-
-    def beat() -> str:
-        status = fleet.on_hub.get(MEMBER_CLUSTER, "smartfish")["status"]
-        return str(status["agentStatus"][0]["lastReceivedHeartbeat"])
-
-    with fleet.other_agent(agent, "smartfish"):
-        first = beat()
-        wait_until("another heartbeat", lambda: "" if beat() != first else "none yet")
-        fleet.wait_joined()
 
 
 def test_what_is_lasting_is_told_from_what_is_not():

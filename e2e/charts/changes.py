@@ -46,6 +46,11 @@ class Change:
     found: Any
     base: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def renames(self) -> bool:
+        """Whether other objects are there then, or under other names."""
+        return self.name.rpartition(".")[2] in {"nameOverride", "fullnameOverride", "mode"}
+
     def values(self) -> dict[str, Any]:
         """Return the value in its groups."""
         made: Any = self.value

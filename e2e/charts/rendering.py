@@ -5,7 +5,6 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -61,12 +60,6 @@ class Helm:
         """
         text = self.render_text(chart, *values, release=release, namespace=namespace, kubernetes=kubernetes)
         return [document for each in f"\n{text}".split("\n---\n") if (document := _read(each))]
-
-    def prepare(self, questions: Iterable[tuple[Path, tuple[Mapping[str, Any], ...]]]) -> None:
-        """Render charts with values side by side, so that `render` finds them made. Raises `HelmError`."""
-        with ThreadPoolExecutor(os.cpu_count()) as workers:
-            for done in [workers.submit(self.render_text, chart, *values) for chart, values in questions]:
-                done.result()
 
     def render_text(
         self,

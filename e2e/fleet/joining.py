@@ -1,6 +1,7 @@
 """A hub and a cluster that ``harbormaster join`` makes its member, and how an administrator calls the commands."""
 
 import base64
+import contextlib
 import json
 import re
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from e2e.controlplane.cluster import ADMIN, Cluster, Etcd, User
+from e2e.controlplane.cluster import ADMIN, ApiError, Cluster, Etcd, User
 from e2e.controlplane.process import kill
 from e2e.controlplane.service import HARBORMASTER
 from e2e.fleet.bed import ACCOUNT, COLLECTORS, grant
@@ -25,6 +26,8 @@ MEMBER = "berlin"
 ACCOUNT_ON_HUB = f"member-{MEMBER}"
 AGENT = "harbormaster-agent"
 HUB_SECRET = "harbormaster-hub"
+AGENT_WORDS = ("agent", f"--cluster={MEMBER}")
+"""How the agents here are called, besides where the member is."""
 SECRET, ACCOUNTS, CONFIG_MAP = KINDS["", "Secret"], KINDS["", "ServiceAccount"], KINDS["", "ConfigMap"]
 ROLE, ROLE_BINDING = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "RoleBinding"]
 CLUSTER_ROLE, CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "ClusterRole"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
@@ -149,7 +152,9 @@ class Pair:
         return done.stdout
 
     def start_loop(self) -> None:
-        """Start the loop of the hub, which waits half a minute, the least, for members that do not answer."""
+        """Start the loop of the hub, if it does not run; it waits half a minute, the least, for lost members."""
+        if self.loop is not None and self.loop.program.running:
+            return
         kubeconfig = self.hub.write_kubeconfig("loop", self.hub.token_of(SYSTEM, ACCOUNT))
         settings = {"force_delete_seconds": 30, "resource_snapshot_interval_seconds": 0}
         self.loop = Reconciler(kubeconfig, self.folder, "loop", settings)
@@ -172,7 +177,7 @@ class Pair:
         self.stop_agent()
         token = self.member.token_of(SYSTEM, AGENT)
         kubeconfig = self.member.write_kubeconfig("agent", token)
-        called = ["agent", f"--cluster={MEMBER}", f"--kubeconfig={kubeconfig}", *words]
+        called = [*AGENT_WORDS, f"--kubeconfig={kubeconfig}", *words]
         self.agent = Role(called, self.folder / "agent.log", settings)
         self.agent.start(wait=wait)
         return self.agent
@@ -211,17 +216,17 @@ class Pair:
         return found
 
     def clear(self) -> None:
-        """Take away what a test has left: the member first, then all that ``join`` can have made.
+        """Take away what a test has left but the loop: the member first, then all that ``join`` can have made.
 
         What no test asks about stays in the member: its namespace, which takes five seconds to end, and the definition.
         """
         self.stop_agent()
-        self.stop_loop()
         for kind, space in ((MEMBER_CLUSTER, ""), (WORK, f"fleet-member-{MEMBER}")):
             for item in self.on_hub.all(kind, space):
                 name = item["metadata"]["name"]
-                self.on_hub.patch(kind, name, {"metadata": {"finalizers": None}}, space)
-                self.on_hub.delete(kind, name, space)
+                self.on_hub.delete(kind, name, space)  # first: from now on, the loop cannot hold it again
+                with contextlib.suppress(ApiError):  # it has gone already
+                    self.on_hub.patch(kind, name, {"metadata": {"finalizers": None}}, space)
         self.on_hub.delete(NAMESPACE, f"fleet-member-{MEMBER}")
         for kind in (ROLE_BINDING, ROLE, ACCOUNTS):
             self.on_hub.delete(kind, ACCOUNT_ON_HUB, SYSTEM)
@@ -246,6 +251,17 @@ def run_here(*words: str | Path) -> subprocess.CompletedProcess[str]:
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
+
+
+def leave_without_the_member(pair: Pair) -> None:
+    """Have the member leave while only the hub is named, and see that nothing of the member itself is touched."""
+    before = {name: version for name, version in pair.everything().items() if name.startswith("member ")}
+    done = pair.run("leave", "--timeout=60", reached=False)
+    assert done.returncode == 0, done.stderr
+    assert "nothing was removed from the member itself; to do that, add --member-context" in done.stderr
+    assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
+    after = pair.everything()
+    assert {name: version for name, version in after.items() if name.startswith("member ")} == before
 
 
 def only_error(done: subprocess.CompletedProcess[str]) -> str:

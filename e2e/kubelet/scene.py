@@ -80,11 +80,6 @@ class Home:
         self.put("services", name, spec={"selector": labels, "ports": [{"port": 80, "targetPort": "http"}]})
         self.bed.wait_rolled_out(self.name, name)
 
-    def change(self, name: str, container: JsonObject) -> None:
-        """Give a Deployment another container."""
-        path = f"/apis/apps/v1/namespaces/{self.name}/deployments/{name}"
-        self.bed.patch(path, {"spec": {"template": {"spec": {"containers": [container]}}}})
-
     def pod(self, name: str) -> JsonObject:
         """The Pod of that name."""
         return self._request("GET", self.core("pods", name))[0]

@@ -21,6 +21,7 @@ from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
+from webhook.kube.json_text import encode
 from webhook.validation.context import Context
 from webhook.validation.live.check import LONGEST
 from webhook.validation.reading import DEEPEST, is_deeper
@@ -277,11 +278,3 @@ def _tail(path: str, room: int) -> str:
 def _short(name: str) -> str:
     """Return a name for an answer; one that is too long for any object is cut."""
     return printable(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "...")
-
-
-def encode(value: Any, *, sort: bool = False) -> bytes:
-    """Write *value* as JSON; text with lone surrogates, which UTF-8 cannot carry, is escaped to ASCII."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
-    except orjson.JSONEncodeError:
-        return json.dumps(value, ensure_ascii=True, sort_keys=sort, separators=(",", ":")).encode("ascii")

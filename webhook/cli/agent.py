@@ -217,7 +217,7 @@ def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
     from webhook.kube.login import ConfigurationError
     from webhook.member.prices import PriceError
     from webhook.processes.agent import Agent
-    from webhook.server.server import Addresses, ListenError, serve
+    from webhook.server.listening import Addresses, ListenError, serve
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster agent of {options.cluster}: probes and metrics {addresses.http_url}")

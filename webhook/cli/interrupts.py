@@ -4,9 +4,9 @@ While Python imports a command, and while the command only computes, there is no
 process at once, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries crash.
 Once a command has connections, Ctrl-C raises KeyboardInterrupt as usual, so that the command can close them.
 
-SIGTERM ends it at once as well, until `webhook.server.server.serve` takes it over. The first process of a container is
-not sent a signal that it has no handler for: without one, a container that is deleted while it starts would go on
-until its grace period is over.
+SIGTERM ends it at once as well, until `webhook.server.listening.serve` takes it over. The first process of a
+container is not sent a signal that it has no handler for: without one, a container that is deleted while it starts
+would go on until its grace period is over.
 
 Source: serving.md 1.14.
 """

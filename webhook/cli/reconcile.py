@@ -72,7 +72,7 @@ def _run(settings: "ReconcileSettings", hub: OwnHub, identity: str) -> int:
 
     from webhook.kube.login import ConfigurationError
     from webhook.processes.reconcile import Reconcile
-    from webhook.server.server import Addresses, ListenError, serve
+    from webhook.server.listening import Addresses, ListenError, serve
 
     def started(addresses: Addresses) -> None:
         complain(f"harbormaster reconciles, probes and metrics {addresses.http_url}")

@@ -82,7 +82,7 @@ def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> in
     from certs.context import CertificateError
     from webhook.kube.login import ConfigurationError
     from webhook.processes.serve import Serve
-    from webhook.server.server import Addresses, ListenError, serve
+    from webhook.server.listening import Addresses, ListenError, serve
     from webhook.settings.environment import SettingsError
 
     def started(addresses: Addresses) -> None:

@@ -101,7 +101,7 @@ def _run(session: "_Session") -> int:
     from webhook.kube.ports import StoreError
     from webhook.processes.data_folder import DataFolderError
     from webhook.processes.up import Up
-    from webhook.server.server import ListenError
+    from webhook.server.listening import ListenError
     from webhook.settings.environment import SettingsError
 
     end_in_order()

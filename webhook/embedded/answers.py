@@ -9,9 +9,9 @@ from aiohttp import web
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable
-from webhook.admission.review import encode
 from webhook.embedded.refusal import InvalidMetadataError
 from webhook.embedded.store import NamespaceTerminatingError
+from webhook.kube.json_text import encode
 from webhook.kube.ports import (
     AlreadyExistsError,
     ConflictError,

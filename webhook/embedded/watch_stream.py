@@ -11,11 +11,11 @@ from aiohttp import web
 
 from scorer.api.label_selector import LabelSelector
 from scorer.api.meta import JsonObject
-from webhook.admission.review import encode
 from webhook.embedded.answers import of_store
 from webhook.embedded.store import EmbeddedStore
 from webhook.embedded.target import Target
 from webhook.embedded.watcher import Watcher
+from webhook.kube.json_text import encode
 from webhook.kube.ports import EventType, StoreError, WatchEvent
 
 BOOKMARK_EVERY: Final = timedelta(seconds=15)

@@ -31,7 +31,7 @@ from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
-from webhook.admission.review import BadReviewError, answer, encode, parse_review, respond
+from webhook.admission.review import BadReviewError, answer, parse_review, respond
 from webhook.endpoints.answers import REQUEST_ID, has_json_body, headers, request_id
 from webhook.endpoints.bodies import (
     THREAD_BYTES,
@@ -43,6 +43,7 @@ from webhook.endpoints.bodies import (
 )
 from webhook.endpoints.doorkeeper import Doorkeeper
 from webhook.endpoints.services import Answers, Services
+from webhook.kube.json_text import encode
 from webhook.settings.admission import PlacementAuthorization
 from webhook.settings.hook_secrets import ROOT
 from webhook.settings.limits import LimitSettings

@@ -12,7 +12,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from scorer.api.meta import JsonObject
-from webhook.admission.review import encode
+from webhook.kube.json_text import encode
 
 REQUEST_ID: Final = "X-Request-Id"
 JSON: Final = "application/json; charset=utf-8"

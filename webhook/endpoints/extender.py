@@ -21,12 +21,13 @@ from scorer.extender.filtering import NOT_SYNCED, filter_error
 from scorer.extender.preemption import BIND_REFUSED
 from scorer.extender.question import ExtenderArgs, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
-from webhook.admission.review import BadReviewError, encode, parse_object
+from webhook.admission.review import BadReviewError, parse_object
 from webhook.answers.extender import HubExtender
 from webhook.endpoints.answers import JSON
 from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import beside_loop
 from webhook.endpoints.problems import Problem, ProblemError
+from webhook.kube.json_text import encode
 from webhook.telemetry.metrics import BUCKETS
 from webhook.telemetry.tracing import Tracing
 

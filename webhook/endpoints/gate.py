@@ -16,7 +16,6 @@ from scorer.member_gate.holds import rollout_holder
 from scorer.node_budgets.question import Question
 from scorer.reservations import ROLLOUT, Reservation, Thing, without_halves
 from webhook.admission.enforcement import HOLDER
-from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers, tagged
 from webhook.endpoints.api import Api, ModelT, read_model
 from webhook.endpoints.callers import caller_of
@@ -32,6 +31,7 @@ from webhook.endpoints.member_gates import ClusterUpdateModel, RolloutModel
 from webhook.endpoints.problems import Mistake, ProblemError
 from webhook.gate.desk import GateDesk
 from webhook.gate.keeper import Claimant
+from webhook.kube.json_text import encode
 
 QUESTION: Final = "/question"
 _REVISION: Final = "reservations"

@@ -10,12 +10,12 @@ from pydantic import field_validator
 
 from scorer.api.meta import JsonObject
 from scorer.api.references import PlacementRef
-from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.gate_problems import problems
 from webhook.endpoints.question import Name, PlacementModel
 from webhook.gate.desk import GateDesk
+from webhook.kube.json_text import encode
 
 _HEADERS: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 

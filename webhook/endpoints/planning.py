@@ -16,7 +16,6 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import quote
 from scorer.what_if.state import Identity
 from webhook.access.ports import NotReviewedError
-from webhook.admission.review import encode
 from webhook.answers.plans import BusyError
 from webhook.answers.proposal import Audience, Deleted, Given, Proposal, ProposalError
 from webhook.endpoints.answers import JSON, headers
@@ -24,6 +23,7 @@ from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.question import Name, RefModel
+from webhook.kube.json_text import encode
 from webhook.validation.context import KnownKinds
 
 MOST_OBJECTS: Final = 500

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from webhook.admission.review import encode
 from webhook.endpoints.answers import REQUEST_ID, request_id
+from webhook.kube.json_text import encode
 
 PROBLEM_JSON: Final = "application/problem+json"
 

@@ -16,11 +16,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.quoting import printable, quote
 from webhook.access.rights import Reviewed
 from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
-from webhook.admission.review import encode
 from webhook.endpoints.answers import JSON, headers
 from webhook.endpoints.api import Api, RequestModel
 from webhook.endpoints.callers import caller_of
 from webhook.endpoints.problems import Mistake, Problem, ProblemError
+from webhook.kube.json_text import encode
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.context import Context
 

@@ -148,7 +148,7 @@ class Agent:
         await self._stack.__aexit__(kind, error, trace)
 
     async def run(self) -> None:
-        """Be the member's agent until cancelled; `webhook.server.server.serve` does that with ``server``."""
+        """Be the member's agent until cancelled; `webhook.server.listening.serve` does that with ``server``."""
         observer = HubStore(self._member_server)
         async with asyncio.TaskGroup() as group:
             for kind, listener in self._observed.listeners:

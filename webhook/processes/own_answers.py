@@ -36,7 +36,8 @@ from webhook.kube.paths import ApiPath
 from webhook.kube.ports import StoreError
 from webhook.kube.store import HubStore
 from webhook.processes.services import answers_of
-from webhook.server.app import add_disruption, add_last_route, make_answering_api
+from webhook.server.app import add_disruption, make_answering_api
+from webhook.server.plain import add_last_route
 from webhook.settings.clock import utc_now
 from webhook.settings.programs import ServerSettings
 

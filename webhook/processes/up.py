@@ -79,7 +79,7 @@ class Up:
     Raises (on entering):
         DataFolderError: The folder cannot be used.
         webhook.kube.ports.StoreError: Its database cannot be used.
-        webhook.server.server.ListenError: A port is in use.
+        webhook.server.listening.ListenError: A port is in use.
     """
 
     def __init__(self, settings: UpSettings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:

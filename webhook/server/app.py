@@ -31,7 +31,6 @@ from webhook.endpoints import (
     runs,
     scoring,
 )
-from webhook.endpoints.answers import REQUEST_ID, request_id
 from webhook.endpoints.api import Api
 from webhook.endpoints.bodies import Bodies
 from webhook.endpoints.callers import SURFACES, Callers
@@ -42,6 +41,7 @@ from webhook.endpoints.services import Answers, Services
 from webhook.gate.assembly import Disruption
 from webhook.kube.addresses import is_loopback
 from webhook.server.connections import Connections
+from webhook.server.plain import make_plain_app
 from webhook.settings.hook_secrets import read_secrets
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
@@ -163,40 +163,6 @@ def _application(parts: Parts) -> web.Application:
     app = make_plain_app(parts.health, parts.settings.admission_body_bytes)
     app[PARTS] = parts
     return app
-
-
-def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
-    """Make an application without routes, whose answers carry the headers that all our answers do.
-
-    Args:
-        health: Knows whether connections are to be closed.
-        body_bytes: Bound on the body of a request.
-    """
-    app = web.Application(client_max_size=body_bytes)
-    draining = health.draining
-
-    async def finish(request: web.BaseRequest, response: web.StreamResponse) -> None:
-        headers = response.headers
-        headers.popall("Server", None)
-        if REQUEST_ID not in headers:
-            headers[REQUEST_ID] = request_id(request)
-        headers["X-Content-Type-Options"] = "nosniff"
-        if draining.is_set():  # tells the client to send no more here: a request on its way would meet a closed socket
-            headers["Connection"] = "close"
-        if headers.get("Connection") == "close":
-            response.force_close()
-
-    app.on_response_prepare.append(finish)
-    return app
-
-
-def add_last_route(app: web.Application) -> None:
-    """Answer every path that no other route answers; call it after all other routes are added."""
-
-    async def unknown(request: web.Request) -> web.Response:
-        return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))
-
-    app.router.add_route("*", "/{rest:.*}", unknown)
 
 
 @web.middleware

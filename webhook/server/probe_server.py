@@ -10,8 +10,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from webhook.endpoints import probes
-from webhook.server.app import add_last_route, make_plain_app
-from webhook.server.server import Addresses, listen
+from webhook.server.listening import Addresses, listen
+from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.listener import PlainListenerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
@@ -21,7 +21,7 @@ KEEPALIVE_SECONDS: Final = 120.0
 
 
 class ProbeServer:
-    """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` beside some work; `webhook.server.server.serve` runs it.
+    """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` beside some work, run by `webhook.server.listening.serve`.
 
     Args:
         settings: Where to listen.

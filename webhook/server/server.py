@@ -4,29 +4,22 @@ Source: serving.md 1.10, 1.14, 4.2, 4.4, 6.4.
 """
 
 import asyncio
-import errno
 import logging
-import os
-import signal
-import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from webhook.endpoints.continuation import Continuation, sealing_key
 from webhook.endpoints.services import Services
-from webhook.server.app import Parts, add_last_route, make_app, make_probe_app
+from webhook.server.app import Parts, make_app, make_probe_app
 from webhook.server.certificates import Certificates
-from webhook.server.connections import Connections, Listener
-from webhook.server.http_protocol import protocol_of
-from webhook.settings.environment import PREFIX
-from webhook.settings.listener import PlainListenerSettings
+from webhook.server.connections import Connections
+from webhook.server.listening import Addresses, ListenError, listen
+from webhook.server.plain import add_last_route
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
@@ -37,46 +30,6 @@ LISTENER_SILENCE_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.05
 
 _log = logging.getLogger(__name__)
-
-
-class ListenError(Exception):
-    """A listener could not be opened; the message names the address and the setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Addresses:
-    """Where the server listens; ports are the real ones, also where port 0 was asked for.
-
-    Where there is no HTTPS listener, *https* is None.
-    """
-
-    https: tuple[str, int] | None
-    http: tuple[str, int]
-
-    @property
-    def https_url(self) -> str:
-        """The HTTPS listener as a URL."""
-        return _url("https", self.https) if self.https is not None else ""
-
-    @property
-    def dialled_url(self) -> str:
-        """Where this machine reaches the HTTPS listener, also one that listens on every address."""
-        return _url("https", _dialled(self.https)) if self.https is not None else ""
-
-    @property
-    def http_url(self) -> str:
-        """The plain listener as a URL."""
-        return _url("http", self.http)
-
-
-def _dialled(address: tuple[str, int]) -> tuple[str, int]:
-    host, port = address
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - compared, not listened on
-
-
-def _url(scheme: str, address: tuple[str, int]) -> str:
-    host, port = address
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class Server:
@@ -227,8 +180,8 @@ class Server:
 
     async def check_listener(self) -> bool:
         """Make a TLS handshake with our own listener, as a client that trusts only what it is told to trust."""
-        assert self.addresses.https is not None
-        host, port = _dialled(self.addresses.https)
+        assert self.addresses.dialled is not None
+        host, port = self.addresses.dialled
         trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
@@ -260,157 +213,3 @@ class Server:
         while not self.health.draining.is_set():
             await asyncio.sleep(LISTENER_CHECK_SECONDS)
             await self.check_listener()
-
-
-class Running(Protocol):
-    """A server that is started, runs, and is stopped without losing a request."""
-
-    async def start(self) -> Addresses:
-        """Begin. Raises `ListenError`."""
-        ...
-
-    async def wait(self) -> None:
-        """Return when it ends, which only a bug can make it do; its error is raised."""
-        ...
-
-    async def drain(self, hurry: asyncio.Event | None = None) -> None:
-        """Finish what is under way, then stop; at once when *hurry* is set."""
-        ...
-
-    async def stop(self) -> None:
-        """Stop."""
-        ...
-
-
-async def serve(server: Running, started: Callable[[Addresses], None] = lambda _: None) -> None:
-    """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
-
-    Args:
-        server: Not started yet.
-        started: Called with the addresses once the listeners are open.
-
-    Raises:
-        ListenError: A listener could not be opened.
-    """
-    loop = asyncio.get_running_loop()
-    stop, hurry = asyncio.Event(), asyncio.Event()
-
-    def on_signal() -> None:
-        if stop.is_set():
-            hurry.set()
-        stop.set()
-
-    started(await server.start())
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, on_signal)
-    try:
-        waiting = asyncio.create_task(stop.wait())
-        running = asyncio.create_task(server.wait())
-        await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():  # a bug has ended it, so there is nothing left that could drain
-            await server.stop()
-            await running
-        else:
-            await server.drain(hurry)
-            await asyncio.wait([running])
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
-
-
-class Site(web.BaseSite):
-    """A listener that counts its sockets from accept on; see `webhook.server.connections`."""
-
-    __slots__ = ("_connections", "_host", "_listener", "_port", "_settings", "address")
-
-    def __init__(
-        self,
-        runner: web.AppRunner,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
-        settings: PlainListenerSettings,
-        connections: Connections,
-    ) -> None:
-        super().__init__(runner, ssl_context=tls)
-        self._host = host
-        self._port = port
-        self._settings = settings
-        self._connections = connections
-        self._listener: Listener | None = None
-        self.address = (host, port)
-
-    @property
-    def name(self) -> str:
-        """Where it listens."""
-        return _url("https" if self._ssl_context else "http", self.address)
-
-    async def start(self) -> None:
-        """Open the listener."""
-        server = self._runner.server
-        assert server is not None
-        self._listener = Listener(
-            self._host,
-            self._port,
-            self._connections,
-            partial(protocol_of, server),
-            tls=self._ssl_context,
-            handshake_seconds=self._settings.handshake_seconds,
-            backlog=self._backlog,
-        )
-        await self._listener.start()
-        await super().start()
-        self.address = (self._host, self._listener.port)
-
-    async def stop(self) -> None:
-        """Close the listener; connections stay."""
-        if self._listener is not None:
-            self._listener.close()
-        await super().stop()
-
-
-async def listen(
-    runner: web.AppRunner,
-    host: str,
-    port: int,
-    tls: ssl.SSLContext | None,
-    settings: PlainListenerSettings,
-    setting: str,
-    connections: Connections | None = None,
-) -> tuple[str, int]:
-    """Open a listener for a runner that is set up, and return its address.
-
-    Args:
-        runner: Answers.
-        host: Where to listen.
-        port: 0: any free one.
-        tls: None: plain.
-        settings: The limits.
-        setting: Name of the one that *port* is from.
-        connections: Who is connected; None: no other part has to know.
-
-    Raises:
-        ListenError: It could not be opened; *setting* is named.
-    """
-    if connections is None:
-        connections = Connections(settings.connections, settings.handshakes_per_address)
-    site = Site(runner, host, port, tls, settings, connections)
-    try:
-        await site.start()
-    except OSError as error:
-        raise ListenError(_listen_trouble(error, host, port, setting)) from error
-    return site.address
-
-
-def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    which = f"setting {setting}, {PREFIX}{setting.upper()}"
-    if isinstance(error, socket.gaierror):
-        host_setting = "host" if setting == "https_port" else "http_host"
-        return f"cannot listen on {address}: no such host (setting {host_setting}, {PREFIX}{host_setting.upper()})"
-    if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {address}: the port is in use by another program; choose another one ({which})"
-    reason = os.strerror(error.errno).lower() if error.errno else str(error)
-    return f"cannot listen on {address}: {reason} ({which})"

@@ -14,7 +14,8 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY
-from webhook.admission.review import BadReviewError, answer, encode, parse_review
+from webhook.admission.review import BadReviewError, answer, parse_review
+from webhook.kube.json_text import encode
 from webhook.validation.context import Context
 
 USER = Context(user=UserInfo("jane"))

@@ -8,7 +8,8 @@ import pytest
 
 from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
-from webhook.admission.review import LONGEST_WARNING, BadReviewError, answer, encode, for_headers, parse_review, respond
+from webhook.admission.review import LONGEST_WARNING, BadReviewError, answer, for_headers, parse_review, respond
+from webhook.kube.json_text import encode
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.context import Context
 

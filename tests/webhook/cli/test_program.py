@@ -42,6 +42,16 @@ def test_help_is_shown_without_importing_the_commands():
     assert not loaded & {"numpy", "pydantic", "aiohttp", "rich", "yaml", *(f"webhook.cli.{name}" for name in NAMES)}
 
 
+@pytest.mark.parametrize("process", ["agent", "reconcile"])
+def test_a_process_without_hooks_does_not_import_what_answers_them(process):
+    """It starts in two thirds of the time."""
+    code = f"import sys, webhook.processes.{process}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(done.stdout.split())
+    assert "webhook.server.probe_server" in loaded
+    assert not loaded & {"webhook.server.app", "webhook.endpoints.api", "webhook.admission.judge", "webhook.answers"}
+
+
 def test_the_plugin_goes_by_the_name_that_kubectl_users_type():
     done = program("plan", "--help", name="kubectl-harbormaster")
     assert done.stdout.startswith("Usage: kubectl harbormaster plan ")

@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
+from webhook.server.listening import ListenError, serve
 from webhook.server.probe_server import ProbeServer
-from webhook.server.server import ListenError, serve
 from webhook.settings.listener import PlainListenerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics

@@ -1,8 +1,6 @@
 """Listeners, and a shutdown that loses nothing."""
 
 import asyncio
-import os
-import signal
 import socket
 
 import pytest
@@ -11,7 +9,8 @@ from aiohttp import web
 from certs.authority import Authority
 from certs.source import OwnLeaves
 from tests.webhook.services import make_server, make_services
-from webhook.server.server import Addresses, ListenError, Server, serve
+from webhook.server.listening import ListenError
+from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 
 
@@ -27,31 +26,6 @@ async def test_port_0_is_any_free_port(port):
     assert addresses.https_url == f"https://127.0.0.1:{addresses.https[1]}"
 
 
-@pytest.mark.parametrize(
-    ("host", "dialled"),
-    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("10.0.0.7", "10.0.0.7")],
-)
-def test_a_listener_on_every_address_is_reached_on_this_machine(host, dialled):
-    """No certificate is for the address that stands for all of them."""
-    addresses = Addresses((host, 9443), ("127.0.0.1", 8081))
-    assert addresses.dialled_url == f"https://{dialled}:9443"
-
-
-@pytest.mark.parametrize("setting", ["https_port", "http_port"])
-async def test_a_port_in_use_is_one_clear_line(port, setting):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = taken.getsockname()[1]
-        server = another(port, **{setting: number})
-        with pytest.raises(ListenError) as caught:
-            await server.start()
-    text = str(caught.value)
-    assert f"127.0.0.1:{number}" in text
-    assert setting in text
-    assert f"HARBORMASTER_{setting.upper()}" in text
-    assert "in use" in text
-    assert "\n" not in text
-
-
 async def test_nothing_stays_open_when_one_listener_cannot_open(port):
     with socket.create_server(("127.0.0.1", 0)) as free:
         https = free.getsockname()[1]
@@ -59,13 +33,6 @@ async def test_nothing_stays_open_when_one_listener_cannot_open(port):
     with pytest.raises(ListenError):
         await another(port, https_port=https, http_port=taken).start()
     socket.create_server(("127.0.0.1", https)).close()
-
-
-async def test_an_address_of_another_machine_is_one_clear_line(port):
-    with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: .*assign.*https_port"):
-        await another(port, host="203.0.113.1").start()
-    with pytest.raises(ListenError, match=r"no such host \(setting host, HARBORMASTER_HOST\)"):
-        await another(port, host="no-such-host.invalid").start()
 
 
 async def test_a_listener_that_fails_its_own_handshake_is_noticed(port):
@@ -172,28 +139,6 @@ async def test_a_request_in_flight_is_finished_after_the_listener_is_closed(laun
         await stopping
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_drains_and_ends(port, number):
-    server = another(port, drain_seconds=0, drain_limit_seconds=0)
-    started = asyncio.Event()
-    running = asyncio.create_task(serve(server, lambda _: started.set()))
-    await started.wait()
-    os.kill(os.getpid(), number)
-    await running
-    assert server.health.closed
-
-
-async def test_a_second_signal_ends_the_draining(port):
-    server = another(port, drain_seconds=60, drain_limit_seconds=60)
-    started = asyncio.Event()
-    running = asyncio.create_task(serve(server, lambda _: started.set()))
-    await started.wait()
-    os.kill(os.getpid(), signal.SIGTERM)
-    await port.until(server.health.draining.is_set)
-    os.kill(os.getpid(), signal.SIGTERM)
-    await running
-
-
 async def test_routes_of_others_can_be_added(launch):
     async def hello(_request):
         return web.Response(text="hello")
@@ -204,27 +149,3 @@ async def test_routes_of_others_can_be_added(launch):
         assert (answer.status, answer.body) == (200, b"hello")
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert (await connection.get("/api/v1/pods")).status == 404
-
-
-@pytest.mark.parametrize("plain", [True, False], ids=["http", "https"])
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(b"\x16\x03\x01 no http\r\n\r\n", id="no-http"),
-        pytest.param(b"GET / HTTP/9.9\r\nHost: a\r\n\r\n", id="version"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nBad Header: \x00\r\n\r\n", id="header"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nLong: " + b"x" * 100_000 + b"\r\n\r\n", id="long"),
-        pytest.param(b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", id="length"),
-    ],
-)
-async def test_what_is_no_http_is_one_line_in_the_log_and_hears_no_version(port, caplog, sent, plain):
-    caplog.set_level("INFO")
-    async with port.dial(plain=plain) as connection:
-        await connection.send(sent)
-        answer = await connection.answer()
-    assert (answer.status, answer.body) == (400, b"400 Bad Request\n")
-    assert "Server" not in answer.headers
-    (record,) = [record for record in caplog.records if record.name.startswith(("aiohttp", "webhook.server.http"))]
-    assert record.exc_info is None
-    assert "\n" not in record.getMessage() + record.reason
-    assert len(record.reason) <= 256
