@@ -8,9 +8,11 @@ import base64
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from certs.lineage import Lineage
 from e2e.controlplane.cluster import ApiError, JsonObject
@@ -30,6 +32,8 @@ AUTHORS, PAUSE_SECONDS = 20, 0.4
 """Fifty writes a second."""
 ROLLOVERS = 20
 LIFE_SECONDS = 30
+HEARD_SECONDS = 3
+"""Within which replicas hear of an authority."""
 CONFIG_MAP = KINDS["", "ConfigMap"]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 
@@ -111,12 +115,14 @@ def test_drained_nodes(release):
 class NarrowClients:
     """Clients of the Service, each of which trusts one authority alone: the present one or the one before.
 
+    The present one is accepted once the replicas have heard of it, the one before until it expires.
+
     Args:
         release: Whose Service they ask until the block ends.
 
     Attributes:
         failures: What went wrong.
-        seen: The authorities that clients have trusted, oldest first, as PEM.
+        seen: When clients began to trust each authority, the oldest first; by its PEM, in seconds.
     """
 
     def __init__(self, release: Release) -> None:
@@ -124,7 +130,7 @@ class NarrowClients:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.failures: list[str] = []
-        self.seen: list[str] = []
+        self.seen: dict[str, float] = {}
 
     def __enter__(self) -> "NarrowClients":
         self._thread.start()
@@ -136,17 +142,17 @@ class NarrowClients:
 
     def _run(self) -> None:
         while not self._stop.wait(0.2):
-            active = lineage(self._release).active.pem.decode()
-            if active not in self.seen:
-                self.seen.append(active)
-            for authority in self.seen[-2:]:
+            self.seen.setdefault(lineage(self._release).active.pem.decode(), time.monotonic())
+            for authority in list(self.seen)[-2:]:
                 self._ask(authority)
 
     def _ask(self, authority: str) -> None:
+        expected = time.monotonic() >= self.seen[authority] + HEARD_SECONDS
         try:
             answer = self._release.ask("GET", "/v1/openapi.json", authority=authority)
         except OSError as error:
-            if authority in self.seen[-2:] and authority in self._release.authority():
+            has_expired = datetime.now(UTC) >= x509.load_pem_x509_certificate(authority.encode()).not_valid_after_utc
+            if expected and not has_expired:
                 self.failures.append(f"{now()} {error!r}")
         else:
             if answer.status not in {200, 429}:
