@@ -21,7 +21,8 @@ from e2e.load.connection import request
 from e2e.load.steady import Asked, Asking
 from scorer.api.kinds import OUR_KINDS, Kind
 from tests.bench.admission import stored, written
-from webhook.admission.review import answer, encode
+from webhook.admission.review import answer
+from webhook.kube.json_text import encode
 from webhook.validation.context import Context
 
 Hook = Literal["mutate", "validate"]
