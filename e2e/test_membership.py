@@ -33,7 +33,7 @@ def rule(group: str, resources: str, verbs: str) -> dict[str, Any]:
 
 
 KEEPER = [
-    rule(CLUSTER, "memberclusters", "get list watch update"),
+    rule(CLUSTER, "memberclusters", "get list watch update patch"),
     rule(CLUSTER, "memberclusters/status", "update"),
     rule(CLUSTER, "internalmemberclusters", "get list watch create update"),
     rule(CLUSTER, "internalmemberclusters/status", "get update patch"),

@@ -317,8 +317,7 @@ class Fleet:
 
 def _stamp(member: MemberCluster) -> int:
     """Return a number of 64 bits that names one member at one version."""
-    about = member.metadata
-    text = "\0".join((about.name, about.uid, about.resource_version))
+    text = "\0".join((member.metadata.name, member.metadata.uid, member.metadata.resource_version))
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest())
 
 

@@ -65,8 +65,8 @@ class AuthoritySettings(AuthorityPlaceSettings):
         default=AUTHORITY_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="How long a certificate authority is valid; the next one is made after two thirds of it. "
-        "A change holds from the next one on.",
+        description="How long a certificate authority is valid; the next one is made after two thirds of it "
+        "(and a change of this setting holds from that one on).",
     )
     leaf_life_seconds: SecondsWithin = Field(
         default=LEAF_LIFE.total_seconds(),
