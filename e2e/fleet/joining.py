@@ -43,10 +43,9 @@ WRITTEN = (
     CLUSTER_ROLE_BINDING,
     DEPLOYMENT,
     NAMESPACE,
-    DEFINITION,
     MEMBER_CLUSTER,
 )
-"""What the two commands can write."""
+"""What the two commands can write, but for one definition."""
 NOBODY = "lion"
 """A user of both clusters without rights."""
 
@@ -209,10 +208,12 @@ class Pair:
         """The versions of all objects on both sides that the commands could write."""
         found = {}
         for cluster, objects in (("hub", self.on_hub), ("member", self.in_member)):
-            for kind in WRITTEN:
-                for item in objects.all(kind):
-                    about = item["metadata"]
-                    found[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
+            items = [(kind, item) for kind in WRITTEN for item in objects.all(kind)]
+            if definition := objects.find(DEFINITION, APPLIED_WORK.resource):
+                items.append((DEFINITION, definition))
+            for kind, item in items:
+                about = item["metadata"]
+                found[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
         return found
 
     def clear(self) -> None:
