@@ -21,18 +21,20 @@ class Memory:
 
     Args:
         programs: By the names that they have in the table.
+        warm_up_seconds: What is not compared.
         window_seconds: How long the time is, after the warm-up and at the end, whose medians are compared.
     """
 
-    def __init__(self, programs: Mapping[str, Program], window_seconds: float) -> None:
+    def __init__(self, programs: Mapping[str, Program], warm_up_seconds: float, window_seconds: float) -> None:
         self._programs = programs
+        self._warm_up_seconds = warm_up_seconds
         self._window_seconds = window_seconds
         self._seconds = 0.0
         self._pids = {name: program.pid for name, program in programs.items()}
         self._samples: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
 
     async def watch(self, seconds: float) -> None:
-        """Look for so long; the first *window_seconds* are the warm-up."""
+        """Look for so long, the warm-up included."""
         self._seconds = seconds
         begin = time.perf_counter()
         while (passed := time.perf_counter() - begin) < seconds:
@@ -63,8 +65,8 @@ class Memory:
         ]
 
     def _medians(self, name: str) -> tuple[float, float]:
-        samples, window = self._samples[name], self._window_seconds
-        first = [size for passed, size in samples if window <= passed < 2 * window]
+        samples, begin, window = self._samples[name], self._warm_up_seconds, self._window_seconds
+        first = [size for passed, size in samples if begin <= passed < begin + window]
         last = [size for passed, size in samples if passed >= self._seconds - window]
         return median(first or [nan]), median(last or [nan])
 
