@@ -8,7 +8,7 @@ Source: serving.md 4.2 to 4.4 and 4.6.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from certs.authority import Authority, Leaf
 from certs.context import CertificateError
 from certs.lineage import certificates_in
 
-LOOKS: Final = 30
+_LOOKS: Final = 30
 """How often within the life of a certificate to look, at least, whether it is due."""
 
 
@@ -63,6 +63,11 @@ class LeafSource(Protocol):
 def is_due(leaf: Leaf, authority: Authority, now: datetime) -> bool:
     """Whether two thirds of a leaf's life have passed, and its authority can sign one that lasts longer."""
     return leaf.not_after < authority.not_after and now >= leaf.signed + leaf.life * 2 / 3
+
+
+def check_pause(seconds: float, life: timedelta) -> float:
+    """Return the seconds between two looks whether a certificate is due; fewer than *seconds* for a short life."""
+    return min(seconds, life.total_seconds() / _LOOKS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,8 +277,9 @@ def _due(master: JsonObject, detected: datetime, now: datetime, settings: Snapsh
         return detected
     due = detected + settings.collection
     text = metadata_of(master).get("creationTimestamp")
-    created = parse_time(text) if text else now
-    return max(due, created + settings.interval) if text and created <= now else due
+    if not text or (created := parse_time(text)) > now:
+        return due
+    return max(due, created + settings.interval)
 
 
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:

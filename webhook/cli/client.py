@@ -22,7 +22,8 @@ from webhook.cli.connection import Connection
 from webhook.cli.failure import UserError
 from webhook.cli.reaching import SECONDS, not_let_in, open_server, unreachable
 from webhook.embedded.stored_kinds import kind_of_definition
-from webhook.kube.client import MERGE_PATCH, ApiServer
+from webhook.kube.client import ApiServer
+from webhook.kube.json_text import MERGE_PATCH
 from webhook.kube.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 

@@ -31,11 +31,10 @@ from webhook.embedded.target import Target, parse_target
 from webhook.embedded.watch_stream import WatchOptions, stream
 from webhook.embedded.watcher import Watcher
 from webhook.embedded.write_rules import FIELD_VALIDATIONS, FieldValidation, WriteRules
+from webhook.kube.json_text import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from webhook.kube.ports import ConflictError, NotFoundError, StoreError
 from webhook.validation.context import Context
 
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 _PATCH_ATTEMPTS: Final = 5
 _TRUE: Final = ("1", "true", "True")
 

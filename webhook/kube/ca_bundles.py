@@ -19,6 +19,7 @@ from scorer.api.documents import dict_at, dicts_at, text_at
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from webhook.kube.client import ApiServer
+from webhook.kube.json_text import STRATEGIC_MERGE_PATCH
 from webhook.kube.paths import path_of
 from webhook.kube.ports import NotFoundError
 
@@ -28,7 +29,6 @@ CONFIGURATIONS: Final = tuple(
 )
 MANAGER: Final = "harbormaster-ca"
 WATCH_SECONDS: Final = 60
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,9 @@ class CaBundles:
             "webhooks": [{"name": name, "clientConfig": {"caBundle": bundle}} for name in stale],
         }
         path = path_of(KINDS["admissionregistration.k8s.io", kind], name=self.name)
-        await self._server.request("PATCH", path, patch, query={"fieldManager": MANAGER}, content_type=STRATEGIC)
+        await self._server.request(
+            "PATCH", path, patch, query={"fieldManager": MANAGER}, content_type=STRATEGIC_MERGE_PATCH
+        )
 
     async def changes(self, kind: str) -> AsyncIterator[None]:
         """Yield once at first, then at every change of one configuration, until the hub ends the watch.

@@ -45,7 +45,6 @@ SILENCE_SECONDS: Final = 90.0
 """A watch that sends nothing for this long, not even a bookmark, counts as dead."""
 CONNECTIONS: Final = 200
 """How many requests are under way at once. Watches do not count: however many there are, they hold up no request."""
-MERGE_PATCH: Final = "application/merge-patch+json"
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
 """No object is larger: etcd takes 1.5 MiB."""
 LONGEST_RETRY_SECONDS: Final = 300.0

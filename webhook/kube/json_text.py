@@ -1,9 +1,12 @@
-"""Documents as JSON text: what API servers and our own answers send."""
+"""Documents as JSON text, and the types of patches: what API servers and our own answers send."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 def encode(value: Any, *, sort: bool = False) -> bytes:

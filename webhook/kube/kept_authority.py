@@ -24,7 +24,7 @@ from cryptography import x509
 from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf, name_of
 from certs.context import CertificateError
 from certs.lineage import Lineage, fingerprint, pem_of
-from certs.source import LOOKS, is_due
+from certs.source import check_pause, is_due
 from scorer.api.meta import JsonObject, format_time
 from scorer.rollout.placement_status import Event
 from webhook.kube.authority_secret import AuthoritySecret, StoredLineage
@@ -225,7 +225,7 @@ class KeptAuthority:
                 pause = min(2 * pause, RETRY_SECONDS[1])
 
     async def _watch_the_clock(self, changed: Callable[[], object]) -> None:
-        pause = min(self._check_seconds, self._profile.authority_life.total_seconds() / LOOKS)
+        pause = check_pause(self._check_seconds, self._profile.authority_life)
         while True:
             await asyncio.sleep(pause)
             if self._lineage is None or self._timely(self._lineage) is self._lineage:

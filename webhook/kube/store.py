@@ -13,7 +13,8 @@ from typing import Final
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.kube.client import MERGE_PATCH, REQUEST_SECONDS, ApiServer
+from webhook.kube.client import REQUEST_SECONDS, ApiServer
+from webhook.kube.json_text import MERGE_PATCH
 from webhook.kube.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import (
     EventType,

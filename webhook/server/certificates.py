@@ -15,7 +15,7 @@ from typing import Final
 from certs.authority import Authority
 from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
-from certs.source import LOOKS, LeafSource, OwnLeaves
+from certs.source import LeafSource, OwnLeaves, check_pause
 from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -68,11 +68,6 @@ class Certificates:
     def context(self) -> ssl.SSLContext:
         """What the listener is opened with, once: it gives each new connection the certificates then in use."""
         return self._tls.listener
-
-    @property
-    def key_pem(self) -> bytes:
-        """The private key in use."""
-        return self._leaf.key_pem
 
     @property
     def common_key_pem(self) -> bytes:
@@ -157,7 +152,7 @@ class Certificates:
 
     async def _keep_renewing(self) -> None:
         while True:
-            await asyncio.sleep(min(self._check_seconds, self._leaf.life.total_seconds() / LOOKS))
+            await asyncio.sleep(check_pause(self._check_seconds, self._leaf.life))
             self.renew_leaf()
 
     async def _keep_trusting(self, authorities: ClientAuthorities) -> None:

@@ -52,7 +52,7 @@ async def test_replicas_with_one_authority_understand_each_other(launch):
     authority = Authority.new(datetime.now(UTC))
     shared = OwnLeaves(authority, ("localhost",), ("127.0.0.1",))
     async with launch(leaves=shared) as first, launch(leaves=shared) as second:
-        keys = [port.server.certificates.key_pem for port in (first, second)]
+        keys = [port.server.certificates._leaf.key_pem for port in (first, second)]
         assert len(set(keys)) == 2
         token = (await page(first)).json["continue"]
         assert [item["cluster"] for item in (await page(second, token)).json["items"]] == ["smartfish", "oslo"]

@@ -158,10 +158,10 @@ async def test_a_replica_that_is_asked_to_stop_in_a_rollover_follows_it_until_it
 
 async def test_the_key_in_use_is_that_of_the_certificate_in_use(port):
     certificates = own(port.clock)
-    first = certificates.key_pem
+    first = certificates._leaf.key_pem
     port.clock.advance(days=5)
     assert certificates.renew_leaf()
-    assert certificates.key_pem != first
+    assert certificates._leaf.key_pem != first
 
 
 async def running_until(certificates, condition):
@@ -178,9 +178,9 @@ async def running_until(certificates, condition):
 
 async def test_what_is_due_is_renewed_by_itself(port):
     certificates = own(port.clock)
-    first = certificates.key_pem
+    first = certificates._leaf.key_pem
     port.clock.advance(days=5)
-    await running_until(certificates, lambda: certificates.key_pem != first)
+    await running_until(certificates, lambda: certificates._leaf.key_pem != first)
 
 
 class Brief(OwnLeaves):
@@ -193,8 +193,8 @@ class Brief(OwnLeaves):
 async def test_a_short_life_is_looked_at_more_often_than_the_setting_says():
     leaves = Brief(Authority.new(utc_now()), ("localhost",), ())
     certificates = Certificates(leaves, None, Metrics(), utc_now, check_seconds=3600)
-    first = certificates.key_pem
-    await running_until(certificates, lambda: certificates.key_pem != first)
+    first = certificates._leaf.key_pem
+    await running_until(certificates, lambda: certificates._leaf.key_pem != first)
 
 
 class Changing:
