@@ -22,6 +22,7 @@ from e2e.controlplane.cluster import LOOPBACK, JsonObject
 from e2e.controlplane.service import Service
 from scorer.api.crd import structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind
+from tests.thoroughness import SOAK
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY
 
@@ -493,7 +494,7 @@ def test_bad_input_gets_the_answer_that_was_meant(service, caller, hook, given, 
     assert service.ready()
 
 
-REVIEWS = 10_000
+REVIEWS = 40_000 if SOAK else 4_000
 CONNECTIONS = 16
 SEED = 20260301
 TEXTS = (
@@ -752,6 +753,7 @@ async def send_all(service: Service, reviews: Iterator[tuple[str, JsonObject]]) 
             tasks.create_task(work(session))
 
 
+@pytest.mark.soak
 async def test_no_damaged_review_makes_the_server_fail(service):
     """Thousands of reviews of every kind, each damaged in a few places; the same ones in every run."""
     log_before = service.program.log.stat().st_size

@@ -1,42 +1,34 @@
 """Faults in their short forms, on a real fleet; the full counts are in ``e2e/soak``.
 
-Whatever happens, in the end nothing is lost, doubled or orphaned: see `e2e.fleet.settled`.
+A leader that wakes up too late is in ``e2e/test_leader.py``. Whatever happens, in the end nothing is lost, doubled or
+orphaned: see `e2e.fleet.settled`.
 """
-
-import pytest
 
 from e2e.fleet import faults
 
 
 def test_the_leader_is_killed_in_the_midst_of_a_rollout(fleet, scene):
-    faults.kill_the_leader(fleet, scene, placements=10, kills=2)
-
-
-def test_a_leader_that_wakes_up_too_late_writes_nothing(fleet, scene):
-    faults.pause_the_leader(fleet, scene, placements=8)
+    faults.kill_the_leader(fleet, scene, placements=6, kills=1)
 
 
 def test_the_hub_restarts_and_has_forgotten_the_past(fleet, scene):
-    faults.restart_the_hub(fleet, scene, placements=8)
+    faults.restart_the_hub(fleet, scene, placements=4)
 
 
 def test_a_third_of_the_requests_fails(fleet, scene):
-    faults.spoil_the_network(fleet, scene, placements=6, rounds=1)
+    faults.spoil_the_network(fleet, scene, placements=3, rounds=1)
 
 
 def test_a_member_is_cut_off_from_the_hub(fleet, scene):
-    faults.cut_a_member_off(fleet, scene, seconds=15)
+    faults.cut_a_member_off(fleet, scene, seconds=10)
 
 
 def test_an_agent_is_cut_off_from_its_own_cluster(fleet, scene):
     faults.cut_off_from_its_own(fleet, scene, seconds=5)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "name"), [pytest.param(600, "e2e-fast", id="fast"), pytest.param(-600, "e2e-slow", id="slow")]
-)
-def test_the_clock_of_an_agent_is_off_by_ten_minutes(fleet, scene, seconds, name):
-    faults.shift_the_clock(fleet, scene, seconds=seconds, name=name)
+def test_the_clock_of_an_agent_is_ten_minutes_slow(fleet, scene):
+    faults.shift_the_clock(fleet, scene, seconds=-600, name="e2e-slow")
 
 
 def test_works_are_edited_by_hand(fleet, scene):

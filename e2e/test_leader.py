@@ -134,10 +134,10 @@ def test_a_leader_that_stood_still_past_its_lease_writes_nothing_when_it_goes_on
     wait_leader(hub, a)
     b = start_loop("loop-b")
     mark = hub.audit_mark()
-    wanted = place(hub, "paused", 60)
+    wanted = place(hub, "paused", 30)
     wait_until(lambda: "loop-a" in writers(hub, mark, besides="leases"), "loop-a writes nothing")
     a.program.send(signal.SIGSTOP)
-    wanted |= place(hub, "meanwhile", 60)  # a good part of it waits for the stopped one
+    wanted |= place(hub, "meanwhile", 20)  # a good part of it waits for the stopped one
     wait_leader(hub, b)
     wait_until(lambda: wanted <= seen(hub), "the placements are not looked at")
     mark = hub.audit_mark()

@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 FLEET, HUB, OWN_HUB, BED = "the fleet", "the hub", "hubs of one's own", "the bed"
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    FLEET: ("e2e/test_fleet_*.py", "e2e/test_graceful_life.py", "e2e/test_skew.py"),
+    FLEET: ("e2e/test_fleet_*.py", "e2e/test_graceful_life.py"),
     HUB: (
         "e2e/test_authorization.py",
         "e2e/test_bad_input.py",

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from scorer.api.conditions import TRUE
-from scorer.api.documents import dict_at, is_labelled_latest, label, spec_of
+from scorer.api.documents import dict_at, is_labelled_latest, label, namespace_of, spec_of
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.fleet import Fleet
@@ -52,7 +52,7 @@ def decide(
         current = name if name is not None else document["spec"].get("schedulingPolicySnapshotName") or ""
         held.append(read_binding(document, current))
     try:
-        request = read_request(policy, namespace=placement["metadata"].get("namespace", ""))
+        request = read_request(policy, namespace=namespace_of(placement))
     except InvalidPolicyError as error:
         return hold(str(error), fleet, held, now)
     return schedule(request, fleet, held, now)

@@ -55,6 +55,13 @@ def test_a_new_placement_says_what_it_would_take_over(placement, members, wanted
     assert said(placement, hub=members) == wanted
 
 
+def test_a_placement_without_metadata_is_planned_as_one_without_a_namespace(caplog):
+    """No API server sends one; a check that fails on it would be told in the log as a mistake of ours."""
+    nameless = {name: value for name, value in make_placement().items() if name != "metadata"}
+    assert said(nameless) == TWO
+    assert not caplog.records
+
+
 def held(placement, *clusters, refused=()):
     entries = [
         {"group": "", "version": "v1", "kind": kind, "name": name, "condition": {"reason": reason}}

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from playwright.async_api import expect
 
 from scorer.api.kinds import MEMBER_CLUSTER
+from tests.thoroughness import SOAK
 from tests.webhook.page.conftest import REMEMBER_VIOLATIONS
 from webhook.cli.applying import apply_all
 from webhook.cli.client import Client
@@ -232,7 +233,8 @@ REFS = [
 ]
 
 
-@pytest.mark.parametrize("ref", REFS)
+@pytest.mark.soak
+@pytest.mark.parametrize("ref", REFS if SOAK else REFS[::3])
 async def test_the_page_and_the_program_show_the_numbers_of_the_api(rested, browser, ref):
     """Every number of the explanation, in all three of them, cluster by cluster, and none besides."""
     context = await browser.new_context(viewport={"width": 1280, "height": 844}, reduced_motion="reduce")

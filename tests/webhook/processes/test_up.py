@@ -138,8 +138,12 @@ async def test_killed_during_a_rollout_it_goes_on_where_it_was(paths: tuple[Path
     dice = random.Random(5)
     async with aiohttp.ClientSession() as session:
         async with started(data, files) as process:
-            before = await _uids(Client(data, session))
-            await asyncio.sleep(1.5 + dice.random())
+            client = Client(data, session)
+            before = await _uids(client)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not await _all_deployments(client, "web:1"):  # the file is read now, and never again below
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(dice.random())
             os.kill(process.pid, signal.SIGKILL)
         for _ in range(3 if SOAK else 0):  # and again before it is done
             async with started(data) as process:
@@ -158,6 +162,10 @@ async def _uids(client: Client) -> dict[str, str]:
     """Return the identities of the bindings, which an update of the content must not replace."""
     found = await client.list(f"{GROUP}/clusterresourcebindings")
     return {item["metadata"]["name"]: item["metadata"]["uid"] for item in found}
+
+
+async def _all_deployments(client: Client, image: str) -> bool:
+    return all(image in json.dumps(item["spec"]) for item in await client.list("/apis/apps/v1/deployments"))
 
 
 async def _all_on(client: Client, image: str) -> bool:

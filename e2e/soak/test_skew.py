@@ -36,10 +36,11 @@ from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
 from e2e.node_pool import pool_of_nodes
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, PLACEMENT, WORK
-from tests.thoroughness import SOAK
 from webhook.kube.paths import path_of
 
-ROUNDS = 10 if SOAK else 1
+pytestmark = pytest.mark.soak
+
+ROUNDS = 10
 ALL = ("bravelion", "jumpingcat", "smartfish")
 LASTING, OTHER, CHARTED = "e2e-lasting", "e2e-lasting-two", "e2e-lasting-charted"
 PASSING, POOL = "e2e-passing", "e2e-pool"
@@ -171,7 +172,6 @@ def assert_untouched(fleet: Fleet, before: dict[str, str]) -> None:
     assert fleet.on_hub.get(MEMBER_CLUSTER, "smartfish")["spec"][NEWER] == "kept"
 
 
-@pytest.mark.soak
 def test_loops_of_both_releases_lead_by_turns_and_write_nothing_anew(fleet, scene, earlier):
     """An upgrade that is rolled back, and done again; what changes meanwhile is carried out by whoever leads."""
     assert any(name.startswith(WORK.kind) for name in versions(fleet))
@@ -190,7 +190,6 @@ def test_loops_of_both_releases_lead_by_turns_and_write_nothing_anew(fleet, scen
         scene.clear()
 
 
-@pytest.mark.soak
 def test_agents_of_both_releases_take_over_what_the_other_has_applied(fleet, scene, earlier):
     """The hub is upgraded first, as here, or the agents are: the loop of the test before has led agents of today.
 
