@@ -8,6 +8,7 @@ import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.printed import printed_with
+from e2e.fleet.waiting import wait_until
 from scorer.membership.access import agent_rules
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -169,7 +170,12 @@ def test_the_loop_can_let_an_agent_in_and_nobody_further(hub, given):
     mine = binding("fleet-rolebinding-calais", "Role", "fleet-role-calais")
     hub.request("POST", f"{space}/rolebindings", mine, acting_as=loop)
     works = "placement.kubernetes-fleet.io"
-    assert may(hub, "calais", "update", "works/status", works, namespace="fleet-member-calais")
+
+    def let_in() -> str:
+        allowed = may(hub, "calais", "update", "works/status", works, namespace="fleet-member-calais")
+        return "" if allowed else "not allowed yet"
+
+    wait_until("the API server has seen the agent's new role", let_in)
     assert not may(hub, "calais", "update", "works/status", works, namespace="fleet-member-other")
     assert not may(hub, "calais", "create", "works", works, namespace="fleet-member-calais")
     wide = role("wide", [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
