@@ -1,0 +1,190 @@
+"""A run as a state machine: what one pass comes to.
+
+Values in, values out: given a run and the hub around it, `advance` says what to write, in which order, and when to look
+again. It may be called at any time and from any state, also after a process has ended between any two of those writes.
+
+Source: staged-updates.md 4 to 9.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from scorer.api.conditions import FALSE, TRUE
+from scorer.api.documents import dict_at, name_of, status_of, text_at
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.staged_update import RunState
+from scorer.rollout.placement_status import Event
+from scorer.staged_update.deletion import execute_deletion
+from scorer.staged_update.execution import Pass, execute_stage
+from scorer.staged_update.facts import Facts
+from scorer.staged_update.failures import Cause, NotYetError, RunFailedError
+from scorer.staged_update.initialization import initialise
+from scorer.staged_update.policy import OnFailure, policy_of
+from scorer.staged_update.record import (
+    INITIALIZED,
+    PROGRESSING,
+    STARTED,
+    SUCCEEDED,
+    Record,
+    clusters_of,
+    condition,
+    is_final,
+    reason,
+    stage_name,
+    status,
+)
+from scorer.staged_update.rollback import changed_clusters, previous_index, rollback_name, rollback_run, taken_back_by
+from scorer.staged_update.step import RECHECK, Step
+from scorer.staged_update.stopping import stop_stage
+from scorer.staged_update.validation import validate
+
+_WARNINGS = frozenset(
+    {"UpdateRunInitializedFailed", "UpdateRunStuck", "UpdateRunFailed", "StageUpdatingFailed", "ClusterUpdatingFailed"}
+)
+
+
+def advance(run: JsonObject, facts: Facts, *, absent_state: RunState = RunState.INITIALIZE) -> Step:
+    """Say what has to be done for a run now.
+
+    Args:
+        run: As it is stored.
+        facts: The hub around it.
+        absent_state: What an absent ``spec.state`` means.
+    """
+    try:
+        return _advance(run, facts, absent_state)
+    except NotYetError as error:
+        return Step(again=RECHECK, waits_for=str(error))
+
+
+def is_over(run: JsonObject) -> bool:
+    """Say whether nothing will ever happen to a run again."""
+    return is_final(status_of(run))
+
+
+def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
+    record = Record(run, facts.now)
+    if is_final(record.status):
+        return _step(run, record)
+    if status(record.status, INITIALIZED) != TRUE:
+        return _begin(run, record, facts)
+    state = text_at(run, "spec", "state") or absent_state
+    if state == RunState.INITIALIZE:
+        return _step(run, record)
+    try:
+        work = Pass(run, record, facts, validate(run, record, facts), policy_of(run))
+    except RunFailedError as error:
+        return _abort(run, record, facts, error)
+    try:
+        _work(work, stopping=state == RunState.STOP)
+    except RunFailedError as error:
+        return _abort(run, _failed_stage(work, error), facts, error)
+    return _step(run, record, work)
+
+
+def _begin(run: JsonObject, record: Record, facts: Facts) -> Step:
+    """Initialise a run; what follows comes in the next pass, on the stored record."""
+    try:
+        prepared = initialise(run, facts)
+    except RunFailedError as error:
+        record.put(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
+        return _step(run, record)
+    if prepared.snapshots:
+        return Step(snapshots=prepared.snapshots, again=timedelta())
+    record.status.update(prepared.status)
+    message = f"uses resource snapshot {prepared.status['resourceSnapshotIndexUsed']}"
+    record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
+    found = _step(run, record)
+    return Step(annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta())
+
+
+def _work(work: Pass, *, stopping: bool) -> None:
+    if stopping:
+        stop_stage(work)
+        return
+    if work.validated.at < len(work.validated.stages):
+        execute_stage(work)
+        return
+    execute_deletion(work)
+    if status(work.record.deletion, SUCCEEDED) == TRUE:
+        work.put_run(FALSE, "UpdateRunSucceeded", "")
+        work.record.put(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
+
+
+def _failed_stage(work: Pass, error: RunFailedError) -> Record:
+    """Return the record with the stage that was worked on failed.
+
+    Nothing that the pass wanted to begin is begun any more, so nothing of that is recorded, only what it has found out.
+    """
+    record, at = Record(work.run, work.now), work.validated.at
+    deleting = at == len(work.validated.stages)
+    stage, seen = (record.deletion, work.record.deletion) if deleting else (record.stages[at], work.stage)
+    for entry, found in zip(clusters_of(stage), clusters_of(seen), strict=True):
+        if status(entry, STARTED) == TRUE:
+            entry["conditions"] = found["conditions"]
+    message = f"{error.cause}: {error}"
+    record.put(stage, PROGRESSING, FALSE, "StageUpdatingFailed", message)
+    record.put(stage, SUCCEEDED, FALSE, "StageUpdatingFailed", message)
+    stage["endTime"] = format_time(work.now)
+    return record
+
+
+def _abort(run: JsonObject, record: Record, facts: Facts, error: RunFailedError) -> Step:
+    """End a run for good. Nothing is taken back but by the failure policy; clusters in flight stay as they are."""
+    message, rollback = f"{error.cause}: {error}", None
+    if error.cause is Cause.CLUSTERS_FAILED:
+        rollback, said = _rollback(run, record, facts)
+        message += said
+    record.put(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
+    record.put(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
+    step = _step(run, record)
+    return Step(rollback=rollback, status=step.status, events=step.events)
+
+
+def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject | None, str]:
+    """Return the run that takes a failed one back, where its policy wants that, and what is to be said of it."""
+    policy, index = policy_of(run), previous_index(run)
+    if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record):
+        return None, ""
+    if not index:
+        return None, "; nothing is rolled back: the clusters had no resource snapshot before"
+    if known := taken_back_by(run, facts.runs):
+        return None, f"; run {known} rolls back to resource snapshot {index}"
+    name = rollback_name(name_of(run), {name_of(other) for other in facts.runs})
+    return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
+
+
+def _step(run: JsonObject, record: Record, work: Pass | None = None) -> Step:
+    """Return a step to the record as it is now."""
+    before = status_of(run)
+    changed = record.status != before
+    events = tuple(_events(before, record.status)) if changed else ()
+    if work is None:
+        return Step(status=record.status if changed else None, events=events)
+    again = timedelta() if work.again_at_once else min(work.waits, default=None)
+    return Step(actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again)
+
+
+def _events(before: JsonObject, after: JsonObject) -> Iterator[Event]:
+    """Yield what people are told: every new state of the run, and of its stages."""
+    for kind in (INITIALIZED, PROGRESSING, SUCCEEDED):
+        yield from _event(before, after, kind, "")
+    if status(after, SUCCEEDED) or status(after, INITIALIZED) != TRUE:
+        return
+    known = {stage_name(stage): stage for stage in _stages(before)}
+    for stage in _stages(after):
+        name = stage_name(stage)
+        yield from _event(known.get(name, {}), stage, PROGRESSING, f"stage {name}: ")
+
+
+def _stages(found: JsonObject) -> list[JsonObject]:
+    stages = found.get("stagesStatus") or []
+    return [*stages, dict_at(found, "deletionStageStatus")]
+
+
+def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Iterator[Event]:
+    now = reason(after, kind)
+    if not now or now == reason(before, kind) or (kind == SUCCEEDED and now == "UpdateRunFailed"):
+        return
+    message = prefix + (text_at(condition(after, kind), "message") or now)
+    yield Event(now, message, "Warning" if now in _WARNINGS else "Normal")

@@ -1,0 +1,163 @@
+"""The record of a run, its ``status``, while a pass rewrites it.
+
+A pass works on a copy, which becomes the new status as a whole. Stages, clusters and tasks are its raw maps: a run over
+a thousand clusters is looked at in every pass, and reading it into models would take longer than the pass.
+
+Source: staged-updates.md 2 and 8.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from scorer.api.conditions import ConditionStatus, make_condition
+from scorer.api.documents import dict_at, dicts_at, generation_of, list_at, status_of, text_at
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.staged_update import UpdateStrategySpec
+from scorer.staged_update.failures import Cause, RunFailedError
+
+INITIALIZED: Final = "Initialized"
+PROGRESSING: Final = "Progressing"
+SUCCEEDED: Final = "Succeeded"
+STARTED: Final = "Started"
+REQUEST_CREATED: Final = "ApprovalRequestCreated"
+REQUEST_APPROVED: Final = "ApprovalRequestApproved"
+WAIT_ELAPSED: Final = "WaitTimeElapsed"
+
+_LONGEST_MESSAGE: Final = 1024
+
+
+class Record:
+    """The status of a run.
+
+    Args:
+        run: The run as it is stored.
+        now: The time of transitions.
+
+    Raises:
+        RunFailedError: The status is none that a run ever wrote.
+    """
+
+    def __init__(self, run: JsonObject, now: datetime) -> None:
+        self.now = now
+        self.generation = generation_of(run)
+        self.status: JsonObject = _copied(status_of(run))
+        for owner in self._owners():
+            self._refresh(owner)
+
+    def _owners(self) -> list[JsonObject]:
+        """Return everything that has conditions."""
+        stages = [*self.stages, *([self.deletion] if self.deletion else [])]
+        clusters = [entry for stage in stages for entry in clusters_of(stage)]
+        return [self.status, *stages, *clusters, *(task for stage in stages for task in tasks_of(stage))]
+
+    def _refresh(self, owner: JsonObject) -> None:
+        """Make the conditions be about the present generation: a change of the state never makes them stale."""
+        for condition in dicts_at(owner, "conditions"):
+            condition["observedGeneration"] = self.generation
+
+    @property
+    def stages(self) -> list[JsonObject]:
+        """The update stages, in order."""
+        return dicts_at(self.status, "stagesStatus")
+
+    @property
+    def deletion(self) -> JsonObject:
+        """The deletion stage; empty before the run is initialised."""
+        return dict_at(self.status, "deletionStageStatus")
+
+    def strategy(self) -> UpdateStrategySpec:
+        """Return the run's own copy of its strategy.
+
+        Raises:
+            RunFailedError: There is none, or it cannot be read.
+        """
+        try:
+            return UpdateStrategySpec.read(dict_at(self.status, "stagedUpdateStrategySnapshot"))
+        except ValidationError as error:
+            message = "status.stagedUpdateStrategySnapshot is not as the run has written it"
+            raise RunFailedError(Cause.RECORD_CONTRADICTS_ITSELF, message) from error
+
+    def put(self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = "") -> None:
+        """Set a condition; its time changes only with its status."""
+        made = make_condition(
+            kind, status, reason, message[:_LONGEST_MESSAGE], generation=self.generation, now=self.now
+        )
+        conditions = list_at(owner, "conditions")
+        owner["conditions"] = conditions
+        for at, old in enumerate(conditions):
+            if isinstance(old, dict) and old.get("type") == kind:
+                if old.get("status") == status and old.get("lastTransitionTime"):
+                    made["lastTransitionTime"] = old["lastTransitionTime"]
+                conditions[at] = made
+                return
+        conditions.append(made)
+
+    def drop(self, owner: JsonObject, kind: str) -> None:
+        """Remove a condition."""
+        kept = [condition for condition in dicts_at(owner, "conditions") if condition.get("type") != kind]
+        owner.pop("conditions", None)
+        if kept:
+            owner["conditions"] = kept
+
+
+def _copied(value: Any) -> Any:
+    """Copy JSON."""
+    if isinstance(value, dict):
+        return {key: _copied(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+    return [_copied(item) if isinstance(item, (dict, list)) else item for item in value]
+
+
+def clusters_of(stage: JsonObject) -> list[JsonObject]:
+    """Return the clusters of a stage, in order."""
+    return dicts_at(stage, "clusters")
+
+
+def tasks_of(stage: JsonObject) -> list[JsonObject]:
+    """Return the tasks of a stage, those before it first."""
+    return [*dicts_at(stage, "beforeStageTaskStatus"), *dicts_at(stage, "afterStageTaskStatus")]
+
+
+def condition(owner: object, kind: str) -> JsonObject:
+    """Return a condition, empty when there is none of that type."""
+    return next((each for each in dicts_at(owner, "conditions") if each.get("type") == kind), {})
+
+
+def status(owner: object, kind: str) -> str:
+    """Return the status of a condition, empty when there is none of that type."""
+    return text_at(condition(owner, kind), "status")
+
+
+def reason(owner: object, kind: str) -> str:
+    """Return the reason of a condition, empty when there is none of that type."""
+    return text_at(condition(owner, kind), "reason")
+
+
+def since(owner: object, kind: str) -> datetime | None:
+    """Return when a condition got its status; None: unknown."""
+    try:
+        return parse_time(text_at(condition(owner, kind), "lastTransitionTime"))
+    except ValueError:
+        return None
+
+
+def cluster_name(entry: JsonObject) -> str:
+    """Return the name of a cluster of a stage."""
+    return text_at(entry, "clusterName")
+
+
+def stage_name(stage: JsonObject) -> str:
+    """Return the name of a stage."""
+    return text_at(stage, "stageName")
+
+
+def cluster_names(stage: JsonObject) -> Sequence[str]:
+    """Return the names of a stage's clusters, in order."""
+    return [cluster_name(entry) for entry in clusters_of(stage)]
+
+
+def is_final(run_status: object) -> bool:
+    """Say whether a run with this status is over: it succeeded, was aborted, or could not be initialised."""
+    return status(run_status, SUCCEEDED) != "" or status(run_status, INITIALIZED) == "False"

@@ -1,0 +1,77 @@
+"""The run that takes back what another one has changed.
+
+Source: ours; `scorer.staged_update.policy` says when.
+"""
+
+from collections.abc import Container, Iterable
+from typing import Final
+
+from scorer.api.conditions import TRUE
+from scorer.api.documents import annotation, annotations_of, name_of, namespace_of, spec_of, text_at
+from scorer.api.meta import JsonObject
+from scorer.api.names import CLUSTER_DEADLINE, MAX_FAILURES, PREVIOUS_INDEX, ROLLBACK_OF
+from scorer.api.staged_update import RunState
+from scorer.staged_update.record import STARTED, Record, clusters_of, status
+
+_LONGEST_NAME: Final = 63
+_KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
+
+
+def changed_clusters(record: Record) -> bool:
+    """Say whether a run has touched any cluster."""
+    return any(status(entry, STARTED) == TRUE for stage in record.stages for entry in clusters_of(stage))
+
+
+def taken_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
+    """Return the name of the run that takes *run* back, empty when there is none: one that is younger and says so."""
+    began = text_at(run, "metadata", "creationTimestamp")
+    found = (
+        name_of(other)
+        for other in runs
+        if annotation(other, ROLLBACK_OF) == name_of(run) and text_at(other, "metadata", "creationTimestamp") >= began
+    )
+    return min(found, default="")
+
+
+def rollback_name(run: str, taken: Container[str]) -> str:
+    """Return a free name for the run that takes *run* back."""
+    suffixes = ("-rollback", *(f"-rollback-{number}" for number in range(2, 1000)))
+    names = (f"{run[: _LONGEST_NAME - len(suffix)]}{suffix}" for suffix in suffixes)
+    return next(name for name in names if name not in taken)
+
+
+def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunState.RUN) -> JsonObject:
+    """Return the run that brings the clusters of a run to an older resource snapshot.
+
+    It goes through the same stages with their approvals and waits, and ends where it fails: a rollback is not rolled
+    back.
+
+    Args:
+        run: The run to take back.
+        name: Of the new one.
+        index: Of the resource snapshot to go back to.
+        state: Of the new one.
+    """
+    own = annotations_of(run)
+    metadata: JsonObject = {
+        "name": name,
+        "annotations": {ROLLBACK_OF: name_of(run), **{key: own[key] for key in _KEPT if key in own}},
+    }
+    if namespace := namespace_of(run):
+        metadata["namespace"] = namespace
+    return {
+        "apiVersion": run.get("apiVersion"),
+        "kind": run.get("kind"),
+        "metadata": metadata,
+        "spec": {
+            "placementName": text_at(spec_of(run), "placementName"),
+            "resourceSnapshotIndex": index,
+            "stagedRolloutStrategyName": text_at(spec_of(run), "stagedRolloutStrategyName"),
+            "state": str(state),
+        },
+    }
+
+
+def previous_index(run: JsonObject) -> str:
+    """Return the resource snapshot that most clusters of a run had before it; empty: they had none."""
+    return annotation(run, PREVIOUS_INDEX)
