@@ -72,6 +72,11 @@ def rollout_holder(placement: str) -> str:
     return f"rollout/{placement}"
 
 
+def staged_update_holder(run: str) -> str:
+    """Return the name of the holder of a member during a staged update run, such as ``team-a/release-7``."""
+    return f"staged-update/{run}"
+
+
 def eviction_hold(cluster: str, name: str, placement: str) -> Hold:
     """Return the hold of an eviction that is under way."""
     message = f"eviction {name} is taking placement {placement} off member {cluster}"
@@ -129,7 +134,7 @@ def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
     return {
         member: Hold(
             MemberDisruption.STAGED_UPDATE,
-            f"staged-update/{full}",
+            staged_update_holder(full),
             f"member {member} is being updated by staged update run {full}, in its stage {text_at(stage, 'stageName')}",
         )
         for stage in stages

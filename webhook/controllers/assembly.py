@@ -31,6 +31,7 @@ from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
 from webhook.controllers.turns import gated, turns_of
+from webhook.controllers.update_runs import UpdateRunController
 from webhook.controllers.wiring import Wiring
 from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
@@ -50,6 +51,7 @@ REQUIRED: Final[tuple[Kind, ...]] = (
     *(family.override for family in FAMILIES),
     *(family.override_snapshot for family in FAMILIES),
     *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
+    *(kind for family in FAMILIES for kind in (family.strategy, family.run, family.approval_request)),
     WORK,
 )
 """What the controllers watch, besides the kinds that placements select and those that only some settings require."""
@@ -59,6 +61,7 @@ CONTROLLERS: Final = (
     "placement",
     "scheduler",
     "rollout",
+    "update_run",
     "work",
     "eviction",
     "back_report",
@@ -110,6 +113,8 @@ def _controllers(
     yield PlacementController(hub, now, record, selectables, settings).wiring()
     yield SchedulerController(hub, now).wiring()
     yield RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).wiring()
+    staged = turns.get(MemberDisruption.STAGED_UPDATE)
+    yield UpdateRunController(hub, now, record, selectables, settings, staged).wiring()
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)

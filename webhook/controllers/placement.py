@@ -3,13 +3,13 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
 from scorer.api.documents import conditions_of, dict_at, is_deleting, with_finalizer, without_finalizer
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, placement_ref
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS, split_api_version
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT_STATUS
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
 from scorer.api.references import PlacementRef
@@ -22,8 +22,8 @@ from scorer.rollout.placement_status import (
     placement_status,
 )
 from scorer.rollout.policy_snapshots import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.resource_snapshots import latest_group, plan_resource_snapshots, snapshot_groups
-from scorer.rollout.selection import Selection, SelectionError, select_resources
+from scorer.rollout.resource_snapshots import plan_resource_snapshots, snapshot_groups
+from scorer.rollout.selection import Selection, SelectionError
 from scorer.rollout.status_copy import (
     copy_namespace,
     moved_namespace_error,
@@ -35,6 +35,7 @@ from webhook.controllers.failures import concerned_placement
 from webhook.controllers.inventory import placement_refs
 from webhook.controllers.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.selectables import Selectables
+from webhook.controllers.selecting import Selecting
 from webhook.controllers.wiring import Later, Poll, Signal, Waker, Watch, Wiring
 from webhook.kube.change import Change, desired
 from webhook.kube.children import children, count_children
@@ -76,6 +77,7 @@ class PlacementController:
         self._now = now
         self._record = record
         self._selectables = selectables
+        self._selecting = Selecting(hub, selectables, settings.selection)
         self._settings = settings
         self._told: dict[PlacementRef, str] = {}
 
@@ -148,18 +150,13 @@ class PlacementController:
         return placement if held is placement else await self._hub.amend(family.placement, held)
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
-        terms = placement["spec"].get("resourceSelectors") or []
         copied = not ref.namespace and bool(reported_namespace(placement))
         if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
             return SelectionError(moved)
-        placed = self._placed(family, ref)
-        kinds = await self._selectables.watch(ref, terms, placed)
-        unreadable = self._selectables.unreadable(ref)
-        if refused := self._needed([*terms, *placed], unreadable):
-            return SelectionError(refused)
-        self._tell_left_out(ref, placement, unreadable)
-        readable = {identity: kind for identity, kind in kinds.items() if identity not in unreadable}
-        return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings.selection)
+        selection = await self._selecting.select(family, ref, placement)
+        if isinstance(selection, Selection):
+            self._tell_left_out(ref, placement, self._selectables.unreadable(ref))
+        return selection
 
     def _tell_left_out(
         self, ref: PlacementRef, placement: JsonObject, unreadable: Mapping[tuple[str, str], str]
@@ -172,26 +169,6 @@ class PlacementController:
         if self._told.get(ref) != words:
             self._told[ref] = words
             self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
-
-    def _placed(self, family: Family, ref: PlacementRef) -> list[JsonObject]:
-        """Return group, version and kind of what is placed now, each once."""
-        latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
-        objects = latest.objects() if latest else ()
-        found = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
-        names = ((*split_api_version(version), kind) for version, kind in found)
-        return [{"group": group, "version": version, "kind": kind} for group, version, kind in names]
-
-    def _needed(self, items: Iterable[JsonObject], unreadable: Mapping[tuple[str, str], str]) -> str:
-        """Say why nothing can be selected while these kinds cannot be read; empty when it can.
-
-        A kind has to be read if a term names it, or if objects of it are placed: else a lost permission would take
-        these away from all clusters. A kind that only happens to be in a selected namespace is left out.
-        """
-        for item in items:
-            identity = item.get("group") or "", str(item.get("kind"))
-            if words := unreadable.get(identity):
-                return f"harbormaster cannot read {identity[1]} objects on the hub: {words}"
-        return ""
 
     async def _keep_policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         snapshots = children(self._hub.cache, family.policy_snapshot, ref)

@@ -37,7 +37,7 @@ LOOK_AGAIN: Final = timedelta(seconds=15)
 _SECRET_BYTES: Final = 16
 
 
-OURS: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT})
+OURS: Final = frozenset({MemberDisruption.EVICTION, MemberDisruption.ROLLOUT, MemberDisruption.STAGED_UPDATE})
 """The disruptions that take turns."""
 
 

@@ -117,6 +117,14 @@ class Hub:
         """
         return await self._over(kind, document, self.store.replace_metadata)
 
+    async def store_status(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
+        """Store the status of an object now, over the version it was read at.
+
+        For a status that what comes next relies on, and that nobody else writes; others are `report`-ed. Raises as the
+        store does; after a conflict the object is read.
+        """
+        return await self._over(kind, {**document, "status": status}, self.store.replace_status)
+
     async def _over(
         self, kind: Kind, document: JsonObject, write: Callable[[Kind, JsonObject], Awaitable[JsonObject]]
     ) -> JsonObject:

@@ -275,7 +275,17 @@ def _reconcile_rules() -> Iterator[Rule]:
     yield _rule("overrides: read, and their finalizers kept", KEPT, overrides)
     yield _rule("evictions: read, and what is meant noted on them", KEPT, [kinds.EVICTION])
     yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
-    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, kinds.EVICTION)]
+    runs = [family.run for family in FAMILIES]
+    requests = [family.approval_request for family in FAMILIES]
+    yield _rule("staged update strategies: read", READ, [family.strategy for family in FAMILIES])
+    yield _rule(
+        "staged update runs: read, finalizers and notes kept; one that takes another back is made here",
+        (*KEPT, "create"),
+        runs,
+    )
+    yield _rule("approval requests: all of them are made here", OWN, requests)
+    yield _rule("what has become of runs and approval requests", ("update",), [*runs, *requests], "status")
+    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in (*made, *runs, kinds.EVICTION)]
     why = "what else holds a member: one kind of disruption waits for the other"
     yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
     yield _rule("budgets are asked for by name when something is evicted", ("get",), [kinds.DISRUPTION_BUDGET])

@@ -1,0 +1,178 @@
+"""Staged update runs from end to end, on the embedded store with simulated members."""
+
+import pytest
+
+from scorer.api.kinds import APPROVAL_REQUEST, MEMBER_CLUSTER, STAGED_RUN
+from tests.webhook.controllers.staged_world import (
+    approve,
+    contents,
+    has_request,
+    make_run,
+    make_stage,
+    message,
+    pass_time,
+    release,
+    run_of,
+    said,
+    set_state,
+    staged,
+)
+from webhook.kube.ports import Key
+
+DONE = "True UpdateRunSucceeded"
+
+
+async def test_a_run_goes_through_its_stages_and_waits_for_the_approval_between_them():
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        assert contents(world) == {"t1": "0", "t2": "0", "v1": "", "v2": "", "v3": ""}
+        assert "r-after-test" in message(world, "Progressing")
+        await approve(world, "r-after-test")
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+        assert set(contents(world).values()) == {"0"}
+
+
+async def test_a_second_pass_writes_nothing_in_any_state():
+    async with staged() as world:
+        await world.add(make_run("r", "Initialize"))
+        for step, reached in (
+            (None, lambda: said(world, "Initialized") == "True UpdateRunInitializedSuccessfully"),
+            (set_state(world, "Run"), lambda: said(world, "Progressing") == "False UpdateRunWaiting"),
+            (set_state(world, "Stop"), lambda: said(world, "Progressing") == "False UpdateRunStopped"),
+            (set_state(world, "Run"), lambda: said(world, "Progressing") == "False UpdateRunWaiting"),
+            (approve_when_there(world), lambda: said(world, "Succeeded") == DONE),
+        ):
+            if step is not None:
+                await step
+            await world.until(reached)
+            before = world.hub.writes
+            world.again()
+            await world.until(lambda: True)
+            assert world.hub.writes == before
+
+
+async def approve_when_there(world):
+    await approve(world, "r-after-test")
+
+
+async def test_a_release_is_taken_back_by_a_run_with_the_older_index():
+    async with staged(make_stage("test"), make_stage("live", maxConcurrency="100%")) as world:
+        await world.add(make_run("first"))
+        await world.until(lambda: said(world, "Succeeded", "first") == DONE)
+        await release(world, "2")
+        await world.until(lambda: True)
+        await world.add(make_run("second"))
+        await world.until(lambda: said(world, "Succeeded", "second") == DONE)
+        assert set(contents(world).values()) == {"1"}
+        assert run_of(world, "second")["metadata"]["annotations"]["harbormaster.dev/previous-index"] == "0"
+        await world.add(make_run("back", index="0"))
+        await world.until(lambda: said(world, "Succeeded", "back") == DONE)
+        assert set(contents(world).values()) == {"0"}
+
+
+async def test_a_stopped_run_starts_nothing_until_it_is_resumed():
+    async with staged(make_stage("test"), make_stage("live"), stuck="t1") as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: contents(world)["t1"] == "0")
+        await set_state(world, "Stop")
+        await world.until(lambda: said(world, "Progressing") == "Unknown UpdateRunStopping")
+        assert "t1" in message(world, "Progressing")
+        pass_time(world, minutes=6)
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunStuck")
+        assert contents(world)["t2"] == ""
+
+
+async def test_a_cluster_that_never_becomes_available_is_reported():
+    async with staged(make_stage("test"), make_stage("live"), stuck="t1") as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "True UpdateRunProgressing")
+        pass_time(world, minutes=5, seconds=5)
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunStuck")
+        assert "t1" in message(world, "Progressing")
+
+
+async def test_a_failed_release_is_rolled_back_where_the_strategy_says_so():
+    policy = {"on-failure": "Rollback", "cluster-deadline": "60s"}
+    async with staged(make_stage("test"), make_stage("live")) as world:
+        await world.add(make_run("first"))
+        await world.until(lambda: said(world, "Succeeded", "first") == DONE)
+        await release(world, "2")
+        member = await world.store.get(MEMBER_CLUSTER, Key("t2"))
+        simulate = {"harbormaster.dev/simulate": "unavailable"}
+        await world.store.replace(
+            MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "annotations": simulate}}
+        )
+        run = make_run("r")
+        run["metadata"]["annotations"] = {f"harbormaster.dev/{key}": text for key, text in policy.items()}
+        await world.until(lambda: True)
+        await world.add(run)
+        await world.until(lambda: contents(world)["t2"] == "1")
+        pass_time(world, seconds=61)
+        await world.until(lambda: said(world, "Succeeded") == "False UpdateRunFailed")
+        assert "r-rollback" in message(world, "Succeeded")
+        await world.until(lambda: contents(world)["t1"] == "0")
+        back = run_of(world, "r-rollback")
+        assert back["spec"]["resourceSnapshotIndex"] == "0"
+        assert back["metadata"]["annotations"]["harbormaster.dev/rollback-of"] == "r"
+
+
+async def test_an_approval_for_another_generation_does_not_count():
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        await approve(world, "r-after-test", generation=7)
+        await world.until(lambda: True)
+        assert said(world, "Progressing") == "False UpdateRunWaiting"
+
+
+async def test_a_deleted_request_is_made_again_and_a_deleted_run_takes_its_requests_along():
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        first = await world.store.get(APPROVAL_REQUEST, Key("r-after-test"))
+        await world.store.delete(APPROVAL_REQUEST, Key("r-after-test"))
+        await world.until(lambda: True)
+        assert (await world.store.get(APPROVAL_REQUEST, Key("r-after-test")))["metadata"]["uid"] != first["metadata"][
+            "uid"
+        ]
+        await world.store.delete(STAGED_RUN, Key("r"))
+        await world.until(lambda: not run_of(world))
+        assert not await has_request(world, "r-after-test")
+
+
+async def test_a_request_that_was_approved_before_anybody_asked_is_not_believed():
+    async with staged() as world:
+        spec = {"parentStageRollout": "r", "targetStage": "test"}
+        made = {"apiVersion": APPROVAL_REQUEST.api_version, "kind": APPROVAL_REQUEST.kind, "spec": spec}
+        await world.add({**made, "metadata": {"name": "r-after-test"}})
+        await approve(world, "r-after-test")
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        assert contents(world)["v1"] == ""
+
+
+@pytest.mark.parametrize("label", ["live", "nowhere"])
+async def test_a_relabelled_member_ends_the_run_at_once(label):
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        member = await world.store.get(MEMBER_CLUSTER, Key("t2"))
+        await world.store.replace(
+            MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "labels": {"stage": label}}}
+        )
+        await world.until(lambda: said(world, "Succeeded") == "False UpdateRunFailed")
+        assert "t2" in message(world, "Succeeded")
+
+
+async def test_of_two_runs_the_later_writer_wins():
+    async with staged(make_stage("test", maxConcurrency=2), make_stage("live"), stuck="t1") as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: contents(world)["t1"] == "0" and contents(world)["t2"] == "0")
+        await release(world, "2")
+        await world.until(lambda: True)
+        await world.add(make_run("other"))
+        await world.until(lambda: said(world, "Succeeded") == "False UpdateRunFailed")
+        assert "preempted" in message(world, "Succeeded")
+        assert contents(world)["t1"] == "1"
+        assert said(world, "Succeeded", "other") == ""
