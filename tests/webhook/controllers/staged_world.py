@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from scorer.api.documents import conditions_of, generation_of, status_of
-from scorer.api.kinds import APPROVAL_REQUEST, BINDING, STAGED_RUN
+from scorer.api.kinds import APPROVAL_REQUEST, BINDING, MEMBER_CLUSTER, STAGED_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_member, running
+from webhook.embedded.simulation import SIMULATE_APPLY
 from webhook.kube.ports import Key, NotFoundError
 from webhook.settings.clock import utc_now
 
@@ -47,13 +48,16 @@ async def staged(*stages: JsonObject, stuck: str = "", **settings: Any) -> Async
 
     Args:
         stages: Of the strategy.
-        stuck: A member on which nothing becomes available.
+        stuck: A member that refuses every object.
         settings: Of the loop.
     """
     async with running(**settings) as world:
         for name in ("t1", "t2", "v1", "v2", "v3"):
             stage = "test" if name.startswith("t") else "live"
-            await world.add(make_member(name, simulate="unavailable" if name == stuck else "", stage=stage))
+            member = make_member(name, stage=stage)
+            if name == stuck:
+                member["metadata"]["annotations"][SIMULATE_APPLY] = "fail"
+            await world.add(member)
         await world.add(make_strategy(*(stages or STAGES)), make_placement("p", strategy={"type": "External"}))
         await world.until(lambda: len(world.bound("p")) == 5)
         yield world
@@ -117,6 +121,13 @@ async def release(world: World, value: str) -> None:
     """Change what the placement selects."""
     stored = await world.store.get(CONFIG_MAP, Key("rates", "shop"))
     await world.store.replace(CONFIG_MAP, {**stored, "data": {"value": value}})
+
+
+async def refuse(world: World, name: str) -> None:
+    """Have a member refuse every object from now on."""
+    stored = await world.store.get(MEMBER_CLUSTER, Key(name))
+    meta = {**stored["metadata"], "annotations": {**stored["metadata"]["annotations"], SIMULATE_APPLY: "fail"}}
+    await world.store.replace(MEMBER_CLUSTER, {**stored, "metadata": meta})
 
 
 def pass_time(world: World, **units: float) -> None:

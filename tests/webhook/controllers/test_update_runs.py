@@ -11,6 +11,7 @@ from tests.webhook.controllers.staged_world import (
     make_stage,
     message,
     pass_time,
+    refuse,
     release,
     run_of,
     said,
@@ -98,11 +99,7 @@ async def test_a_failed_release_is_rolled_back_where_the_strategy_says_so():
         await world.add(make_run("first"))
         await world.until(lambda: said(world, "Succeeded", "first") == DONE)
         await release(world, "2")
-        member = await world.store.get(MEMBER_CLUSTER, Key("t2"))
-        simulate = {"harbormaster.dev/simulate": "unavailable"}
-        await world.store.replace(
-            MEMBER_CLUSTER, {**member, "metadata": {**member["metadata"], "annotations": simulate}}
-        )
+        await refuse(world, "t2")
         run = make_run("r")
         run["metadata"]["annotations"] = {f"harbormaster.dev/{key}": text for key, text in policy.items()}
         await world.until(lambda: True)
