@@ -17,18 +17,14 @@ from webhook.processes.account_policies import (
 )
 from webhook.processes.rbac import (
     AUTHORITIES_READER,
-    Resource,
-    Role,
     Selected,
     agent_roles,
     default_applied,
     default_selection,
-    documents,
     reconcile_roles,
     serve_roles,
-    service_account,
-    username_of,
 )
+from webhook.processes.rbac_objects import Resource, Role, documents, service_account, username_of
 
 PREFIX: Final = "harbormaster-"
 AUTHORITY: Final = "@FULLNAME@-ca"

@@ -16,7 +16,7 @@ from webhook.cli.two_sides import Sides, connected, read_settings, sides_options
 if TYPE_CHECKING:
     from webhook.kube.login import Endpoint
     from webhook.processes.join import JoinOptions
-    from webhook.processes.rbac import Role
+    from webhook.processes.rbac_objects import Role
 
 HELP = """Make a cluster a member of the fleet.
 

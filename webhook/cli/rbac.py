@@ -18,7 +18,8 @@ from webhook.settings.installation import SERVE_ACCOUNT
 
 if TYPE_CHECKING:
     from webhook.processes.account_policies import Policy
-    from webhook.processes.rbac import Role, Rule, Selected
+    from webhook.processes.rbac import Selected
+    from webhook.processes.rbac_objects import Role, Rule
     from webhook.settings.programs import RbacSettings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
@@ -270,7 +271,7 @@ def _settings(namespace: str | None) -> "RbacSettings":
 
 def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
     """Return who gets the roles, as a binding names it; *usual* is the account if the user names none."""
-    from webhook.processes.rbac import service_account, user
+    from webhook.processes.rbac_objects import service_account, user
 
     user_name = subject.user_name
     if user_name is not None:
@@ -311,7 +312,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
     The policies come first: applied in this order, they narrow the rights before the roles give them.
     """
     from webhook.processes.account_policies import policy_documents
-    from webhook.processes.rbac import documents, username_of
+    from webhook.processes.rbac_objects import documents, username_of
 
     narrowing: list[tuple[JsonObject, tuple[Rule, ...]]] = [
         (document, ()) for document in policy_documents(policies, username_of(holder))

@@ -127,7 +127,6 @@ class UpdateRunController:
             concerned=lambda ref: Concerned(ref.family.run, Key(ref.name, ref.namespace)),
             watches=tuple(self._watches()),
             resync=self._all_open,
-            makes=[kind for family in FAMILIES for kind in (family.approval_request, family.run)],
             background=() if turns is None else turns.background,
             ends=() if turns is None else turns.ends,
         )

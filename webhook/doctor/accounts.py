@@ -31,7 +31,8 @@ from webhook.processes.account_policies import (
     serve_policies,
 )
 from webhook.processes.member_objects import account_of
-from webhook.processes.rbac import READ, Role, Selected, reconcile_roles, serve_roles, username_of
+from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
+from webhook.processes.rbac_objects import Role, username_of
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 

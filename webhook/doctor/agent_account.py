@@ -18,15 +18,8 @@ from webhook.kube.client import ApiServer
 from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.kube.store import HubStore
 from webhook.processes.member_objects import AGENT, DEPLOYMENT
-from webhook.processes.rbac import (
-    APPLY,
-    OWN_NAMESPACE,
-    RBAC_KINDS,
-    Selected,
-    agent_roles,
-    service_account,
-    username_of,
-)
+from webhook.processes.rbac import APPLY, OWN_NAMESPACE, RBAC_KINDS, Selected, agent_roles
+from webhook.processes.rbac_objects import service_account, username_of
 
 CHECK: Final = "member-rights"
 _NAME: Final = "app.kubernetes.io/name"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scorer.api.documents import dict_at, dicts_at, label, name_of, namespace_of, spec_of, status_of, text_at, texts_at
 from scorer.api.meta import JsonObject
-from webhook.processes.rbac import service_account, username_of
+from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.installation import SERVE_ACCOUNT
 from webhook.settings.programs import DoctorSettings
 

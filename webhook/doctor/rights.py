@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from scorer.api.documents import dict_at, dicts_at, name_of, namespace_of, text_at, texts_at
 from scorer.api.meta import JsonObject
 from webhook.doctor.finding import counted
-from webhook.processes.rbac import READ, SECRET, Role, service_account, user, username_of
+from webhook.processes.rbac import READ, SECRET
+from webhook.processes.rbac_objects import Role, service_account, user, username_of
 
 ANY: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"

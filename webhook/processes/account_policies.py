@@ -20,7 +20,7 @@ from scorer.reservations import LEASE_PREFIX
 from webhook.kube.authority_secret import SECRET, TYPE
 from webhook.member.hub_token import SERVICE_ACCOUNT
 from webhook.processes.member_objects import account_of
-from webhook.processes.rbac import service_account, username_of
+from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.agent import LONGEST_TOKEN_SECONDS
 
 _GROUP: Final = "admissionregistration.k8s.io"

@@ -38,7 +38,7 @@ from webhook.processes.member_objects import (
     on_member,
     secret,
 )
-from webhook.processes.rbac import Role
+from webhook.processes.rbac_objects import Role
 from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
 from webhook.settings.clock import utc_now
 

@@ -18,7 +18,8 @@ from scorer.membership.access import ROLE
 from webhook.kube.ports import Key
 from webhook.member.hub_secret import HUB_SECRET, SECRET, HubAccess
 from webhook.member.hub_token import SERVICE_ACCOUNT
-from webhook.processes.rbac import Resource, Role, Rule, agent_roles, default_applied, documents, service_account
+from webhook.processes.rbac import agent_roles, default_applied
+from webhook.processes.rbac_objects import Resource, Role, Rule, documents, service_account
 
 AGENT: Final = "harbormaster-agent"
 """The agent's ServiceAccount, roles, Deployment and Helm release in a member."""

@@ -16,7 +16,8 @@ from webhook.processes.account_policies import (
     serve_policies,
 )
 from webhook.processes.member_objects import identity_of, on_hub
-from webhook.processes.rbac import default_selection, documents, reconcile_roles, serve_roles
+from webhook.processes.rbac import default_selection, reconcile_roles, serve_roles
+from webhook.processes.rbac_objects import documents
 
 HOME = "harbormaster-system"
 INSTALLATION = by_hand({"HARBORMASTER_CERTIFICATE_SECRET": "ca"})

@@ -11,7 +11,8 @@ from webhook.doctor.finding import State
 from webhook.doctor.rights import Roles
 from webhook.kube.ports import ForbiddenError, UnavailableError
 from webhook.processes.member_objects import AGENT, deployment
-from webhook.processes.rbac import Selected, agent_roles, default_applied, documents, service_account
+from webhook.processes.rbac import Selected, agent_roles, default_applied
+from webhook.processes.rbac_objects import documents, service_account
 
 HOME = "quay"
 USER = f"system:serviceaccount:{HOME}:{AGENT}"

@@ -13,7 +13,8 @@ from webhook.doctor.rights import (
     partly,
     subject_of,
 )
-from webhook.processes.rbac import Selected, default_selection, documents, reconcile_roles, serve_roles, service_account
+from webhook.processes.rbac import Selected, default_selection, reconcile_roles, serve_roles
+from webhook.processes.rbac_objects import documents, service_account
 
 HOME = "quay"
 SERVER = service_account(HOME, "harbor-serve")

@@ -20,13 +20,11 @@ from webhook.processes.rbac import (
     checked_applied,
     default_applied,
     default_selection,
-    documents,
     parse_selection,
     reconcile_roles,
     serve_roles,
-    service_account,
-    user,
 )
+from webhook.processes.rbac_objects import documents, service_account, user
 from webhook.settings.loop import LoopSettings
 
 REVIEWS = {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
