@@ -541,5 +541,5 @@ def test_budgets_do_what_their_comments_say(name, now, allowed):
 def test_the_readme_counts_what_is_there():
     text = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
     assert f"{len(OBJECTS)} objects: {len(OBJECTS)} created" in text
-    assert "eighteen placements" in " ".join(text.split())
-    assert len(PLACEMENTS) == 18
+    assert "nineteen placements" in " ".join(text.split())
+    assert len(PLACEMENTS) == 19

@@ -42,9 +42,9 @@ def stop_stage(work: Pass) -> None:
     work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
     if work.stuck:
         message = f"stopping; in flight for more than 5 minutes: {named}"
-        work.record.put(work.record.status, PROGRESSING, FALSE, "UpdateRunStuck", message)
+        work.put_run(FALSE, "UpdateRunStuck", message)
     else:
-        work.record.put(work.record.status, PROGRESSING, UNKNOWN, "UpdateRunStopping", f"waits for {named}")
+        work.put_run(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
 
 
 def _is_stopped(work: Pass, *, begun: bool, stage: JsonObject) -> None:
@@ -54,4 +54,4 @@ def _is_stopped(work: Pass, *, begun: bool, stage: JsonObject) -> None:
         work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
     message = "nothing is in flight; state Run resumes it"
-    work.record.put(work.record.status, PROGRESSING, FALSE, "UpdateRunStopped", message)
+    work.put_run(FALSE, "UpdateRunStopped", message)

@@ -18,6 +18,8 @@ SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
 )
 """What makes a condition or an event, or a part of one."""
+SPEAKING_METHODS: Final = frozenset({"put_run", "put_stage"})
+"""Methods that make a condition."""
 BESIDES: Final = frozenset(
     {"True", "False", "Unknown", "Normal", "Warning"}
     | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet"}
@@ -36,7 +38,11 @@ _BUDGETS: Final = "DisruptionReason"
 def words_said() -> frozenset[str]:
     """Return every type and reason of a condition and every reason of an event that the code can produce."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
-    speaking = [tree for tree in trees.values() if _known_names(tree) & _called_names(tree) & SPEAKERS]
+    speaking = [
+        tree
+        for tree in trees.values()
+        if _known_names(tree) & _called_names(tree) & SPEAKERS or _called_methods(tree) & SPEAKING_METHODS
+    ]
     enums = {name for tree in speaking for name in _known_names(tree) if _REASONS.fullmatch(name)} - {_BUDGETS}
     classes = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     found: list[ast.AST] = [*speaking, *(node for node in classes if node.name in enums)]
@@ -61,6 +67,11 @@ def _known_names(tree: ast.Module) -> set[str]:
 
 def _called_names(tree: ast.Module) -> set[str]:
     return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def _called_methods(tree: ast.Module) -> set[str]:
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {called.attr for called in calls if isinstance(called, ast.Attribute)}
 
 
 def _constants(tree: ast.Module, names: set[str]) -> Iterator[str]:

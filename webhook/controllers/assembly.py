@@ -30,8 +30,8 @@ from webhook.controllers.placement import PlacementController
 from webhook.controllers.rollout import RolloutController
 from webhook.controllers.scheduler import SchedulerController
 from webhook.controllers.selectables import Selectables
+from webhook.controllers.staged_updates import StagedUpdateController
 from webhook.controllers.turns import gated, turns_of
-from webhook.controllers.update_runs import UpdateRunController
 from webhook.controllers.wiring import Wiring
 from webhook.controllers.work_generator import WorkGenerator
 from webhook.gate.holds import seen_in
@@ -61,7 +61,7 @@ CONTROLLERS: Final = (
     "placement",
     "scheduler",
     "rollout",
-    "update_run",
+    "staged_update",
     "work",
     "eviction",
     "back_report",
@@ -114,7 +114,7 @@ def _controllers(
     yield SchedulerController(hub, now).wiring()
     yield RolloutController(hub, now, settings, turns.get(MemberDisruption.ROLLOUT)).wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
-    yield UpdateRunController(hub, now, record, selectables, settings, staged).wiring()
+    yield StagedUpdateController(hub, now, record, selectables, settings, staged).wiring()
     yield WorkGenerator(hub, now, served, record, settings.selection).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)

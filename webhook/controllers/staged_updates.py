@@ -83,7 +83,7 @@ class RunRef(NamedTuple):
         return family_in(self.namespace)
 
 
-class UpdateRunController:
+class StagedUpdateController:
     """Takes runs through their stages.
 
     Args:
@@ -122,7 +122,7 @@ class UpdateRunController:
         """Say what wakes it: runs, their approvals, and everything that decides what they may do next."""
         turns = self._turns
         return Wiring(
-            name="update_run",
+            name="staged_update",
             reconcile=self.reconcile,
             concerned=lambda ref: Concerned(ref.family.run, Key(ref.name, ref.namespace)),
             watches=tuple(self._watches()),
